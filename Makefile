@@ -1,0 +1,115 @@
+# make help says what there is.  PYTHON=python3.12 make test takes another
+# Python.  Everything is installed into .venv; rm -rf .venv starts afresh.
+
+PYTHON ?= python3
+TESTS ?= tests
+TORCH := $(shell grep '^torch==' constraints.txt)
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --no-input --disable-pip-version-check $(if $(V),-v,-qq)
+# -P and importlib mode: never the source folder, always the installed copy.
+PYTEST := $(PY) -P -m pytest
+
+export HF_HUB_OFFLINE ?= 1
+export TOKENIZERS_PARALLELISM ?= false
+
+# Folders too: their times tell that a file was removed.
+SOURCES := setup.py pyproject.toml README.md LICENSE \
+    $(shell find src impactarbiter -name __pycache__ -prune -o -print)
+
+.PHONY: help demo test bench asan sweep lint venv build clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make demo    find the leak of examples/finetune_gpt2.py'
+	@echo 'make test    run the tests; TESTS=tests/unit ARGS="-k ledger" for some'
+	@echo 'make bench   cost of watching, as ratios with and without'
+	@echo 'make asan    tests under AddressSanitizer and UBSan'
+	@echo 'make sweep   all leak patterns and their healthy look-alikes'
+	@echo 'make lint    ruff and mypy --strict'
+	@echo 'make build   install what changed into $(VENV); V=1 shows the compiler'
+	@echo 'make clean   remove what was built; $(VENV) stays'
+
+demo: build
+	@echo '== impactarbiter run examples/finetune_gpt2.py'
+	@$(VENV)/bin/impactarbiter run examples/finetune_gpt2.py
+
+test: build
+	@echo '== tests'
+	@$(PYTEST) $(TESTS) $(ARGS)
+
+bench: build
+	@echo '== benchmarks: ratios of interleaved pairs'
+	@$(PY) -P benchmarks/run.py $(ARGS)
+
+sweep: build
+	@echo '== sweep: leak patterns and healthy look-alikes'
+	@$(PYTEST) tests/leaks -m 'slow or not slow' $(ARGS)
+
+lint: venv
+	@echo '== ruff'
+	@$(VENV)/bin/ruff check .
+	@echo '== mypy --strict'
+	@$(VENV)/bin/mypy --strict impactarbiter
+
+# -- the environment, made once ---------------------------------------------
+
+venv: $(VENV)/.done-dev
+build: $(VENV)/.done-build
+
+$(VENV)/.done-venv:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) \
+	    and f"impactarbiter needs Python 3.11 or newer, $(PYTHON) is \
+	{v[0]}.{v[1]}: make PYTHON=python3.11")'
+	@echo '== making $(VENV)'
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# torch comes first: what is built or installed next needs it.
+$(VENV)/.done-torch: constraints.txt $(VENV)/.done-venv
+	@echo '== installing $(TORCH) (the first time: some minutes)'
+	@$(PIP) install -c constraints.txt '$(TORCH)'
+	@touch $@
+
+# The build's and the extra "dev"'s requirements, as pyproject.toml has them.
+$(VENV)/.done-dev: pyproject.toml constraints.txt $(VENV)/.done-torch
+	@echo '== installing the development environment'
+	@$(PY) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); \
+	    print(*p["build-system"]["requires"], \
+	    *p["project"]["optional-dependencies"]["dev"], sep="\n")' \
+	    > $(VENV)/requirements.txt
+	@$(PIP) install -c constraints.txt -r $(VENV)/requirements.txt
+	@touch $@
+
+# The stamp gets the time of the start: a file saved meanwhile counts as new.
+# build/lib goes, lest a removed module be installed; objects stay.
+$(VENV)/.done-build: $(SOURCES) $(VENV)/.done-dev
+	@echo '== building and installing impactarbiter'
+	@touch $@.started
+	@rm -rf build/lib* build/bdist*
+	@$(PIP) install --no-build-isolation --no-deps .
+	@mv $@.started $@
+
+# -- sanitizers --------------------------------------------------------------
+
+ASAN_SITE := build/asan
+ASAN_LIBS = $(foreach lib,libasan.so libubsan.so libstdc++.so,\
+    $(shell $(CC) -print-file-name=$(lib)))
+space := $(subst ,, )
+
+asan: venv
+	@echo '== building with AddressSanitizer and UBSan'
+	@rm -rf build/lib* build/bdist* $(ASAN_SITE)
+	@IMPACTARBITER_DEBUG=1 IMPACTARBITER_SANITIZE=address,undefined \
+	    $(PIP) install --no-build-isolation --no-deps \
+	    --target $(ASAN_SITE) .
+	@echo '== tests under the sanitizers'
+	@LD_PRELOAD='$(subst $(space),:,$(strip $(ASAN_LIBS)))' \
+	    ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 \
+	    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+	    PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/$(ASAN_SITE) \
+	    $(PYTEST) tests/unit -p no:cacheprovider $(ARGS)
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	    .hypothesis $(VENV)/.done-build

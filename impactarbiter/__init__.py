@@ -1,0 +1,88 @@
+"""Finds what keeps tensors alive while a PyTorch program runs.
+
+Importing this package imports no framework and installs no hook::
+
+    import impactarbiter
+
+    with impactarbiter.watch() as arbiter:
+        train()
+    print(arbiter.report())
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import (
+    AlreadyWatchingError,
+    ImpactArbiterError,
+    MissingExtraError,
+    ReportError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from .allowlist import allow, allow_object
+    from .arbiter import Arbiter, watch
+    from .retention import Retention, explain, retained_bytes
+    from .findings import Edge, Finding, Holder, Path, Report, Site
+    from .snapshots import Snapshot, snapshot
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AlreadyWatchingError",
+    "Arbiter",
+    "Edge",
+    "Finding",
+    "Holder",
+    "ImpactArbiterError",
+    "MissingExtraError",
+    "Path",
+    "Report",
+    "ReportError",
+    "Retention",
+    "Site",
+    "Snapshot",
+    "UsageError",
+    "allow",
+    "allow_object",
+    "explain",
+    "retained_bytes",
+    "snapshot",
+    "watch",
+]
+
+#: Name -> module that has it; imported on first use, so that the package
+#: itself imports in a moment and without NumPy or torch.
+_HOME = {
+    "Arbiter": "arbiter",
+    "Edge": "findings",
+    "Finding": "findings",
+    "Holder": "findings",
+    "Path": "findings",
+    "Report": "findings",
+    "Retention": "retention",
+    "Site": "findings",
+    "Snapshot": "snapshots",
+    "allow": "allowlist",
+    "allow_object": "allowlist",
+    "explain": "retention",
+    "retained_bytes": "retention",
+    "snapshot": "snapshots",
+    "watch": "arbiter",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,47 @@
+"""One sentence of what to change."""
+
+from __future__ import annotations
+
+from .findings import Finding
+
+
+def advise(finding: Finding) -> str:
+    """What to do about a finding, from what holds it and what it holds."""
+    holder, graph = finding.holder, finding.graph
+    where = f"`{holder.expression}`" if holder else "the holder"
+    if finding.verdict == "cycle":
+        return (
+            f"break the reference cycle through {where} (a weak reference, or"
+            " `del` of one side); until then only the collector frees it"
+        )
+    if finding.verdict == "native":
+        return (
+            "no Python object holds this: look for what C++ code or the"
+            " autograd graph was given at the allocating line"
+        )
+    scalar = _is_scalar(finding)
+    if graph is not None and holder is not None and holder.length is None:
+        return (
+            f"detach before adding to {where}: it carries the graph of every"
+            " step so far; use `.item()` for a number or `.detach()` for a"
+            " tensor"
+        )
+    if graph is not None:
+        instead = ".item()" if scalar else ".detach()"
+        return (
+            f"store `{instead}` in {where} instead of the tensor: each one"
+            " keeps the graph that made it"
+        )
+    if scalar:
+        return f"store numbers in {where}: take `.item()` of each tensor"
+    return (
+        f"bound {where} or clear it once its tensors are used; what must be"
+        " kept can go to the CPU or be summed up"
+    )
+
+
+def _is_scalar(finding: Finding) -> bool:
+    return any(
+        t.shape is not None and all(n == 1 for n in t.shape)
+        for t in finding.tensors
+    )

@@ -1,0 +1,246 @@
+"""``watch()`` and the ``Arbiter``: hooks on, looks at suspects, hooks off."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from .allowlist import AllowList, Rule
+from .errors import AlreadyWatchingError, UsageError
+from .findings import Finding, Report
+
+_current: Arbiter | None = None
+
+
+def watch(
+    *,
+    every: int = 1,
+    warmup: int = 3,
+    window: int = 5,
+    step: str = "auto",
+    allow: Sequence[Rule] = (),
+    obfuscate: bool = False,
+    on_finding: Callable[[Finding], object] | None = None,
+    memory_limit: int | None = None,
+) -> Arbiter:
+    """Starts watching; one arbiter at a time.
+
+    ``every``: check each Nth step, accounting stays exact.  ``warmup``:
+    steps that count for nothing.  ``window``: generations that must survive
+    before a site is a suspect.  ``step``: "auto" (an optimizer step, else a
+    backward, else a call of a top-level module ends a step) or "manual"
+    (``arbiter.step()`` alone does).  ``allow``: what may be kept: globs of
+    sites ("model.py:forward") or paths ("__main__.replay*"), types, or
+    functions of a finding.  ``on_finding``: called once per new finding.
+    ``memory_limit``: bytes, for the forecast.
+
+    Raises UsageError for values out of range, AlreadyWatchingError (a
+    RuntimeError) while another arbiter is active.
+    """
+    _check_count("every", every, 1)
+    _check_count("warmup", warmup, 0)
+    _check_count("window", window, 2)
+    if step not in ("auto", "manual"):
+        raise UsageError(f"step is {step!r}: expected 'auto' or 'manual'")
+    if on_finding is not None and not callable(on_finding):
+        raise UsageError("on_finding must be callable, or None")
+    if memory_limit is not None:
+        _check_count("memory_limit", memory_limit, 1)
+    return Arbiter(
+        every=every,
+        warmup=warmup,
+        window=window,
+        manual=step == "manual",
+        allow=AllowList(allow),
+        obfuscate=obfuscate,
+        on_finding=on_finding,
+        memory_limit=memory_limit,
+    )
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if type(value) is not int or value < least:
+        raise UsageError(
+            f"{name} is {value!r}: expected a whole number, at least {least}"
+        )
+
+
+class Arbiter:
+    """Watches from its creation by ``watch()`` until ``stop()``."""
+
+    def __init__(
+        self,
+        *,
+        every: int,
+        warmup: int,
+        window: int,
+        manual: bool,
+        allow: AllowList,
+        obfuscate: bool,
+        on_finding: Callable[[Finding], object] | None,
+        memory_limit: int | None,
+    ) -> None:
+        global _current
+        if _current is not None:
+            raise AlreadyWatchingError(
+                "impactarbiter is watching already: stop() the other arbiter"
+                " first, or use it"
+            )
+        from . import _core
+        from .diagnose import Diagnostician
+
+        self._pid = os.getpid()
+        self._last: Report | None = None
+        self._phases: list[str] = []
+        self._phase_names: list[str] = [""]
+        self._diagnostician = Diagnostician(
+            warmup=warmup,
+            window=window,
+            allow=allow,
+            obfuscate=obfuscate,
+            on_finding=on_finding,
+            memory_limit=memory_limit,
+            phases=self._phase_names,
+        )
+        _core.set_code(_library_prefixes(), _user_files(), _own_prefix())
+        _core.start(
+            every=every,
+            warmup=warmup,
+            window=window,
+            manual=manual,
+            callback=self._diagnostician.look,
+        )
+        self._optimizer_hook = _install()
+        _current = self
+
+    # -- steps and phases -------------------------------------------------
+
+    def step(self) -> None:
+        """Ends the step by hand."""
+        from . import _core
+
+        _core.step()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Names what happens inside; nests ("epoch 3/validation")."""
+        from . import _core
+
+        self._phases.append(str(name))
+        _core.set_phase(self._phase_number())
+        try:
+            yield
+        finally:
+            self._phases.pop()
+            _core.set_phase(self._phase_number())
+
+    def _phase_number(self) -> int:
+        """Number of the current phase; 65,535 of them are told apart."""
+        name = "/".join(self._phases)
+        if name not in self._phase_names:
+            if len(self._phase_names) > 0xFFFF:
+                return 0
+            self._phase_names.append(name)
+        return self._phase_names.index(name)
+
+    # -- reports ----------------------------------------------------------
+
+    def report(self) -> Report:
+        """Diagnoses what is suspect now; after ``stop()``, its report."""
+        if self._last is not None:
+            return self._last
+        return self._diagnostician.report()
+
+    def stop(self) -> Report:
+        """Reports, then takes the hooks out; a second call changes nothing.
+
+        In the child of a ``fork()`` the hooks are off already.
+        """
+        global _current
+        if self._last is not None:
+            return self._last
+        from . import _core
+
+        try:
+            self._last = self._diagnostician.report()
+        finally:
+            _core.stop()
+            _uninstall(self._optimizer_hook)
+            if _current is self:
+                _current = None
+            if self._last is None:
+                self._last = Report(warnings=("no report could be made",))
+        return self._last
+
+    def __enter__(self) -> Arbiter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def current() -> Arbiter | None:
+    """The arbiter that watches now, if one does."""
+    return _current
+
+
+def _install() -> Any:
+    """Hooks in; returns the handle of the optimizer hook."""
+    import torch
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    from . import _core, _torch
+
+    _core.set_types(torch.nn.Module, torch.optim.Optimizer)
+    _torch.install()
+    gc.callbacks.append(_core.collector_event)
+    return register_optimizer_step_post_hook(_core.optimizer_stepped)
+
+
+def _uninstall(optimizer_hook: Any) -> None:
+    from . import _core, _torch
+
+    optimizer_hook.remove()
+    if _core.collector_event in gc.callbacks:
+        gc.callbacks.remove(_core.collector_event)
+    _torch.uninstall()
+
+
+# -- whose code is whose ---------------------------------------------------
+
+
+def _own_prefix() -> str:
+    return os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def _library_prefixes() -> tuple[str, ...]:
+    """Folders whose code is no user's: torch, packages, the library."""
+    import torch
+
+    paths = {sysconfig.get_path(n) for n in ("stdlib", "platstdlib")}
+    paths |= {sysconfig.get_path(n) for n in ("purelib", "platlib")}
+    paths |= {p for p in sys.path if os.path.basename(p).endswith("-packages")}
+    paths.add(os.path.dirname(torch.__file__))
+    prefixes = {os.path.abspath(p) + os.sep for p in paths if p}
+    # The standard library as its own modules name it.
+    prefixes.add(os.path.dirname(os.__file__) + os.sep)
+    prefixes.add(_own_prefix())
+    return tuple(sorted(prefixes))
+
+
+def _user_files() -> tuple[str, ...]:
+    """The program itself is the user's wherever it lies."""
+    main = sys.modules.get("__main__")
+    file = main.__dict__.get("__file__") if main is not None else None
+    return (file,) if isinstance(file, str) else ()

@@ -1,0 +1,100 @@
+"""The command line: one module per command, loaded when it is called.
+
+Nothing here imports torch or numpy; ``run`` does when it starts to watch.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from typing import Protocol, cast
+
+from ..errors import ImpactArbiterError, UsageError
+from ..reports.console import clean
+
+#: Command -> what it does, in the order of the help.
+COMMANDS = {
+    "run": "run a script or module and report what leaks",
+    "report": "show a saved report again, or turn it into a page or picture",
+    "diff": "compare two runs: what is new, what is gone",
+    "merge": "put the ranks of one job side by side",
+}
+_USAGE = "usage: impactarbiter COMMAND [OPTIONS] ..."
+
+
+class Command(Protocol):
+    """What a module in this package offers."""
+
+    HELP: str
+
+    def execute(self, args: list[str]) -> int: ...
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command and returns the exit code.
+
+    2 says that the call was wrong; ``run`` gives the script's own code.  An
+    interrupt in the script comes out as KeyboardInterrupt, already printed.
+    """
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(args)
+    except ImpactArbiterError as error:
+        print(f"impactarbiter: {clean(str(error))}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output went away: stay quiet at shutdown too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _dispatch(args: list[str]) -> int:
+    name = args[0] if args else "--help"
+    if name in ("-h", "--help", "help"):
+        if name == "help" and len(args) > 1:
+            return _dispatch([args[1], "--help"])
+        print(_help())
+        return 0 if args else 2
+    if name == "--version":
+        from importlib.metadata import version
+
+        print(f"impactarbiter {version('impactarbiter')}")
+        return 0
+    if name not in COMMANDS:
+        raise UsageError(_unknown(name))
+    command = cast(Command, importlib.import_module(f"{__name__}.{name}"))
+    if args[1:2] in (["-h"], ["--help"]):
+        print(command.HELP.rstrip())
+        return 0
+    return command.execute(args[1:])
+
+
+def _unknown(name: str) -> str:
+    close = difflib.get_close_matches(name, COMMANDS, n=1)
+    if close:
+        hint = f"did you mean `impactarbiter {close[0]}`?"
+    elif name.endswith(".py"):
+        hint = f"to watch a script: impactarbiter run {name}"
+    else:
+        hint = f"expected one of {', '.join(COMMANDS)}"
+    return f"unknown command {name!r}; {hint}"
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    listed = "\n".join(
+        f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()
+    )
+    return f"""{_USAGE}
+
+Says which line of a PyTorch program leaks memory, and who holds it.
+
+{listed}
+
+Start with:  impactarbiter run train.py [its own arguments]
+Details:     impactarbiter COMMAND --help
+Exit codes:  run gives the script's own, or 3 with --fail-on;
+             diff gives 3 with --fail-on-regression;
+             2 says that the call was wrong and nothing was run."""

@@ -1,0 +1,140 @@
+"""``impactarbiter diff``: two runs, what is new and what got better."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from ..errors import UsageError
+from ..findings import Report
+from ..reports.console import Line, emit, line
+from ..units import plural
+from .groups import Group, change_text, group_findings, group_lines
+from .options import Option, parse
+
+HELP = """\
+usage: impactarbiter diff OLD.json NEW.json [--fail-on-regression]
+
+Compares two saved reports. Findings are the same when holder and allocating
+function are, whatever their lines and sizes.
+
+  --fail-on-regression  exit 3 when NEW has a finding that OLD has not, or
+                        one that got more severe or keeps more bytes a step
+                        (more than 5 % more)
+"""
+
+OPTIONS = {"--fail-on-regression": Option()}
+REGRESSION = 3
+#: A rate over a window varies from run to run; less than this is no change.
+NOISE = 0.05
+
+
+@dataclass(frozen=True)
+class Change:
+    """One signature in two reports; ``old`` or ``new`` may be None."""
+
+    old: Group | None
+    new: Group | None
+
+    @property
+    def kind(self) -> str:
+        """``new``, ``gone``, ``worse``, ``better`` or ``same``."""
+        if self.old is None:
+            return "new"
+        if self.new is None:
+            return "gone"
+        old, new = self.old, self.new
+        was, now = old.bytes_per_step, new.bytes_per_step
+        if new.rank > old.rank or now > was + abs(was) * NOISE:
+            return "worse"
+        if new.rank < old.rank or now < was - abs(was) * NOISE:
+            return "better"
+        return "same"
+
+    @property
+    def regression(self) -> bool:
+        return self.kind in ("new", "worse")
+
+
+def compare(old: Report, new: Report) -> list[Change]:
+    """Changes: those in ``new`` first, in its order, then what is gone."""
+    before, after = group_findings(old), group_findings(new)
+    changes = [Change(before.get(name), after[name]) for name in after]
+    changes += [
+        Change(group, None)
+        for name, group in before.items()
+        if name not in after
+    ]
+    return changes
+
+
+_STYLES = {
+    "new": "bold red",
+    "worse": "bold red",
+    "gone": "bold green",
+    "better": "bold green",
+    "same": "dim",
+}
+
+
+def diff_lines(old: Report, new: Report) -> list[Line]:
+    """First the verdict, then one entry per finding that changed."""
+    changes = compare(old, new)
+    counts = {kind: 0 for kind in _STYLES}
+    for change in changes:
+        counts[change.kind] += 1
+    said = ", ".join(
+        f"{number} {kind}" for kind, number in counts.items() if number
+    )
+    bad = any(change.regression for change in changes)
+    style = "bold red" if bad else "bold green"
+    verdict = said or "no findings in either run"
+    lines = [line(("ImpactArbiter diff: ", "bold"), (verdict, style))]
+    for change in changes:
+        if change.kind != "same":
+            lines.append([])
+            lines.extend(_change_lines(change))
+    lines.append([])
+    lines.append(_totals(old, new))
+    return lines
+
+
+def _change_lines(change: Change) -> list[Line]:
+    group = change.new or change.old
+    assert group is not None
+    lines = group_lines(change.kind, _STYLES[change.kind], group)
+    if change.old is not None and change.new is not None:
+        old, new = change.old, change.new
+        rate = change_text(old.bytes_per_step, new.bytes_per_step)
+        held = change_text(old.retained_bytes, new.retained_bytes)
+        text = f"      {rate} a step; retained {held}"
+        if old.severity != new.severity:
+            text += f"; severity {old.severity} \u2192 {new.severity}"
+        lines.append(line(text))
+    return lines
+
+
+def _totals(old: Report, new: Report) -> Line:
+    live = change_text(old.live_bytes, new.live_bytes)
+    peak = change_text(old.peak_bytes, new.peak_bytes)
+    return line(
+        (
+            f"after {plural(old.steps, 'step')} and"
+            f" {plural(new.steps, 'step')}: live {live}, peak {peak}",
+            "dim",
+        )
+    )
+
+
+def execute(args: list[str]) -> int:
+    """0, or 3 for ``--fail-on-regression`` with one."""
+    given, files = parse("diff", OPTIONS, args, interleave=True)
+    if len(files) != 2:
+        raise UsageError(
+            f"got {len(files)} files: expected"
+            " `impactarbiter diff OLD.json NEW.json`"
+        )
+    old, new = Report.load(files[0]), Report.load(files[1])
+    emit(diff_lines(old, new), sys.stdout)
+    bad = any(change.regression for change in compare(old, new))
+    return REGRESSION if bad and given.get("--fail-on-regression") else 0

@@ -1,0 +1,64 @@
+"""Findings of one report by signature, so that runs can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..findings import Finding, Report
+from ..reports.console import Line, line
+from ..reports.wording import headline
+from ..severity import by_urgency, severity_rank, worst
+from ..units import format_bytes
+
+
+@dataclass(frozen=True)
+class Group:
+    """All findings of one report with one signature, taken together."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def first(self) -> Finding:
+        """The most urgent of them."""
+        return self.findings[0]
+
+    @property
+    def bytes_per_step(self) -> float:
+        return sum(finding.bytes_per_step for finding in self.findings)
+
+    @property
+    def retained_bytes(self) -> int:
+        return sum(finding.retained_bytes for finding in self.findings)
+
+    @property
+    def severity(self) -> str:
+        return worst(self.findings) or "info"
+
+    @property
+    def rank(self) -> int:
+        return severity_rank(self.severity)
+
+
+def group_findings(report: Report) -> dict[str, Group]:
+    """Signature -> group, the most urgent first."""
+    lists: dict[str, list[Finding]] = {}
+    for finding in by_urgency(report.findings):
+        lists.setdefault(finding.signature, []).append(finding)
+    return {name: Group(tuple(found)) for name, found in lists.items()}
+
+
+def group_lines(mark: str, style: str, group: Group) -> list[Line]:
+    """Its headline, and where to look."""
+    first = group.first
+    head = f"{mark:<5} {group.severity.upper()} {first.verdict}: "
+    lines = [line((head, style), headline(first))]
+    if first.site.known:
+        lines.append(line(f"      {first.site}"))
+    return lines
+
+
+def change_text(old: float, new: float) -> str:
+    """``10.0 MiB -> 12.0 MiB`` with an arrow, or the one value of both."""
+    if format_bytes(old) == format_bytes(new):
+        return format_bytes(new)
+    return f"{format_bytes(old)} \u2192 {format_bytes(new)}"

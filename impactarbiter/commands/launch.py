@@ -1,0 +1,265 @@
+"""Runs a script or module in this process as plain ``python`` would.
+
+Every step follows what CPython's main program does for ``python SCRIPT``
+and ``python -m MODULE``; where a step looks odd, that is why.  Knows
+nothing of watching: ``run`` says what to do around it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.machinery
+import importlib.util
+import io
+import os
+import pkgutil
+import runpy
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UsageError
+
+
+class LaunchError(UsageError):
+    """A target that plain Python would refuse, with the same exit code."""
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True)
+class Target:
+    """A program that is ready to run.
+
+    ``argv`` is its ``sys.argv``, ``path0`` its ``sys.path[0]`` (None: leave
+    ``sys.path`` alone), ``file`` its ``__main__.__file__`` if that is known
+    before, ``body`` runs it in the fresh ``__main__`` module.
+    """
+
+    argv: list[str]
+    path0: str | None
+    file: str | None
+    body: Callable[[types.ModuleType], object]
+
+
+def script_target(script: str, args: list[str]) -> Target:
+    """``python script args``: a file, a folder or an archive.
+
+    Raises LaunchError where it cannot be read.  A script that does not
+    compile is handed to plain Python for good, so that its message is the
+    one that the user knows: this call does not return then.
+    """
+    argv = [script, *args]
+    if not script:
+        raise LaunchError("the script's name is empty: expected a file")
+    full = script if os.path.isabs(script) else os.getcwd() + "/" + script
+    importer = pkgutil.get_importer(full)
+    if importer is not None:
+        return _importable_target(importer, full, argv)
+    try:
+        with io.open_code(full) as stream:
+            source = stream.read()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise LaunchError(
+            f"cannot run {script!r}: {reason.lower()}; expected a Python"
+            " script, or -m and a module"
+        ) from None
+    loader: Any = importlib.machinery.SourceFileLoader("__main__", full)
+    code = None
+    if full.endswith(".pyc") or source[:4] == importlib.util.MAGIC_NUMBER:
+        code = pkgutil.read_code(io.BytesIO(source))
+        loader = importlib.machinery.SourcelessFileLoader("__main__", full)
+    if code is None:
+        try:
+            code = compile(source, full, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError):
+            _hand_over(argv)
+            raise
+
+    def body(module: types.ModuleType) -> None:
+        module.__loader__ = loader
+        module.__dict__["__file__"] = full
+        module.__dict__["__cached__"] = None
+        exec(code, module.__dict__)
+
+    path0 = None
+    if not sys.flags.safe_path:
+        path0 = os.path.dirname(os.path.realpath(script))
+    return Target(argv, path0, full, body)
+
+
+def _importable_target(importer: Any, full: str, argv: list[str]) -> Target:
+    """A folder or an archive that has a ``__main__.py``."""
+    find: Any = getattr(importer, "find_spec", None)
+    if find is None or find("__main__") is None:
+        raise LaunchError(
+            f"cannot run {argv[0]!r}: there is no __main__.py in it", 1
+        )
+    return Target(argv, full, None, lambda _: _run_as_main("__main__", False))
+
+
+def module_target(module: str, args: list[str]) -> Target:
+    """``python -m module args``; LaunchError where there is no such one."""
+    path0 = None if sys.flags.safe_path else os.getcwd()
+    top = module.partition(".")[0]
+    if not _module_exists(top, path0):
+        raise LaunchError(
+            f"no module named {module!r}: expected one that `python -m`"
+            " finds from this folder",
+            1,
+        )
+    return Target(
+        ["-m", *args], path0, None, lambda _: _run_as_main(module, True)
+    )
+
+
+def _module_exists(top: str, path0: str | None) -> bool:
+    """Whether a top-level module can be found; imports nothing."""
+    if not top:
+        return False
+    finder = importlib.machinery.PathFinder
+    if path0 is not None and finder.find_spec(top, [path0]) is not None:
+        return True
+    try:
+        return importlib.util.find_spec(top) is not None
+    except (ValueError, ImportError):
+        return top in sys.modules
+
+
+def _run_as_main(name: str, alter_argv: bool) -> object:
+    # The very function that the interpreter calls for -m and for folders:
+    # same argv, same __main__, same traceback.
+    run_as_main: Any = runpy._run_module_as_main  # type: ignore[attr-defined]
+    return run_as_main(name, alter_argv)
+
+
+def _hand_over(argv: list[str]) -> None:
+    """Becomes ``python argv``; returns only where that is impossible."""
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    if not sys.executable:
+        return
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    try:
+        os.execv(sys.executable, [sys.executable, *flags, *argv])
+    except OSError:
+        return
+
+
+def fresh_main() -> types.ModuleType:
+    """A ``__main__`` as the interpreter has it before anything ran."""
+    module = types.ModuleType("__main__")
+    module.__loader__ = importlib.machinery.BuiltinImporter
+    if sys.version_info < (3, 14):
+        module.__annotations__ = {}
+    module.__dict__["__builtins__"] = builtins
+    return module
+
+
+def run_target(target: Target) -> BaseException | None:
+    """Runs to the end; what the program raised, without our frames in it.
+
+    ``sys.modules["__main__"]``, ``sys.argv`` and ``sys.path`` stay as the
+    program has them: its exit handlers and threads may still need them.
+    """
+    module = fresh_main()
+    # Whoever started us may still run in the old module's namespace.
+    _kept.append(sys.modules.get("__main__"))
+    sys.modules["__main__"] = module
+    sys.argv[:] = target.argv
+    if target.path0 is not None:
+        replaces = not sys.flags.safe_path and bool(sys.path)
+        sys.path[: 1 if replaces else 0] = [target.path0]
+    try:
+        target.body(module)
+    except BaseException as error:
+        error.__traceback__ = _without_us(error.__traceback__)
+        return error
+    return None
+
+
+_kept: list[object] = []
+
+
+def _without_us(
+    trace: types.TracebackType | None,
+) -> types.TracebackType | None:
+    while trace is not None and trace.tb_frame.f_globals is globals():
+        trace = trace.tb_next
+    return trace
+
+
+def set_last(error: BaseException) -> None:
+    """``sys.last_value`` and its kin, as for any uncaught exception."""
+    sys.last_type, sys.last_value = type(error), error
+    sys.last_traceback = error.__traceback__
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+
+
+def print_uncaught(error: BaseException) -> BaseException | None:
+    """Prints an uncaught exception as the interpreter does.
+
+    Calls ``sys.excepthook``.  Returns the SystemExit that the hook raised,
+    if it did: the interpreter obeys that.  Not to be called from an
+    ``except`` block, where the hook's own errors would get a context.
+    """
+    set_last(error)
+    kind, trace = type(error), error.__traceback__
+    hook = getattr(sys, "excepthook", None)
+    if hook is None:
+        _write("sys.excepthook is missing\n")
+        sys.__excepthook__(kind, error, trace)
+        return None
+    try:
+        sys.audit("sys.excepthook", hook, kind, error, trace)
+    except RuntimeError:
+        return None
+    failure = _call_hook(hook, error)
+    if failure is None or isinstance(failure, SystemExit):
+        return failure
+    _write("Error in sys.excepthook:\n")
+    sys.__excepthook__(type(failure), failure, failure.__traceback__)
+    _write("\nOriginal exception was:\n")
+    sys.__excepthook__(kind, error, trace)
+    return None
+
+
+def _call_hook(
+    hook: Callable[..., object], error: BaseException
+) -> BaseException | None:
+    try:
+        hook(type(error), error, error.__traceback__)
+    except BaseException as failure:
+        failure.__traceback__ = _without_us(failure.__traceback__)
+        return failure
+    return None
+
+
+def exit_code(error: SystemExit) -> int:
+    """The code a SystemExit asks for; prints its message, if it is one."""
+    code = getattr(error, "code", error)
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return int(code)
+    _write(f"{code}\n")
+    return 1
+
+
+def _write(text: str) -> None:
+    stream = sys.stderr
+    if stream is None:
+        return
+    try:
+        stream.write(text)
+        stream.flush()
+    except Exception:
+        return

@@ -1,0 +1,132 @@
+"""Options of a command: ``--name value``, ``--name=value``, flags.
+
+Parsing ends at the first argument that is no option, so that everything
+after a script's name belongs to the script.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UsageError
+
+
+@dataclass(frozen=True)
+class Option:
+    """``convert`` makes a value of the text; None: a flag without value."""
+
+    convert: Callable[[str], Any] | None = None
+    many: bool = False
+
+
+def parse(
+    command: str,
+    table: dict[str, Option],
+    args: list[str],
+    stop_at: tuple[str, ...] = (),
+    interleave: bool = False,
+) -> tuple[dict[str, Any], list[str]]:
+    """(values by option name, what is left); UsageError for the unknown.
+
+    An argument in ``stop_at`` ends the options and is left; ``--`` ends
+    them and is dropped.  With ``interleave`` options may also follow the
+    other arguments.
+    """
+    values: dict[str, Any] = {}
+    left: list[str] = []
+    at = 0
+    while at < len(args):
+        word = args[at]
+        if word in stop_at or word == "--":
+            left += args[at + (word == "--") :]
+            break
+        if not word.startswith("-") or word == "-":
+            if not interleave:
+                left += args[at:]
+                break
+            left.append(word)
+            at += 1
+            continue
+        name, equals, text = word.partition("=")
+        option = table.get(name)
+        if option is None:
+            raise UsageError(_unknown(command, table, name))
+        at += 1
+        if option.convert is None:
+            if equals:
+                raise UsageError(f"{name} takes no value: expected {name}")
+            values[name] = True
+            continue
+        if not equals:
+            if at == len(args):
+                raise UsageError(f"{name} needs a value: {_see(command)}")
+            text = args[at]
+            at += 1
+        _store(values, name, option, text)
+    return values, left
+
+
+def _store(
+    values: dict[str, Any], name: str, option: Option, text: str
+) -> None:
+    assert option.convert is not None
+    try:
+        value = option.convert(text)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
+    if option.many:
+        values.setdefault(name, []).append(value)
+    else:
+        values[name] = value
+
+
+def _unknown(command: str, table: dict[str, Option], name: str) -> str:
+    close = difflib.get_close_matches(name, table, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"unknown option {name} of `{command}`; {hint}{_see(command)}"
+
+
+def _see(command: str) -> str:
+    return f"see `impactarbiter {command} --help`"
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """A converter to whole numbers from ``least`` on."""
+
+    def convert(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise UsageError(
+                f"{text!r} is not possible: expected a whole number from"
+                f" {least} on"
+            )
+        return number
+
+    return convert
+
+
+def choice(*allowed: str) -> Callable[[str], str]:
+    """A converter that takes one of the given words."""
+
+    def convert(text: str) -> str:
+        if text not in allowed:
+            raise UsageError(
+                f"{text!r} is not possible: expected one of"
+                f" {', '.join(allowed)}"
+            )
+        return text
+
+    return convert
+
+
+def filename(text: str) -> str:
+    """A file name that is not empty."""
+    if not text or "\0" in text:
+        raise UsageError("expected a file name")
+    return text

@@ -1,0 +1,255 @@
+"""``impactarbiter run``: an unchanged program, watched.
+
+Nothing of ours may change the program's output on stdout, its exceptions
+or its exit code: what fails here is said in one warning.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ImpactArbiterError, UsageError
+from ..findings import Report
+from ..reports.console import TextStream, clean
+from ..reports.files import check_writable
+from ..severity import SEVERITIES, reaches
+from ..units import parse_bytes
+from . import launch
+from .options import Option, choice, filename, parse, whole
+
+HELP = """\
+usage: impactarbiter run [OPTIONS] (SCRIPT | -m MODULE) [ARGS...]
+
+Runs SCRIPT as `python SCRIPT ARGS...` would, and says at the end on stderr
+which line leaks memory and who holds it. The exit code is the script's own.
+Options stand before SCRIPT; everything after it belongs to the script.
+
+Watching:
+  --every N           check each Nth step (default 1); accounting stays exact
+  --warmup N          steps that count for nothing (default 3)
+  --window N          generations that must survive (default 5)
+  --step auto|manual  what ends a step: optimizer, else backward, else a
+                      module call (auto), or arbiter.step() alone (manual)
+  --allow RULE        keep silent about this site or path, e.g.
+                      "model.py:forward" or "__main__.replay*"; repeatable
+  --obfuscate         mask shapes, names and paths in all that is written
+  --memory-limit SIZE the forecast's limit, e.g. 12GiB (default: the device)
+
+Report:
+  --json F            the whole report, for `report`, `diff` and `merge`
+  --html F            one page                   (impactarbiter[report])
+  --timeline F.png    memory over the steps      (impactarbiter[report])
+  --sarif F           for code scanning
+  --fail-on SEVERITY  exit 3 if the script succeeded and a finding is at
+                      least info, warning or critical
+"""
+
+OPTIONS = {
+    "--every": Option(whole(1)),
+    "--warmup": Option(whole(0)),
+    "--window": Option(whole(1)),
+    "--step": Option(choice("auto", "manual")),
+    "--allow": Option(str, many=True),
+    "--obfuscate": Option(),
+    "--memory-limit": Option(parse_bytes),
+    "--json": Option(filename),
+    "--html": Option(filename),
+    "--timeline": Option(filename),
+    "--sarif": Option(filename),
+    "--fail-on": Option(choice(*SEVERITIES)),
+}
+_WATCH = (
+    "--every",
+    "--warmup",
+    "--window",
+    "--step",
+    "--allow",
+    "--obfuscate",
+    "--memory-limit",
+)
+#: Option -> the method of Report that writes that file.
+OUTPUTS = {
+    "--json": "to_json",
+    "--html": "to_html",
+    "--timeline": "plot",
+    "--sarif": "to_sarif",
+}
+FOUND = 3
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One watched run: where it started and where its report goes."""
+
+    pid: int
+    stream: TextStream | None
+    arbiter: Any
+    outputs: dict[str, str]
+
+
+def execute(args: list[str]) -> int:
+    """Runs the program; returns its exit code, or 3 for ``--fail-on``.
+
+    Raises UsageError before anything has run.  A program that ended by an
+    interrupt ends us by KeyboardInterrupt, so that the shell sees SIGINT.
+    """
+    given, rest = parse("run", OPTIONS, args, stop_at=("-m",))
+    outputs = check_outputs(given)
+    target = _target(rest)
+    run = _start(given, outputs)
+    error = launch.run_target(target)
+    if os.getpid() != run.pid:
+        return _child_exit(error)
+    report = _make_report(run, error)
+    code = _settle(error)
+    _publish(run, report)
+    if isinstance(error, KeyboardInterrupt):
+        # Printed already; the interpreter turns it into death by SIGINT.
+        sys.excepthook = lambda *_: None
+        raise KeyboardInterrupt from None
+    threshold = given.get("--fail-on")
+    if code == 0 and threshold and report is not None:
+        return FOUND if reaches(report.findings, threshold) else 0
+    return code
+
+
+def check_outputs(given: dict[str, Any]) -> dict[str, str]:
+    """Absolute destinations by method name; checked before anything runs.
+
+    Raises UsageError or ReportError where one cannot be written.
+    """
+    outputs: dict[str, str] = {}
+    for option, method in OUTPUTS.items():
+        if option not in given:
+            continue
+        # The program may change the working folder.
+        path = os.path.abspath(given[option])
+        if path in outputs.values() and not path.startswith("/dev/"):
+            raise UsageError(
+                f"two outputs go to {given[option]!r}: expected a file each"
+            )
+        if option == "--timeline":
+            from ..reports.timeline import check_suffix
+
+            check_suffix(path)
+        check_writable(path)
+        outputs[method] = path
+    return outputs
+
+
+def _target(rest: list[str]) -> launch.Target:
+    if rest[:1] == ["-m"]:
+        if len(rest) < 2:
+            raise UsageError("-m needs a module: expected -m MODULE [ARGS...]")
+        return launch.module_target(rest[1], rest[2:])
+    if not rest:
+        raise UsageError(
+            "nothing to run: expected `impactarbiter run [OPTIONS] SCRIPT"
+            " [ARGS...]` or `-m MODULE`"
+        )
+    return launch.script_target(rest[0], rest[1:])
+
+
+def _start(given: dict[str, Any], outputs: dict[str, str]) -> _Run:
+    options = {
+        name.lstrip("-").replace("-", "_"): given[name]
+        for name in _WATCH
+        if name in given
+    }
+    stream = sys.stderr
+    arbiter = None
+    try:
+        import impactarbiter
+
+        arbiter = impactarbiter.watch(**options)
+    except UsageError:
+        raise
+    except Exception as error:
+        _warn(stream, "running without watching", error)
+    return _Run(os.getpid(), stream, arbiter, outputs)
+
+
+def _make_report(run: _Run, error: BaseException | None) -> Report | None:
+    """The report, while the program's objects are still alive."""
+    if run.arbiter is None:
+        return None
+    if error is not None and not isinstance(error, SystemExit):
+        # The frames of the failed program hold what it held: this is where
+        # the interpreter is about to put them.
+        launch.set_last(error)
+    try:
+        report: Report = run.arbiter.stop()
+    except BaseException as failure:
+        _warn(run.stream, "no report", failure)
+        return None
+    return report
+
+
+def _settle(error: BaseException | None) -> int:
+    """Ends the program as the interpreter would; its exit code."""
+    if error is None:
+        return 0
+    if not isinstance(error, SystemExit):
+        leaving = launch.print_uncaught(error)
+        if not isinstance(leaving, SystemExit):
+            return 1
+        error = leaving
+    return launch.exit_code(error)
+
+
+def _child_exit(error: BaseException | None) -> int:
+    """A forked child that ran off the end of the program: no report."""
+    code = _settle(error)
+    if isinstance(error, KeyboardInterrupt):
+        sys.excepthook = lambda *_: None
+        raise KeyboardInterrupt from None
+    return code
+
+
+def _publish(run: _Run, report: Report | None) -> None:
+    if report is None:
+        return
+    _flush_stdout()
+    for method, path in run.outputs.items():
+        try:
+            getattr(report, method)(path)
+        except BaseException as failure:
+            _warn(run.stream, f"{path} was not written", failure)
+    if run.stream is None:
+        return
+    try:
+        from ..reports.text import print_report
+
+        run.stream.write("\n")
+        print_report(report, run.stream)
+    except BaseException as failure:
+        _warn(run.stream, "the report cannot be shown", failure)
+
+
+def _flush_stdout() -> None:
+    """Keeps the order on a terminal: the program's words come first."""
+    try:
+        stdout = sys.stdout
+        replaced = stdout is not sys.__stdout__
+        if stdout is not None and not replaced:
+            stdout.flush()
+    except Exception:
+        return
+
+
+def _warn(
+    stream: TextStream | None, what: str, failure: BaseException
+) -> None:
+    """One line; never an exception."""
+    kind = type(failure).__name__
+    own = isinstance(failure, ImpactArbiterError)
+    reason = str(failure) if own else f"{kind}: {failure}"
+    try:
+        if stream is not None:
+            stream.write(f"impactarbiter: warning: {what}: {clean(reason)}\n")
+            stream.flush()
+    except Exception:
+        return

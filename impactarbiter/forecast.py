@@ -1,0 +1,92 @@
+"""When memory runs out at the measured rate."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from . import _core
+from .findings import Finding
+
+_CGROUP_FILES = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+    ),
+)
+#: Limits above this are "no limit" written as a number.
+_NO_LIMIT = 1 << 60
+
+
+def _read_number(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def _meminfo(field: str) -> int | None:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                name, _, rest = line.partition(":")
+                if name == field:
+                    return int(rest.split()[0]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def _resident() -> int | None:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            pages = int(file.read().split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+class Forecast:
+    """Room left on the CPU, in bytes, and the steps it lasts.
+
+    ``limit`` is what the process may use in all: the user's figure, else
+    the smallest of the machine's memory and its control group's limit.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self.room: int | None = None
+        if limit is not None:
+            self.room = limit - (_resident() or 0)
+        else:
+            self._from_machine()
+        if self.room is not None and self.room < 0:
+            self.room = 0
+
+    def _from_machine(self) -> None:
+        self.limit = _meminfo("MemTotal")
+        self.room = _meminfo("MemAvailable")
+        for maximum, current in _CGROUP_FILES:
+            limit, used = _read_number(maximum), _read_number(current)
+            if limit is None or used is None or limit > _NO_LIMIT:
+                continue
+            if self.limit is None or limit < self.limit:
+                self.limit = limit
+            if self.room is None or limit - used < self.room:
+                self.room = limit - used
+
+    def apply(self, finding: Finding) -> Finding:
+        """The finding with its forecast; unchanged where none can be made."""
+        if self.room is None or finding.bytes_per_step <= 0:
+            return finding
+        if any(t.device != "cpu" for t in finding.tensors):
+            return finding
+        steps = int(self.room / finding.bytes_per_step)
+        seconds = _core.status()["step_seconds"]
+        return replace(
+            finding,
+            steps_to_oom=steps,
+            seconds_to_oom=steps * seconds if seconds > 0 else None,
+        )

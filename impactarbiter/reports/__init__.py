@@ -1,0 +1,1 @@
+"""Renderers of a report: one module each, all fed by findings alone."""

@@ -1,0 +1,86 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ..errors import ReportError
+
+
+def _target(path: str | os.PathLike[str]) -> str:
+    """Where the bytes really go: links are followed, not replaced."""
+    return os.path.realpath(os.fspath(path))
+
+
+def _is_special(target: str) -> bool:
+    """A pipe or device such as /dev/null, which must not be replaced."""
+    try:
+        mode = os.stat(target).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raises ReportError unless a file could be written at ``path`` now.
+
+    Leaves nothing behind, and an existing file as it is.
+    """
+    target = _target(path)
+    try:
+        if os.path.isdir(target):
+            raise IsADirectoryError(21, "it is a folder")
+        if _is_special(target):
+            if not os.access(target, os.W_OK):
+                raise PermissionError(13, "permission denied")
+            return
+        if os.path.exists(target) and not os.access(target, os.W_OK):
+            raise PermissionError(13, "the file is read-only")
+        os.unlink(_create(target))
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes beside ``path`` and renames; ReportError where that fails."""
+    target = _target(path)
+    try:
+        if _is_special(target):
+            with open(target, "wb") as stream:
+                stream.write(data)
+            return
+        beside = _create(target)
+        try:
+            with open(beside, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(beside, target)
+        except BaseException:
+            os.unlink(beside)
+            raise
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _create(target: str) -> str:
+    """Makes an empty file beside ``target`` with the user's own umask."""
+    folder, name = os.path.split(target)
+    for attempt in range(100):
+        beside = os.path.join(folder, f".{name}.{os.getpid()}.{attempt}.tmp")
+        try:
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+            os.close(os.open(beside, flags, 0o666))
+        except FileExistsError:
+            continue
+        return beside
+    raise FileExistsError(17, "too many unfinished files beside it")
+
+
+def _unwritable(path: str | os.PathLike[str], error: OSError) -> ReportError:
+    reason = (error.strerror or str(error)).lower()
+    return ReportError(
+        f"cannot write {os.fspath(path)!r}: {reason}; choose a file in a"
+        " folder that exists and can be written"
+    )

@@ -1,0 +1,199 @@
+"""A report as JSON and back.
+
+Reading checks every field against the dataclasses' own annotations and
+executes nothing.  Fields that this version does not know are ignored;
+fields without a default must be there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import os
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from ..errors import ImpactArbiterError, ReportError
+from ..findings import SCHEMA, Path, Report
+from .files import write_atomic
+
+_INT_LIMIT = 1 << 63
+_WORDS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+_REMEDY = "give a file that `impactarbiter run --json` wrote"
+
+
+def report_to_dict(report: Report) -> dict[str, Any]:
+    """Plain dicts, lists, strings and finite numbers, ``schema`` first."""
+    return {"schema": SCHEMA, **_encode(report)}
+
+
+def _encode(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [item.name for item in dataclasses.fields(value)]
+        data = {name: _encode(getattr(value, name)) for name in names}
+        if isinstance(value, Path):
+            # For readers of the file only: from_dict makes it again.
+            data["text"] = str(value)
+        return data
+    if isinstance(value, Mapping):
+        return {str(key): _encode(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encode(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def report_json(report: Report) -> bytes:
+    """UTF-8 JSON; what UTF-8 cannot hold is escaped."""
+    text = json.dumps(report_to_dict(report), indent=1, ensure_ascii=False)
+    return (text + "\n").encode("utf-8", "backslashreplace")
+
+
+def write_json(report: Report, path: str | os.PathLike[str]) -> None:
+    """Writes ``report_json`` atomically; ReportError where it can't."""
+    write_atomic(path, report_json(report))
+
+
+def load_report(path: str | os.PathLike[str]) -> Report:
+    """Reads and checks a file; every failure is one ReportError line."""
+    name = os.fspath(path)
+    try:
+        with open(name, "rb") as stream:
+            raw = stream.read()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ReportError(f"cannot read {name!r}: {reason}; {_REMEDY}") from (
+            None
+        )
+    try:
+        data = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        reason = str(error).splitlines()[0] if str(error) else "unreadable"
+        raise ReportError(
+            f"{name!r} is no JSON ({reason}): expected a report; {_REMEDY}"
+        ) from None
+    return report_from_dict(data, name)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def report_from_dict(data: object, source: str = "report") -> Report:
+    """The inverse of ``report_to_dict``."""
+    if not isinstance(data, dict) or "schema" not in data:
+        raise ReportError(
+            f'{source!r} is no report: expected "schema": "{SCHEMA}";'
+            f" {_REMEDY}"
+        )
+    if data["schema"] != SCHEMA:
+        found = _show(data["schema"])
+        raise ReportError(
+            f'{source!r} has schema {found}: expected "{SCHEMA}"; read it'
+            " with the version of impactarbiter that wrote it"
+        )
+    return typing.cast(Report, _Decoder(source).record(Report, data, ""))
+
+
+@functools.cache
+def _annotations(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _show(value: object) -> str:
+    """A value for an error line: short, on one line, harmless."""
+    text = ascii(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+class _Decoder:
+    """Builds dataclasses from plain data, or says which field is wrong."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def fail(self, where: str, problem: str) -> NoReturn:
+        field = where or "report"
+        raise ReportError(f"{self.source!r}: {field} {problem}; {_REMEDY}")
+
+    def record(self, kind: type, data: Any, where: str) -> Any:
+        if not isinstance(data, dict):
+            self.fail(where, f"is {_show(data)}: expected an object")
+        values: dict[str, Any] = {}
+        for item in dataclasses.fields(kind):
+            field = f"{where}.{item.name}" if where else item.name
+            if item.name in data:
+                annotation = _annotations(kind)[item.name]
+                values[item.name] = self.value(
+                    annotation, data[item.name], field
+                )
+            elif (
+                item.default is dataclasses.MISSING
+                and item.default_factory is dataclasses.MISSING
+            ):
+                self.fail(field, "is missing")
+        try:
+            return kind(**values)
+        except ImpactArbiterError as error:
+            self.fail(where, f"is wrong: {error}")
+
+    def value(self, kind: Any, data: Any, where: str) -> Any:
+        origin = typing.get_origin(kind)
+        if origin in (types.UnionType, typing.Union):
+            if data is None:
+                return None
+            (inner,) = (
+                arg for arg in typing.get_args(kind) if arg is not type(None)
+            )
+            return self.value(inner, data, where)
+        if origin is tuple:
+            return self.items(typing.get_args(kind), data, where)
+        if origin is Mapping:
+            return self.mapping(typing.get_args(kind)[1], data, where)
+        if dataclasses.is_dataclass(kind):
+            return self.record(typing.cast(type, kind), data, where)
+        return self.scalar(kind, data, where)
+
+    def items(self, kinds: tuple[Any, ...], data: Any, where: str) -> Any:
+        if not isinstance(data, list):
+            self.fail(where, f"is {_show(data)}: expected a list")
+        if kinds[-1] is Ellipsis:
+            kinds = (kinds[0],) * len(data)
+        if len(kinds) != len(data):
+            self.fail(where, f"has {len(data)} items: expected {len(kinds)}")
+        return tuple(
+            self.value(kind, item, f"{where}[{index}]")
+            for index, (kind, item) in enumerate(zip(kinds, data, strict=True))
+        )
+
+    def mapping(self, kind: Any, data: Any, where: str) -> dict[str, Any]:
+        if not isinstance(data, dict):
+            self.fail(where, f"is {_show(data)}: expected an object")
+        return {
+            key: self.value(kind, item, f"{where}[{_show(key)}]")
+            for key, item in data.items()
+        }
+
+    def scalar(self, kind: type, data: Any, where: str) -> Any:
+        right = isinstance(data, kind)
+        if kind is float:
+            right = isinstance(data, (int, float))
+        if not right or (isinstance(data, bool) and kind is not bool):
+            expected = _WORDS.get(kind, kind.__name__)
+            self.fail(where, f"is {_show(data)}: expected {expected}")
+        if isinstance(data, (int, float)) and not (
+            math.isfinite(data) and abs(data) < _INT_LIMIT
+        ):
+            self.fail(where, f"is {_show(data)}: expected below 2**63")
+        return float(data) if kind is float else data

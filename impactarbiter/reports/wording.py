@@ -1,0 +1,277 @@
+"""The words of a report, shared by terminal, page and code scanning.
+
+Nothing here knows how it is shown: texts are raw and must be escaped by
+the renderer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..findings import Finding, GraphCost, Report, Site
+from ..severity import BOUNDED, GIB, by_urgency
+from ..units import format_bytes, format_count, format_duration, plural
+
+#: What each verdict means, in a sentence for someone who never saw it.
+VERDICT_MEANING = {
+    "leak": "Tensors are kept step after step and nothing lets them go.",
+    "growing": "Every step so far has kept more; not confirmed yet.",
+    "cycle": "Only a garbage cycle holds the tensors.",
+    "native": "No Python path holds the tensors: C or C++ code does.",
+    "accumulation": "Tensors are collected, then let go together.",
+    "cache": "Tensors are kept up to a bound.",
+}
+#: Below this a leak is too slow to matter to most runs.
+SLOW_BYTES_PER_STEP = 4096
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One labelled line; ``code`` is shown below it as it stands."""
+
+    label: str
+    text: str
+    code: tuple[str, ...] = ()
+
+
+def alarming(report: Report) -> list[Finding]:
+    """Findings that are no mere information, the most urgent first."""
+    return [f for f in by_urgency(report.findings) if f.verdict not in BOUNDED]
+
+
+def summary(report: Report) -> str:
+    """The first line: the verdict, and what to do."""
+    urgent = alarming(report)
+    if urgent:
+        return _alarm(urgent)
+    watched = plural(report.steps, "step")
+    if report.steps == 0:
+        return (
+            "no step was seen, so nothing can be said about leaks: call"
+            " arbiter.step() once in each turn of the loop"
+        )
+    if report.steps < report.needed_steps:
+        return (
+            f"only {watched} seen, {report.needed_steps} are needed to tell a"
+            " leak: let it run longer, or lower --warmup and --window"
+        )
+    bounded = len(report.findings)
+    if bounded:
+        growths = plural(bounded, "bounded growth")
+        return f"no leak in {watched}; {growths}, for information only"
+    return f"no leak in {watched}"
+
+
+def _alarm(urgent: list[Finding]) -> str:
+    counts: dict[str, int] = {}
+    for finding in urgent:
+        counts[finding.verdict] = counts.get(finding.verdict, 0) + 1
+    names = {"cycle": "garbage cycle", "native": "native hold"}
+    said = ", ".join(
+        f"{number} growing, unconfirmed"
+        if verdict == "growing"
+        else plural(number, names.get(verdict, verdict))
+        for verdict, number in counts.items()
+    )
+    first = urgent[0]
+    rate = sum(f.bytes_per_step for f in urgent)
+    parts = [f"{said}: {format_bytes(rate)} a step"]
+    if first.steps_to_oom is not None:
+        parts.append(forecast(first))
+    where = f"look at {first.site}" if first.site.known else ""
+    advice = first.advice.rstrip(".")
+    todo = ": ".join(part for part in (where, advice) if part)
+    return ", ".join(parts) + (f"; {todo}" if todo else "")
+
+
+def subject(finding: Finding) -> str:
+    """What the finding is about, named as shortly as it can be."""
+    if finding.holder is not None:
+        return finding.holder.expression
+    if finding.path is not None:
+        return str(finding.path)
+    return f"memory from {finding.allocated_at}"
+
+
+def headline(finding: Finding) -> str:
+    """One sentence."""
+    what = subject(finding)
+    rate = growth(finding)
+    if finding.verdict == "growing":
+        return f"{what} has kept {rate} so far; not confirmed yet"
+    if finding.verdict == "accumulation":
+        return f"{what} collects {rate} and lets go in between"
+    if finding.verdict == "cache":
+        return f"{what} fills with {rate}, {bound_text(finding)}"
+    if finding.verdict == "cycle":
+        return f"a garbage cycle holds {rate} until the collector runs: {what}"
+    if finding.verdict == "native":
+        return f"C or C++ code keeps {rate}, no Python path does: {what}"
+    return f"{what} keeps {rate}, and nothing lets it go"
+
+
+def bound_text(finding: Finding) -> str:
+    """``up to its bound of 128``, or that no bound is known."""
+    holder = finding.holder
+    if holder is None or holder.bound is None:
+        return "and was seen to stop"
+    return f"up to its bound of {format_count(holder.bound)}"
+
+
+def growth(finding: Finding) -> str:
+    """``10.3 MiB and 3 tensors more a step``."""
+    rate = f"{format_bytes(finding.bytes_per_step)}"
+    if finding.tensors_per_step:
+        rate += f" and {plural(finding.tensors_per_step, 'tensor')}"
+    return f"{rate} more a step"
+
+
+def forecast(finding: Finding) -> str:
+    """``out of memory in 1,204 steps (~3 h 12 min)``, or that it is not."""
+    if finding.steps_to_oom is None:
+        return "not within this horizon"
+    text = f"out of memory in {plural(finding.steps_to_oom, 'step')}"
+    if finding.seconds_to_oom is not None:
+        text += f" (~{format_duration(finding.seconds_to_oom)})"
+    return text
+
+
+def facts(finding: Finding) -> list[Fact]:
+    """The labelled lines below a headline, in reading order."""
+    found = [_site_fact("allocated", finding.allocated_at)]
+    if finding.path is not None:
+        found.append(Fact("kept by", str(finding.path)))
+    if finding.holder is not None:
+        found.append(Fact("holder", _holder_text(finding)))
+    if finding.grown_at is not None:
+        found.append(_site_fact("grown at", finding.grown_at))
+    found.append(Fact("growth", _growth_text(finding)))
+    found.append(Fact("retained", _retained_text(finding)))
+    if finding.graph is not None:
+        found.append(Fact("graph", graph_text(finding.graph)))
+    if finding.tensors:
+        found.append(Fact("tensors", _examples_text(finding)))
+    if finding.verdict not in BOUNDED:
+        found.append(Fact("forecast", _forecast_text(finding)))
+    for label, text in (
+        ("phase", finding.phase),
+        ("cause", finding.cause),
+        ("settled by", finding.confirmation),
+        ("note", finding.note),
+        ("do", finding.advice),
+    ):
+        if text:
+            found.append(Fact(label, text))
+    if finding.patch:
+        found.append(
+            Fact("patch", "suggested:", tuple(finding.patch.splitlines()))
+        )
+    return found
+
+
+def _site_fact(label: str, site: Site) -> Fact:
+    source = site.source.strip()
+    return Fact(label, str(site), (source,) if source else ())
+
+
+def _holder_text(finding: Finding) -> str:
+    holder = finding.holder
+    assert holder is not None
+    text = f"{holder.expression}: {holder.type}"
+    if holder.length is not None:
+        text += f" of {format_count(holder.length)}"
+    if holder.growth_per_step is not None:
+        sign = "+" if holder.growth_per_step >= 0 else ""
+        text += f", {sign}{format_count(holder.growth_per_step)} a step"
+    if holder.bound is not None:
+        text += f", bound {format_count(holder.bound)}"
+    return text
+
+
+def _growth_text(finding: Finding) -> str:
+    text = growth(finding)
+    if finding.generations:
+        text += (
+            f"; {plural(finding.generations, 'generation')} still alive,"
+            f" steps {finding.first_step} to {finding.last_step}"
+        )
+    return text
+
+
+def _retained_text(finding: Finding) -> str:
+    held = format_bytes(finding.retained_bytes)
+    count = plural(finding.retained_tensors, "tensor")
+    if finding.holder is None:
+        return f"{held} in {count}"
+    return f"{held} in {count}, freed if the path is cut at the holder"
+
+
+def graph_text(graph: GraphCost) -> str:
+    """``28 nodes, 12 tensors saved by them (1.1 GiB), mostly ...``."""
+    text = (
+        f"{plural(graph.nodes, 'node')} of autograd,"
+        f" {plural(graph.saved_tensors, 'tensor')} saved for backward"
+        f" ({format_bytes(graph.bytes)})"
+    )
+    if graph.biggest:
+        most = ", ".join(
+            f"{name} \u00d7{format_count(count)} ({format_bytes(size)})"
+            for name, count, size in graph.biggest[:3]
+        )
+        text += f"; biggest {most}"
+    return text
+
+
+def _examples_text(finding: Finding) -> str:
+    shown = []
+    for tensor in finding.tensors[:3]:
+        shape = "masked" if tensor.shape is None else str(list(tensor.shape))
+        shown.append(
+            f"{shape} {tensor.dtype} on {tensor.device}"
+            f" ({format_bytes(tensor.bytes)}, step {tensor.generation})"
+        )
+    return "such as " + "; ".join(shown)
+
+
+def _forecast_text(finding: Finding) -> str:
+    text = forecast(finding)
+    slow = 0 < finding.bytes_per_step < SLOW_BYTES_PER_STEP
+    if finding.steps_to_oom is None and slow:
+        steps = int(GIB / finding.bytes_per_step)
+        text += f": it takes {plural(steps, 'step')} to reach 1 GiB"
+    return text
+
+
+def footer(report: Report) -> list[str]:
+    """What was watched, where the live bytes are, what watching cost."""
+    watched = (
+        f"watched {plural(report.steps, 'step')};"
+        f" {format_bytes(report.live_bytes)} live at the end,"
+        f" {format_bytes(report.peak_bytes)} at the peak"
+    )
+    lines = [watched]
+    shares = sorted(report.accounted.items(), key=lambda item: -item[1])
+    shown = [
+        f"{name.replace('_', ' ')} {format_bytes(size)}"
+        for name, size in shares
+        if size
+    ]
+    if shown:
+        lines.append("live: " + ", ".join(shown))
+    cost = _cost_text(report)
+    if cost:
+        lines.append(f"watching cost {cost}")
+    return lines
+
+
+def _cost_text(report: Report) -> str:
+    cost = report.cost
+    parts = []
+    if cost.ms_per_step is not None:
+        parts.append(f"{format_duration(cost.ms_per_step / 1000)} a step")
+    if cost.last_walk_ms is not None:
+        walk = format_duration(cost.last_walk_ms / 1000)
+        parts.append(f"{walk} for the last walk")
+    if cost.ledger_bytes is not None:
+        parts.append(f"{format_bytes(cost.ledger_bytes)} of ledger")
+    return ", ".join(parts)

@@ -1,0 +1,61 @@
+"""Source lines and the environment, as text."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import platform
+import sys
+from functools import lru_cache
+
+from . import _core
+from .findings import Site
+
+NOWHERE = Site("", 0, "")
+
+
+@lru_cache(maxsize=4096)
+def _line(file: str, line: int) -> str:
+    return linecache.getline(file, line).strip()
+
+
+def _site(frame: tuple[str, int, str, bool]) -> Site:
+    file, line, function, _library = frame
+    return Site(file, line, function, _line(file, line))
+
+
+def site_of(number: int) -> Site:
+    """The user's line behind a site of the ledger."""
+    frame = _core.site_source(number)
+    return NOWHERE if frame is None else _site(frame)
+
+
+def stack_of(number: int) -> tuple[Site, ...]:
+    """The user's frames of a stack and what they called, innermost first.
+
+    Frames outside the outermost one of the user's (a launcher's) are left
+    out.
+    """
+    frames = _core.stack_frames(number)
+    while frames and frames[-1][3]:
+        frames.pop()
+    return tuple(_site(frame) for frame in frames)
+
+
+def environment() -> dict[str, str]:
+    """Versions and place of this run."""
+    from . import __version__
+
+    known = {
+        "impactarbiter": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cwd": os.getcwd(),
+    }
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        known["torch"] = str(torch.__version__)
+    rank = os.environ.get("RANK")
+    if rank is not None:
+        known["rank"] = rank
+    return known

@@ -1,0 +1,323 @@
+"""Builds the extension modules; everything else is in pyproject.toml.
+
+Environment variables, all off by default:
+  IMPACTARBITER_DEBUG=1     keep assertions, -O0 -g
+  IMPACTARBITER_SANITIZE=s  build with -fsanitize=s (address,undefined)
+  IMPACTARBITER_WERROR=1    warnings are errors
+  IMPACTARBITER_CUDA=0      leave _cuda out though torch is a CUDA build
+  MAX_JOBS=n                compile n files at a time (2)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+C_FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-fvisibility=hidden"]
+# No hidden visibility: statics in torch's headers must stay one with torch's.
+CXX_FLAGS = ["-std=c++20"]
+TORCH_LIBRARIES = ["torch_python", "torch", "torch_cpu", "c10"]
+
+
+class BuildError(SystemExit):
+    """Ends the build with one line that says what is missing."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"impactarbiter: {message}")
+
+
+def switch(name: str, default: bool = False) -> bool:
+    value = os.environ.get(name, "")
+    return value not in ("0", "no", "off") if value else default
+
+
+def sources(folder: str) -> list[str]:
+    """All C and C++ files of a folder, relative to the root, sorted."""
+    found = [
+        p
+        for p in (ROOT / "src" / folder).glob("*.c*")
+        if p.suffix in (".c", ".cpp")
+    ]
+    return sorted(str(p.relative_to(ROOT)) for p in found)
+
+
+def headers(*folders: str) -> list[str]:
+    return sorted(
+        str(p.relative_to(ROOT))
+        for folder in folders
+        for p in (ROOT / "src" / folder).glob("*.h")
+    )
+
+
+def extensions() -> list[Extension]:
+    """What may be built. Needs no package: metadata asks for this too."""
+    modules = [
+        Extension(
+            "impactarbiter._core", sources("core"), depends=headers("core")
+        ),
+        Extension(
+            "impactarbiter._torch",
+            sources("torch"),
+            language="c++",
+            depends=headers("core", "torch"),
+        ),
+        Extension(
+            "impactarbiter._cuda",
+            sources("cuda"),
+            language="c++",
+            depends=headers("core", "cuda"),
+        ),
+    ]
+    return [module for module in modules if module.sources]
+
+
+@dataclass
+class Flags:
+    """What one extension is compiled and linked with."""
+
+    system: list[str] = field(default_factory=list)  # -isystem: no warnings
+    include: list[str] = field(default_factory=list)
+    macros: list[tuple[str, str | None]] = field(default_factory=list)
+    common: list[str] = field(default_factory=list)
+    c: list[str] = field(default_factory=lambda: list(C_FLAGS))
+    cxx: list[str] = field(default_factory=lambda: list(CXX_FLAGS))
+    link: list[str] = field(default_factory=list)
+    libraries: list[str] = field(default_factory=list)
+    library_dirs: list[str] = field(default_factory=list)
+    versions: list[str] = field(default_factory=list)
+
+    def of(self, source: str) -> list[str]:
+        language = self.c if source.endswith(".c") else self.cxx
+        system = [f"-isystem{path}" for path in self.system]
+        return language + self.common + system
+
+    def key(self) -> str:
+        """Names the folder of the objects: other flags, other objects."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:12]
+
+
+def common_flags() -> Flags:
+    flags = Flags(common=["-Wall", "-Wextra"])
+    flags.versions += [os.environ.get(name, "") for name in ("CC", "CXX")]
+    if switch("IMPACTARBITER_DEBUG"):
+        flags.common += ["-O0", "-g", "-UNDEBUG"]
+    else:
+        flags.common += ["-O2", "-DNDEBUG"]
+    if switch("IMPACTARBITER_WERROR"):
+        flags.common += ["-Werror"]
+    sanitize = os.environ.get("IMPACTARBITER_SANITIZE", "")
+    if sanitize:
+        flags.common += [
+            f"-fsanitize={sanitize}",
+            "-g",
+            "-fno-omit-frame-pointer",
+            "-fno-sanitize-recover=undefined",
+        ]
+        flags.link += [f"-fsanitize={sanitize}"]
+    return flags
+
+
+def require_python_headers() -> None:
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if not header.is_file():
+        raise BuildError(
+            f"Python's headers are missing ({header}): install "
+            "them (python3-dev, python3-devel)"
+        )
+
+
+def require_torch() -> ModuleType:
+    try:
+        import torch
+    except ImportError as error:
+        raise BuildError(
+            f"PyTorch is needed to build and cannot be imported ({error}): "
+            "install torch first, then run pip install with "
+            "--no-build-isolation"
+        ) from error
+    return torch
+
+
+def core_flags() -> Flags:
+    try:
+        import numpy
+    except ImportError as error:
+        raise BuildError(
+            "NumPy is needed to build: pip install numpy"
+        ) from error
+    flags = common_flags()
+    flags.system.append(numpy.get_include())
+    flags.include.append("src/core")
+    flags.versions.append(f"numpy {numpy.__version__}")
+    return flags
+
+
+def torch_flags(torch: ModuleType, inplace: bool) -> Flags:
+    from torch.utils import cpp_extension
+
+    flags = common_flags()
+    flags.system += cpp_extension.include_paths()
+    flags.include += ["src/torch", "src/core"]
+    abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
+    flags.macros.append(("_GLIBCXX_USE_CXX11_ABI", str(abi)))
+    flags.libraries += TORCH_LIBRARIES
+    flags.library_dirs += cpp_extension.library_paths()
+    # Installed, we lie beside torch; built in place, torch is elsewhere.
+    flags.link.append("-Wl,-rpath,$ORIGIN/../torch/lib")
+    if inplace:
+        flags.link += [f"-Wl,-rpath,{path}" for path in flags.library_dirs]
+    flags.versions.append(f"torch {torch.__version__}")
+    return flags
+
+
+def cuda_include() -> str:
+    """The folder of the CUDA Toolkit's headers: CUDA_HOME, else NVIDIA's
+    wheels, which torch's CUDA builds bring along."""
+    from torch.utils.cpp_extension import CUDA_HOME
+
+    folders = [Path(CUDA_HOME) / "include"] if CUDA_HOME else []
+    spec = importlib.util.find_spec("nvidia")
+    for parent in (spec and spec.submodule_search_locations) or []:
+        folders += sorted(Path(parent).glob("*/include"))
+    for folder in folders:
+        if (folder / "cuda_runtime_api.h").is_file():
+            return str(folder)
+    raise BuildError(
+        "torch is a CUDA build and the CUDA Toolkit's headers "
+        "were not found: set CUDA_HOME, or IMPACTARBITER_CUDA=0 "
+        "to build without CUDA events"
+    )
+
+
+def cuda_flags(torch: ModuleType, inplace: bool) -> Flags:
+    flags = torch_flags(torch, inplace)
+    flags.system.append(cuda_include())
+    flags.include.insert(0, "src/cuda")
+    flags.libraries.insert(0, "c10_cuda")
+    return flags
+
+
+class BuildExt(build_ext):
+    """Compiles file by file, two at a time, and only what has changed.
+
+    Objects and linked modules stay in build/temp*/<key of the flags>; what
+    is installed is a copy of them.
+    """
+
+    def run(self) -> None:
+        require_python_headers()
+        torch = require_torch()
+        inplace = bool(self.inplace or getattr(self, "editable_mode", False))
+        self.flags = {
+            "impactarbiter._core": core_flags(),
+            "impactarbiter._torch": torch_flags(torch, inplace),
+        }
+        if (
+            sources("cuda")
+            and torch.version.cuda
+            and switch("IMPACTARBITER_CUDA", default=True)
+        ):
+            self.flags["impactarbiter._cuda"] = cuda_flags(torch, inplace)
+        self.extensions = [
+            ext for ext in self.extensions if ext.name in self.flags
+        ]
+        super().run()
+
+    def build_extensions(self) -> None:
+        compiler = Path(self.compiler.compiler_so[0])
+        if shutil.which(str(compiler)) is None:
+            raise BuildError(
+                f"no C compiler ({compiler} not found): install "
+                "gcc or clang, or set CC and CXX"
+            )
+        jobs = int(os.environ.get("MAX_JOBS") or 2)
+        with ThreadPoolExecutor(jobs) as pool:
+            todo = [
+                (
+                    ext,
+                    [
+                        pool.submit(self.compile, ext, source)
+                        for source in ext.sources
+                    ],
+                )
+                for ext in self.extensions
+            ]
+            try:
+                # result() raises what the compiler raised.
+                built = [
+                    (ext, [future.result() for future in futures])
+                    for ext, futures in todo
+                ]
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        for ext, objects in built:
+            self.link(ext, objects)
+
+    def folder(self, ext: Extension) -> Path:
+        return Path(self.build_temp) / self.flags[ext.name].key()
+
+    def compile(self, ext: Extension, source: str) -> str:
+        flags = self.flags[ext.name]
+        folder = self.folder(ext)
+        built = folder / Path(source).with_suffix(".o")
+        deps = built.with_suffix(".d")
+        if not up_to_date(built, dependencies(deps)):
+            self.compiler.compile(
+                [source],
+                output_dir=str(folder),
+                macros=flags.macros,
+                include_dirs=flags.include,
+                extra_postargs=[*flags.of(source), "-MMD", "-MF", str(deps)],
+            )
+        return str(built)
+
+    def link(self, ext: Extension, objects: list[str]) -> None:
+        flags = self.flags[ext.name]
+        target = Path(self.get_ext_fullpath(ext.name))
+        linked = self.folder(ext) / target.name
+        if not up_to_date(linked, objects):
+            self.compiler.link_shared_object(
+                objects,
+                str(linked),
+                libraries=flags.libraries,
+                library_dirs=flags.library_dirs,
+                extra_postargs=flags.link,
+                build_temp=self.build_temp,
+                target_lang=ext.language,
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self.copy_file(str(linked), str(target))
+
+
+def dependencies(deps: Path) -> list[str]:
+    """The files a make rule of -MMD names, [] where there is none yet."""
+    if not deps.is_file():
+        return []
+    rule = deps.read_text().replace("\\\n", " ").partition(":")[2]
+    return rule.split()
+
+
+def up_to_date(target: Path, inputs: list[str]) -> bool:
+    """Whether target is newer than all inputs; False where there are none."""
+    if not inputs or not target.is_file():
+        return False
+    made = target.stat().st_mtime
+    return all(
+        Path(name).is_file() and Path(name).stat().st_mtime <= made
+        for name in inputs
+    )
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})

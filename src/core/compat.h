@@ -1,0 +1,148 @@
+/* Everything that differs between CPython versions, but for frames.c.
+ *
+ * Include this before any other header: it opens CPython's internal headers,
+ * which must see Py_BUILD_CORE first.  Every function here only reads.
+ */
+#ifndef IA_COMPAT_H
+#define IA_COMPAT_H
+
+#ifndef Py_BUILD_CORE
+#define Py_BUILD_CORE 1
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#ifdef Py_GIL_DISABLED
+#error "impactarbiter needs a CPython build with the GIL"
+#endif
+
+#include "internal/pycore_gc.h"
+#include "internal/pycore_interp.h"
+#include "internal/pycore_dict.h"
+#include "internal/pycore_object.h"
+#include "internal/pycore_pystate.h"
+
+/* Is op on one of the collector's lists?  An object that is not may be half
+ * built and must not be traversed. */
+static inline int
+ia_is_tracked(PyObject *op)
+{
+    return _PyObject_GC_IS_TRACKED(op);
+}
+
+/* Does op carry a collector header? */
+static inline int
+ia_is_gc(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    return (type->tp_flags & Py_TPFLAGS_HAVE_GC) &&
+           (type->tp_is_gc == NULL || type->tp_is_gc(op));
+}
+
+/* Calls visit for each object on every list of the collector, the frozen ones
+ * included.  visit must not create or free anything. */
+static inline void
+ia_each_gc_object(void (*visit)(PyObject *, void *), void *arg)
+{
+    struct _gc_runtime_state *gc = &PyInterpreterState_Get()->gc;
+#if PY_VERSION_HEX >= 0x030E0000
+    PyGC_Head *heads[] = {&gc->young.head, &gc->old[0].head,
+                          &gc->old[1].head, &gc->permanent_generation.head};
+#else
+    PyGC_Head *heads[] = {&gc->generations[0].head, &gc->generations[1].head,
+                          &gc->generations[2].head,
+                          &gc->permanent_generation.head};
+#endif
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        PyGC_Head *g = _PyGCHead_NEXT(heads[i]);
+        for (; g != heads[i]; g = _PyGCHead_NEXT(g))
+            visit((PyObject *)(g + 1), arg);
+    }
+}
+
+static inline PyObject *
+ia_interp_modules(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyInterpreterState_Get()->imports.modules;
+#else
+    return PyInterpreterState_Get()->modules;
+#endif
+}
+
+/* An instance's attributes that live in the object itself, with the keys that
+ * name them; 0 where it has none (no dict, or a real one). */
+typedef struct {
+    PyDictKeysObject *keys;
+    PyObject **values;
+    Py_ssize_t count;
+} ia_inline_values;
+
+static inline int
+ia_get_inline_values(PyObject *op, ia_inline_values *out)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    PyDictValues *values;
+    if (!(type->tp_flags & Py_TPFLAGS_MANAGED_DICT))
+        return 0;
+#if PY_VERSION_HEX >= 0x030D0000
+    if (!(type->tp_flags & Py_TPFLAGS_INLINE_VALUES))
+        return 0;
+    values = _PyObject_InlineValues(op);
+    if (!values->valid || _PyObject_GetManagedDict(op) != NULL)
+        return 0;
+#elif PY_VERSION_HEX >= 0x030C0000
+    PyDictOrValues dorv = *_PyObject_DictOrValuesPointer(op);
+    if (!_PyDictOrValues_IsValues(dorv))
+        return 0;
+    values = _PyDictOrValues_GetValues(dorv);
+#else
+    values = *_PyObject_ValuesPointer(op);
+#endif
+    out->keys = ((PyHeapTypeObject *)type)->ht_cached_keys;
+    if (values == NULL || out->keys == NULL)
+        return 0;
+    out->values = values->values;
+    out->count = out->keys->dk_nentries;
+    return 1;
+}
+
+/* The instance's real dict, borrowed, or NULL; never makes one. */
+static inline PyObject *
+ia_get_instance_dict(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+#if PY_VERSION_HEX >= 0x030D0000
+        return (PyObject *)_PyObject_GetManagedDict(op);
+#elif PY_VERSION_HEX >= 0x030C0000
+        PyDictOrValues dorv = *_PyObject_DictOrValuesPointer(op);
+        return _PyDictOrValues_IsValues(dorv)
+                   ? NULL
+                   : _PyDictOrValues_GetDict(dorv);
+#else
+        return *_PyObject_ValuesPointer(op) != NULL
+                   ? NULL
+                   : *_PyObject_ManagedDictPointer(op);
+#endif
+    }
+    Py_ssize_t offset = type->tp_dictoffset;
+    if (offset == 0)
+        return NULL;
+    if (offset < 0) {
+        Py_ssize_t size = Py_SIZE(op) < 0 ? -Py_SIZE(op) : Py_SIZE(op);
+        size_t total = _PyObject_VAR_SIZE(type, size);
+        offset += (Py_ssize_t)total;
+    }
+    return *(PyObject **)((char *)op + offset);
+}
+
+/* The name of the i-th inline attribute, borrowed, or NULL. */
+static inline PyObject *
+ia_inline_name(const ia_inline_values *v, Py_ssize_t i)
+{
+    return DK_IS_UNICODE(v->keys) ? DK_UNICODE_ENTRIES(v->keys)[i].me_key
+                                  : NULL;
+}
+
+#endif /* IA_COMPAT_H */

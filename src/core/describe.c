@@ -1,0 +1,181 @@
+/* Plain Python values for what a diagnosis found. */
+
+#include "compat.h"
+#include "describe.h"
+
+#include <string.h>
+
+PyObject *
+ia_cost_build(const ia_cost *cost)
+{
+    PyObject *biggest = PyList_New(0);
+    for (int i = 0; biggest && i < cost->nbiggest; i++) {
+        const ia_node_cost *n = &cost->biggest[i];
+        PyObject *item =
+            Py_BuildValue("(sKK)", n->name, (unsigned long long)n->count,
+                          (unsigned long long)n->bytes);
+        if (item == NULL || PyList_Append(biggest, item) < 0)
+            Py_CLEAR(biggest);
+        Py_XDECREF(item);
+    }
+    if (biggest == NULL)
+        return NULL;
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:N}", "bytes",
+                         (unsigned long long)cost->bytes, "storages",
+                         (unsigned long long)cost->storages, "nodes",
+                         (unsigned long long)cost->nodes, "saved",
+                         (unsigned long long)cost->saved, "saved_bytes",
+                         (unsigned long long)cost->saved_bytes, "biggest",
+                         biggest);
+}
+
+/* c10::DeviceType by number; the first twelve never change. */
+PyObject *
+ia_device_build(uint16_t device)
+{
+    static const char *const names[] = {
+        "cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",
+        "fpga", "maia", "xla", "vulkan", "metal", "xpu", "mps", "meta",
+        "hpu", "ve", "lazy", "ipu", "mtia", "privateuseone"};
+    unsigned type = device >> 8, index = device & 0xFF;
+    if (type >= sizeof names / sizeof *names)
+        return PyUnicode_FromFormat("device%u:%u", type, index);
+    if (type == 0 || type == 14)
+        return PyUnicode_FromString(names[type]);
+    return PyUnicode_FromFormat("%s:%u", names[type], index);
+}
+
+static PyObject *
+build_shape(const ia_tensor_info *info)
+{
+    if (info->dims < 0)
+        return Py_NewRef(Py_None);
+    int n = info->dims < IA_MAX_DIMS ? info->dims : IA_MAX_DIMS;
+    PyObject *shape = PyTuple_New(n);
+    for (int i = 0; shape && i < n; i++) {
+        PyObject *size = PyLong_FromLongLong(info->shape[i]);
+        if (size == NULL)
+            Py_CLEAR(shape);
+        else
+            PyTuple_SET_ITEM(shape, i, size);
+    }
+    return shape;
+}
+
+PyObject *
+ia_tensor_build(const ia_walk *w, const ia_reached *r)
+{
+    ia_tensor_info info = {.dims = -1};
+    uintptr_t ref = w->queue[r->entry].ref;
+    int known = IA_TAG(ref) == IA_TAG_OBJECT &&
+                ia_kind_of(Py_TYPE((PyObject *)ref)) == IA_KIND_TENSOR &&
+                ia_the_framework->describe_tensor((PyObject *)ref, &info);
+    PyObject *shape = known ? build_shape(&info) : Py_NewRef(Py_None);
+    PyObject *device = shape ? ia_device_build(r->device) : NULL;
+    if (device == NULL) {
+        Py_XDECREF(shape);
+        return NULL;
+    }
+    return Py_BuildValue("{s:N,s:z,s:N,s:I,s:K,s:i}", "shape", shape, "dtype",
+                         known ? info.dtype : NULL, "device", device,
+                         "generation", r->generation, "bytes",
+                         (unsigned long long)r->bytes, "requires_grad",
+                         known ? info.requires_grad : 0);
+}
+
+const char *
+ia_purpose_name(int purpose)
+{
+    static const char *const names[IA_PURPOSES] = {
+        [IA_FOR_UNKNOWN] = "other",
+        [IA_FOR_GRAPH] = "graph",
+        [IA_FOR_BUFFER] = "buffers",
+        [IA_FOR_OPTIMIZER] = "optimizer_state",
+        [IA_FOR_GRADIENT] = "gradients",
+        [IA_FOR_PARAMETER] = "parameters",
+    };
+    return names[purpose];
+}
+
+PyObject *
+ia_purposes_build(const ia_storages *s)
+{
+    uint64_t bytes[IA_PURPOSES] = {0}, claimed = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const ia_reached *r = &s->items[i];
+        if (r->in_ledger && !r->allowed)
+            *(r->claimed ? &claimed : &bytes[r->purpose]) += r->bytes;
+    }
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && i < IA_PURPOSES; i++) {
+        PyObject *n = PyLong_FromUnsignedLongLong(bytes[i]);
+        if (n == NULL || PyDict_SetItemString(dict, ia_purpose_name(i), n) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(n);
+    }
+    PyObject *n = dict ? PyLong_FromUnsignedLongLong(claimed) : NULL;
+    if (n != NULL && PyDict_SetItemString(dict, "claimed", n) < 0)
+        Py_CLEAR(dict);
+    Py_XDECREF(n);
+    return dict;
+}
+
+/* -- bounds -------------------------------------------------------------- */
+
+static PyTypeObject *
+base_named(PyObject *op, const char *name)
+{
+    PyObject *mro = Py_TYPE(op)->tp_mro;
+    for (Py_ssize_t i = 0; mro != NULL && i < PyTuple_GET_SIZE(mro); i++) {
+        PyTypeObject *t = (PyTypeObject *)PyTuple_GET_ITEM(mro, i);
+        if (strcmp(t->tp_name, name) == 0)
+            return t;
+    }
+    return NULL;
+}
+
+/* deque.maxlen by the C getter of deque itself, whatever a subclass says. */
+static PyObject *
+deque_bound(PyTypeObject *deque, PyObject *op)
+{
+    for (PyGetSetDef *g = deque->tp_getset; g && g->name; g++)
+        if (strcmp(g->name, "maxlen") == 0)
+            return g->get(op, g->closure);
+    return Py_NewRef(Py_None);
+}
+
+/* lru_cache keeps `maxsize` in the closure of its cache_parameters(). */
+static PyObject *
+lru_bound(PyObject *op)
+{
+    PyObject *dict = ia_get_instance_dict(op);
+    PyObject *f = dict ? PyDict_GetItemString(dict, "cache_parameters") : NULL;
+    if (f == NULL || !PyFunction_Check(f))
+        return Py_NewRef(Py_None);
+    PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)f)->func_code;
+    PyObject *closure = ((PyFunctionObject *)f)->func_closure;
+    int first = code->co_nlocalsplus - code->co_nfreevars;
+    for (int i = 0; closure != NULL && i < code->co_nfreevars; i++) {
+        PyObject *name = PyTuple_GET_ITEM(code->co_localsplusnames, first + i);
+        PyObject *value = PyCell_GET(PyTuple_GET_ITEM(closure, i));
+        if (PyUnicode_CompareWithASCIIString(name, "maxsize") == 0 &&
+            value != NULL && PyLong_CheckExact(value))
+            return Py_NewRef(value);
+    }
+    return Py_NewRef(Py_None);
+}
+
+PyObject *
+ia_bound_of(const ia_walk *w, uint32_t entry)
+{
+    uintptr_t ref = w->queue[entry].ref;
+    if (IA_TAG(ref) != IA_TAG_OBJECT)
+        return Py_NewRef(Py_None);
+    PyObject *op = (PyObject *)ref;
+    PyTypeObject *deque = base_named(op, "collections.deque");
+    if (deque != NULL)
+        return deque_bound(deque, op);
+    if (base_named(op, "functools._lru_cache_wrapper") != NULL)
+        return lru_bound(op);
+    return Py_NewRef(Py_None);
+}

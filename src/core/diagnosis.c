@@ -1,0 +1,312 @@
+/* One diagnosis: walk, holders, names and costs in a single call.
+ *
+ * Everything between the first root and the last name happens under the GIL,
+ * with the collector off, without Python code: no pointer outlives the call.
+ */
+
+#include "compat.h"
+#include "describe.h"
+#include "diagnosis.h"
+#include "edges.h"
+#include "keepers.h"
+#include "ledger.h"
+#include "sites.h"
+#include "unrooted.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct {
+    uint8_t *wanted; /* per site; see holders.h */
+    uint32_t nsites;
+    uint32_t since;
+    ia_walk w;
+    ia_storages storages;
+    ia_roots roots;
+    ia_groups groups;
+    ia_keepers keepers;
+    ia_cost *costs;
+    int in_walk;
+    double seconds;
+} diagnosis;
+
+static double
+now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int
+read_sites(diagnosis *d, PyObject *sites, uint8_t mark)
+{
+    PyObject *list = PySequence_Fast(sites, "sites must be a sequence of int");
+    if (list == NULL)
+        return -1;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++) {
+        unsigned long site =
+            PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(list, i));
+        if (PyErr_Occurred())
+            break;
+        if (site < d->nsites)
+            d->wanted[site] = mark;
+    }
+    Py_DECREF(list);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int
+read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age)
+{
+    ia_ledger_lock();
+    d->nsites = ia_ledger_sites();
+    d->since = ia_ledger_warmup();
+    ia_ledger_unlock();
+    d->wanted = calloc(d->nsites + 1, 1);
+    if (d->wanted == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (read_sites(d, sites, IA_WANTED) < 0)
+        return -1;
+    return read_sites(d, any_age, IA_WANTED_ANY_AGE);
+}
+
+/* Live storages of the wanted sites that the walk has not reached; with
+ * `missing` != NULL, per site. */
+static uint32_t
+count_missing(const diagnosis *d, uint32_t *missing)
+{
+    uint32_t n = 0, rows;
+    ia_ledger_lock();
+    ia_row *row = ia_ledger_rows(&rows);
+    for (uint32_t i = 0; i < rows; i++) {
+        if (row[i].key == 0 || row[i].allowed)
+            continue;
+        uint32_t site = ia_stack_site(row[i].stack);
+        if (site >= d->nsites || !d->wanted[site] ||
+            (d->wanted[site] == IA_WANTED && row[i].generation < d->since))
+            continue;
+        uint32_t at = ia_ptrmap_get(&d->storages.index, row[i].key);
+        if (at != IA_PTRMAP_NONE &&
+            d->storages.items[at].entry != IA_NO_ENTRY)
+            continue;
+        n++;
+        if (missing != NULL)
+            missing[site]++;
+    }
+    ia_ledger_unlock();
+    return n;
+}
+
+static int
+walk(diagnosis *d)
+{
+    if (ia_roots_collect(&d->roots) < 0)
+        return -1;
+    if (ia_walk_init(&d->w, &d->storages, &d->roots) < 0)
+        goto memory;
+    if (ia_the_framework != NULL) {
+        d->in_walk = 1;
+        d->w.graph = ia_the_framework->walk_begin();
+    }
+    ia_walk_from_roots(&d->w);
+    if (count_missing(d, NULL) > 0 && ia_walk_unrooted(&d->w, &d->roots) < 0)
+        goto memory;
+    if (!d->w.failed)
+        return 0;
+memory:
+    PyErr_NoMemory();
+    return -1;
+}
+
+static int
+find(diagnosis *d)
+{
+    if (ia_holders_find(&d->w, d->wanted, d->nsites, d->since,
+                        &d->groups) < 0 ||
+        ia_keepers_find(&d->w, &d->groups, IA_MAX_KEEPERS,
+                        &d->keepers) < 0)
+        goto memory;
+    d->costs = calloc(d->keepers.count + 1, sizeof *d->costs);
+    if (d->costs == NULL)
+        goto memory;
+    if (d->keepers.count > 0 &&
+        ia_cuts_measure(&d->w, d->keepers.cuts, d->keepers.ncuts,
+                        d->keepers.count, d->costs) < 0)
+        goto memory;
+    return 0;
+memory:
+    PyErr_NoMemory();
+    return -1;
+}
+
+/* -- the answer ---------------------------------------------------------- */
+
+static PyObject *
+build_group(const ia_group *g)
+{
+    return Py_BuildValue(
+        "{s:I,s:I,s:I,s:I,s:I,s:I,s:K}", "site", g->site, "count", g->count,
+        "generations", g->generations, "first", g->first_generation, "last",
+        g->last_generation, "depth", g->depth, "bytes",
+        (unsigned long long)g->bytes);
+}
+
+static PyObject *
+build_groups(const diagnosis *d, const ia_keeper *k)
+{
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = k->first; list && i < k->first + k->ngroups; i++) {
+        PyObject *item = build_group(&d->groups.items[i]);
+        if (item == NULL || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *
+build_holder(const diagnosis *d, const ia_keeper *k)
+{
+    uintptr_t ref = d->w.queue[k->holder].ref;
+    char type[128];
+    ia_ref_type_name(ref, type, sizeof type);
+    PyObject *bound = ia_bound_of(&d->w, k->holder);
+    if (bound == NULL)
+        return NULL;
+    Py_ssize_t length = ia_entry_is_container(&d->w, k->holder)
+                            ? ia_container_length((PyObject *)ref)
+                            : -1;
+    return Py_BuildValue("{s:s,s:n,s:N,s:K,s:i}", "type", type, "length",
+                         length, "bound", bound, "id",
+                         (unsigned long long)ref, "emptied", k->emptied);
+}
+
+static PyObject *
+build_cycle(const diagnosis *d, uint32_t entry)
+{
+    while (d->w.queue[entry].parent != IA_NO_ENTRY)
+        entry = d->w.queue[entry].parent;
+    const ia_root *root = &d->roots.items[d->w.queue[entry].root];
+    if (root->kind != IA_ROOT_CYCLE && root->kind != IA_ROOT_NATIVE)
+        return Py_NewRef(Py_None);
+    return ia_cycle_build(root->ref, d->w.graph);
+}
+
+static PyObject *
+build_keeper(const diagnosis *d, uint32_t i)
+{
+    const ia_keeper *k = &d->keepers.items[i];
+    const ia_group *primary = &d->groups.items[k->primary];
+    const ia_reached *example = &d->storages.items[primary->example];
+    Py_ssize_t depth = 0;
+    PyObject *path = ia_path_build(&d->w, example->entry, k->holder, &depth);
+    PyObject *holder = path ? build_holder(d, k) : NULL;
+    PyObject *groups = holder ? build_groups(d, k) : NULL;
+    PyObject *cost = groups ? ia_cost_build(&d->costs[i]) : NULL;
+    PyObject *tensor = cost ? ia_tensor_build(&d->w, example) : NULL;
+    PyObject *cycle = tensor ? build_cycle(d, example->entry) : NULL;
+    if (cycle != NULL)
+        return Py_BuildValue(
+            "{s:I,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:I,s:s}", "site",
+            primary->site, "holder_depth", depth, "path", path, "holder",
+            holder, "groups", groups, "cost", cost, "example", tensor,
+            "cycle", cycle, "stack", example->stack, "purpose",
+            ia_purpose_name(example->purpose));
+    Py_XDECREF(path);
+    Py_XDECREF(holder);
+    Py_XDECREF(groups);
+    Py_XDECREF(cost);
+    Py_XDECREF(tensor);
+    return NULL;
+}
+
+static PyObject *
+build_keepers(const diagnosis *d)
+{
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < d->keepers.count; i++) {
+        PyObject *item = build_keeper(d, i);
+        if (item == NULL || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *
+build_missing(const diagnosis *d)
+{
+    uint32_t *missing = calloc(d->nsites + 1, sizeof *missing);
+    if (missing == NULL)
+        return PyErr_NoMemory();
+    count_missing(d, missing);
+    PyObject *dict = PyDict_New();
+    for (uint32_t i = 0; dict && i < d->nsites; i++) {
+        if (missing[i] == 0)
+            continue;
+        PyObject *key = PyLong_FromUnsignedLong(i);
+        PyObject *value = PyLong_FromUnsignedLong(missing[i]);
+        if (!key || !value || PyDict_SetItem(dict, key, value) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(key);
+        Py_XDECREF(value);
+    }
+    free(missing);
+    return dict;
+}
+
+static PyObject *
+build(const diagnosis *d)
+{
+    PyObject *keepers = build_keepers(d);
+    PyObject *missing = keepers ? build_missing(d) : NULL;
+    PyObject *purposes = missing ? ia_purposes_build(&d->storages) : NULL;
+    if (purposes == NULL) {
+        Py_XDECREF(keepers);
+        Py_XDECREF(missing);
+        return NULL;
+    }
+    return Py_BuildValue(
+        "{s:N,s:N,s:N,s:I,s:I,s:K,s:K,s:O,s:d}", "keepers", keepers,
+        "missing", missing, "purposes", purposes, "left_out",
+        d->keepers.left_out, "objects", d->w.count, "edges",
+        (unsigned long long)d->w.edges, "nodes",
+        (unsigned long long)d->w.nodes, "graph",
+        d->w.graph ? Py_True : Py_False, "seconds", d->seconds);
+}
+
+static void
+finish(diagnosis *d)
+{
+    if (d->in_walk)
+        ia_the_framework->walk_end();
+    ia_walk_free(&d->w);
+    ia_storages_free(&d->storages);
+    ia_roots_free(&d->roots);
+    ia_groups_free(&d->groups);
+    ia_keepers_free(&d->keepers);
+    free(d->costs);
+    free(d->wanted);
+}
+
+PyObject *
+ia_diagnose(PyObject *sites, PyObject *any_age)
+{
+    diagnosis d = {0};
+    PyObject *result = NULL;
+    int collecting = PyGC_Disable();
+    double start = now();
+    ia_kinds_forget();
+    if (read_wanted(&d, sites, any_age) == 0 && walk(&d) == 0 && find(&d) == 0) {
+        d.seconds = now() - start;
+        result = build(&d);
+    }
+    finish(&d);
+    if (collecting)
+        PyGC_Enable();
+    return result;
+}

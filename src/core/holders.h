@@ -1,0 +1,41 @@
+/* From storages that were reached to the objects that keep them.
+ *
+ * The holder is where generations part: the object on the path whose branches
+ * lead to storages of the most different steps.  A list of losses has one
+ * branch a step; a linked list or a graph that never ends parts in two at
+ * every link, and its holder is the link that the root is nearest to.
+ */
+#ifndef IA_HOLDERS_H
+#define IA_HOLDERS_H
+
+#include "heapwalk.h"
+
+/* Storages of one site that hang on one holder. */
+typedef struct {
+    uint32_t holder;  /* entry */
+    uint32_t site;
+    uint32_t example; /* storage: nearest to the holder, newest */
+    uint32_t depth;   /* edges from the holder down to it */
+    uint32_t count;
+    uint32_t generations;
+    uint32_t first_generation;
+    uint32_t last_generation;
+    uint64_t bytes;
+} ia_group;
+
+typedef struct {
+    ia_group *items; /* owned; ordered by holder */
+    uint32_t count;
+    uint32_t *below; /* owned; per entry: does a target hang there? */
+} ia_groups;
+
+/* What wanted[site] says. */
+#define IA_WANTED 1         /* storages born in `since` or later */
+#define IA_WANTED_ANY_AGE 2 /* all of them */
+
+/* Groups the storages of wanted sites that the walk reached.  0, or -1 when memory is short. */
+int ia_holders_find(const ia_walk *, const uint8_t *wanted, uint32_t nsites,
+                    uint32_t since, ia_groups *);
+void ia_groups_free(ia_groups *);
+
+#endif /* IA_HOLDERS_H */

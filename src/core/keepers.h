@@ -1,0 +1,36 @@
+/* Holders with all that hangs on them, largest first, and their cuts. */
+#ifndef IA_KEEPERS_H
+#define IA_KEEPERS_H
+
+#include "cuts.h"
+#include "holders.h"
+
+typedef struct {
+    uint32_t holder;  /* entry */
+    uint32_t first;   /* its groups stand side by side */
+    uint32_t ngroups;
+    uint32_t primary; /* group whose storages are nearest to the holder */
+    uint32_t count;
+    uint32_t generations;
+    uint64_t bytes;
+    int emptied;      /* cut by emptying a container */
+} ia_keeper;
+
+typedef struct {
+    ia_keeper *items; /* owned */
+    uint32_t count;
+    uint32_t left_out;
+    ia_cut *cuts; /* owned; group = index of the keeper */
+    uint32_t ncuts;
+} ia_keepers;
+
+int ia_keepers_find(const ia_walk *, const ia_groups *, uint32_t most,
+                    ia_keepers *);
+void ia_keepers_free(ia_keepers *);
+
+/* Is the entry a list, dict, set, deque or tuple (and no __dict__)? */
+int ia_entry_is_container(const ia_walk *, uint32_t entry);
+/* Items in it, or -1. */
+Py_ssize_t ia_container_length(PyObject *);
+
+#endif /* IA_KEEPERS_H */

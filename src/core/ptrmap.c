@@ -1,0 +1,123 @@
+/* Open-addressing map from a nonzero address to a 32-bit index. */
+
+#include "ptrmap.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* Allocators return multiples of 16 or 64: the low bits say nothing, so a
+ * multiplicative hash spreads the high ones. */
+static inline size_t
+slot_of(const ia_ptrmap *map, uintptr_t key)
+{
+    uint64_t h = (uint64_t)key * UINT64_C(0x9E3779B97F4A7C15);
+    return (size_t)(h >> 24) & map->mask;
+}
+
+int
+ia_ptrmap_init(ia_ptrmap *map, size_t expected)
+{
+    size_t capacity = 64;
+    while (capacity < expected * 2)
+        capacity *= 2;
+    map->used = 0;
+    map->mask = capacity - 1;
+    map->keys = calloc(capacity, sizeof *map->keys);
+    map->values = malloc(capacity * sizeof *map->values);
+    if (map->keys == NULL || map->values == NULL) {
+        ia_ptrmap_free(map);
+        return -1;
+    }
+    return 0;
+}
+
+void
+ia_ptrmap_free(ia_ptrmap *map)
+{
+    free(map->keys);
+    free(map->values);
+    *map = (ia_ptrmap){0};
+}
+
+uint32_t
+ia_ptrmap_get(const ia_ptrmap *map, uintptr_t key)
+{
+    if (map->keys == NULL)
+        return IA_PTRMAP_NONE;
+    size_t i = slot_of(map, key);
+    while (map->keys[i] != 0) {
+        if (map->keys[i] == key)
+            return map->values[i];
+        i = (i + 1) & map->mask;
+    }
+    return IA_PTRMAP_NONE;
+}
+
+static int
+grow(ia_ptrmap *map)
+{
+    ia_ptrmap bigger;
+    if (ia_ptrmap_init(&bigger, map->keys ? map->mask + 1 : 0) < 0)
+        return -1;
+    for (size_t i = 0; map->keys != NULL && i <= map->mask; i++)
+        if (map->keys[i] != 0)
+            ia_ptrmap_set(&bigger, map->keys[i], map->values[i]);
+    ia_ptrmap_free(map);
+    *map = bigger;
+    return 0;
+}
+
+int
+ia_ptrmap_set(ia_ptrmap *map, uintptr_t key, uint32_t value)
+{
+    assert(key != 0);
+    if (map->keys == NULL || map->used * 2 > map->mask)
+        if (grow(map) < 0)
+            return -1;
+    size_t i = slot_of(map, key);
+    while (map->keys[i] != 0 && map->keys[i] != key)
+        i = (i + 1) & map->mask;
+    if (map->keys[i] == 0) {
+        map->keys[i] = key;
+        map->used++;
+    }
+    map->values[i] = value;
+    return 0;
+}
+
+uint32_t
+ia_ptrmap_pop(ia_ptrmap *map, uintptr_t key)
+{
+    if (map->keys == NULL)
+        return IA_PTRMAP_NONE;
+    size_t i = slot_of(map, key);
+    while (map->keys[i] != key) {
+        if (map->keys[i] == 0)
+            return IA_PTRMAP_NONE;
+        i = (i + 1) & map->mask;
+    }
+    uint32_t value = map->values[i];
+    size_t hole = i;
+    for (;;) {
+        i = (i + 1) & map->mask;
+        if (map->keys[i] == 0)
+            break;
+        size_t home = slot_of(map, map->keys[i]);
+        if (((i - home) & map->mask) >= ((i - hole) & map->mask)) {
+            map->keys[hole] = map->keys[i];
+            map->values[hole] = map->values[i];
+            hole = i;
+        }
+    }
+    map->keys[hole] = 0;
+    map->used--;
+    return value;
+}
+
+size_t
+ia_ptrmap_bytes(const ia_ptrmap *map)
+{
+    return map->keys == NULL
+               ? 0
+               : (map->mask + 1) * (sizeof *map->keys + sizeof *map->values);
+}

@@ -1,0 +1,145 @@
+/* Kinds of Python types, and what the storages behind them are for. */
+
+#include "compat.h"
+#include "purpose.h"
+
+#define PY_ARRAY_UNIQUE_SYMBOL impactarbiter_ARRAY_API
+#define NO_IMPORT_ARRAY
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include <string.h>
+
+/* Direct-mapped: a heap has some hundred types that matter. */
+#define KIND_CACHE 1024
+
+static struct {
+    PyTypeObject *type; /* borrowed; forgotten before every walk */
+    int kind;
+} cache[KIND_CACHE];
+
+static PyTypeObject *module_type, *optimizer_type; /* borrowed */
+
+const ia_framework *ia_the_framework;
+int (*ia_optimizer_steps)(PyObject *);
+
+void
+ia_walk_set_types(PyTypeObject *module, PyTypeObject *optimizer)
+{
+    module_type = module;
+    optimizer_type = optimizer;
+}
+
+void
+ia_kinds_forget(void)
+{
+    memset(cache, 0, sizeof cache);
+}
+
+static int
+find_kind(PyTypeObject *type)
+{
+    if (PyType_IsSubtype(type, &PyArray_Type))
+        return IA_KIND_NDARRAY;
+    if (module_type != NULL && PyType_IsSubtype(type, module_type))
+        return IA_KIND_MODULE;
+    if (optimizer_type != NULL && PyType_IsSubtype(type, optimizer_type))
+        return IA_KIND_OPTIMIZER;
+    return ia_the_framework ? (int)ia_the_framework->kind_of_type(type)
+                            : IA_KIND_PLAIN;
+}
+
+int
+ia_kind_of(PyTypeObject *type)
+{
+    size_t i = ((uintptr_t)type >> 4) % KIND_CACHE;
+    if (cache[i].type != type) {
+        cache[i].kind = find_kind(type);
+        cache[i].type = type;
+    }
+    return cache[i].kind;
+}
+
+int
+ia_ndarray_traverse(PyObject *op, visitproc visit, void *arg)
+{
+    PyArrayObject *array = (PyArrayObject *)op;
+    int stop = 0;
+    if (PyArray_BASE(array) != NULL)
+        stop = visit(PyArray_BASE(array), arg);
+    if (PyArray_TYPE(array) != NPY_OBJECT ||
+        !PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA))
+        return stop;
+    PyObject **items = PyArray_DATA(array);
+    npy_intp n = PyArray_SIZE(array);
+    for (npy_intp i = 0; !stop && i < n; i++)
+        if (items[i] != NULL)
+            stop = visit(items[i], arg);
+    return stop;
+}
+
+PyObject *
+ia_instance_attribute(PyObject *op, const char *name)
+{
+    ia_inline_values v;
+    if (ia_get_inline_values(op, &v)) {
+        for (Py_ssize_t i = 0; i < v.count; i++) {
+            PyObject *key = ia_inline_name(&v, i);
+            if (key != NULL && v.values[i] != NULL &&
+                PyUnicode_CompareWithASCIIString(key, name) == 0)
+                return v.values[i];
+        }
+        return NULL;
+    }
+    PyObject *dict = ia_get_instance_dict(op), *key, *value;
+    Py_ssize_t pos = 0;
+    while (dict != NULL && PyDict_Next(dict, &pos, &key, &value))
+        if (PyUnicode_Check(key) &&
+            PyUnicode_CompareWithASCIIString(key, name) == 0)
+            return value;
+    return NULL;
+}
+
+static void
+note_tensor(ia_storages *storages, PyObject *op, ia_purpose purpose)
+{
+    ia_storage storage;
+    if (ia_kind_of(Py_TYPE(op)) != IA_KIND_TENSOR ||
+        !ia_the_framework->storage_of(op, &storage))
+        return;
+    ia_reached *item = ia_storages_get(storages, &storage);
+    if (item != NULL && purpose > item->purpose)
+        item->purpose = (uint16_t)purpose;
+}
+
+static void
+note_values(ia_storages *storages, PyObject *dict, ia_purpose purpose)
+{
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    if (dict == NULL || !PyDict_Check(dict))
+        return;
+    while (PyDict_Next(dict, &pos, &key, &value))
+        note_tensor(storages, value, purpose);
+}
+
+void
+ia_purpose_note(ia_storages *storages, PyObject *op, int kind)
+{
+    if (kind == IA_KIND_MODULE) {
+        note_values(storages, ia_instance_attribute(op, "_parameters"),
+                    IA_FOR_PARAMETER);
+        note_values(storages, ia_instance_attribute(op, "_buffers"),
+                    IA_FOR_BUFFER);
+        return;
+    }
+    /* State of a throw-away optimizer explains nothing. */
+    if (ia_optimizer_steps == NULL || !ia_optimizer_steps(op))
+        return;
+    PyObject *state = ia_instance_attribute(op, "state"), *key, *value;
+    Py_ssize_t pos = 0;
+    if (state == NULL || !PyDict_Check(state))
+        return;
+    while (PyDict_Next(state, &pos, &key, &value))
+        note_values(storages, value, IA_FOR_OPTIMIZER);
+}

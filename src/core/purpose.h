@@ -1,0 +1,12 @@
+/* What storages are for: parameters, buffers, gradients, optimizer state. */
+#ifndef IA_PURPOSE_H
+#define IA_PURPOSE_H
+
+#include "heapwalk.h"
+
+/* Classifies what an nn.Module or an optimizer holds directly. */
+void ia_purpose_note(ia_storages *, PyObject *, int kind);
+/* An instance's attribute, borrowed, or NULL; runs no user code. */
+PyObject *ia_instance_attribute(PyObject *, const char *name);
+
+#endif /* IA_PURPOSE_H */

@@ -1,0 +1,18 @@
+/* Storages that no root reaches: garbage cycles, and what only C++ holds. */
+#ifndef IA_UNROOTED_H
+#define IA_UNROOTED_H
+
+#include "roots.h"
+
+/* Continues a finished walk from what the collector tracks but no root
+ * reached.  Objects with references that no tracked object accounts for are
+ * held from outside Python (IA_ROOT_OUTSIDE, tensors IA_ROOT_NATIVE); the rest
+ * hangs on a garbage cycle (IA_ROOT_CYCLE; the root object is on the cycle).
+ * `roots` must be the walk's own list.  0, or -1 when memory is short. */
+int ia_walk_unrooted(ia_walk *, ia_roots *);
+
+/* The entries of one garbage cycle, from its root object back to itself, as a
+ * list of (kind, text, type, python); NULL on error. */
+PyObject *ia_cycle_build(uintptr_t root, int graph);
+
+#endif /* IA_UNROOTED_H */

@@ -1,0 +1,213 @@
+/* Births and deaths of CPU memory: an allocator over the one in force.
+ *
+ * A deleter outlives everything: blocks may die after uninstall(), and a
+ * StorageImpl keeps its allocator for resize_().  So wrappers are static, a
+ * fixed number of them, each bound for ever to the first base it was given.
+ */
+#include "hooks.h"
+
+#include <c10/core/Allocator.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <utility>
+
+namespace {
+
+/* Different allocators seen under us in one process: the default one, and
+ * whatever other tools register.  Installing again over a known one reuses
+ * its slot. */
+constexpr size_t kSlots = 8;
+
+struct Slot {
+    c10::Allocator *base = nullptr; /* borrowed: static by contract */
+    c10::DeleterFnPtr base_deleter = nullptr;
+    std::atomic<bool> reporting{false};
+};
+
+std::array<Slot, kSlots> slots;
+
+template <size_t N>
+void
+delete_block(void *block)
+{
+    /* First the ledger: once given back, another thread may get the same
+     * address and report its birth before this death. */
+    if (block != nullptr) {
+        ia_api->storage_died(reinterpret_cast<uintptr_t>(block));
+    }
+    slots[N].base_deleter(block);
+}
+
+template <size_t N> class Wrapper final : public c10::Allocator {
+  public:
+    c10::DataPtr allocate(size_t bytes) override
+    {
+        Slot &slot = slots[N];
+        c10::DataPtr block = slot.base->allocate(bytes);
+        if (slot.base_deleter == nullptr ||
+            block.get() != block.get_context() ||
+            !block.compare_exchange_deleter(slot.base_deleter,
+                                            &delete_block<N>)) {
+            return block;
+        }
+        if (bytes != 0 && block.get() != nullptr &&
+            slot.reporting.load(std::memory_order_relaxed)) {
+            ia_api->storage_born(reinterpret_cast<uintptr_t>(block.get()),
+                                 bytes, ia::device_code(block.device()));
+        }
+        return block;
+    }
+
+    c10::DeleterFnPtr raw_deleter() const override
+    {
+        return slots[N].base_deleter == nullptr ? nullptr : &delete_block<N>;
+    }
+
+    bool is_simple_data_ptr(const c10::DataPtr &block) const override
+    {
+        if (block.get_deleter() == &delete_block<N>) {
+            return block.get() == block.get_context();
+        }
+        return slots[N].base->is_simple_data_ptr(block);
+    }
+
+    void copy_data(void *to, const void *from, size_t count) const override
+    {
+        slots[N].base->copy_data(to, from, count);
+    }
+};
+
+template <size_t... N>
+std::array<c10::Allocator *, kSlots>
+make_wrappers(std::index_sequence<N...>)
+{
+    /* Never destroyed: deleters run after static destructors. */
+    return {new Wrapper<N>()...};
+}
+
+const std::array<c10::Allocator *, kSlots> &
+wrappers()
+{
+    static const auto all = make_wrappers(std::make_index_sequence<kSlots>());
+    return all;
+}
+
+int
+slot_of_wrapper(const c10::Allocator *allocator)
+{
+    for (size_t i = 0; i < kSlots; i++) {
+        if (wrappers()[i] == allocator) {
+            return static_cast<int>(i);
+        }
+    }
+    return -1;
+}
+
+/* The slot bound to `base`, or a free one bound to it now, or -1. */
+int
+slot_for_base(c10::Allocator *base)
+{
+    for (size_t i = 0; i < kSlots; i++) {
+        if (slots[i].base == nullptr) {
+            slots[i].base = base;
+            slots[i].base_deleter = base->raw_deleter();
+        }
+        if (slots[i].base == base) {
+            return static_cast<int>(i);
+        }
+    }
+    return -1;
+}
+
+int
+current_slot()
+{
+    return slot_of_wrapper(c10::GetAllocator(c10::kCPU));
+}
+
+/* Registers at the priority that is in force: c10 keeps it to itself, but
+ * the lowest one it accepts is equal to it.  Nothing changes for others. */
+bool
+set_allocator(c10::Allocator *allocator)
+{
+    for (int priority = 0; priority <= UINT8_MAX; priority++) {
+        c10::SetAllocator(c10::kCPU, allocator,
+                          static_cast<uint8_t>(priority));
+        if (c10::GetAllocator(c10::kCPU) == allocator) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Silences every slot but one: of two wrappers in a chain one reports. */
+void
+report_only(int chosen)
+{
+    for (size_t i = 0; i < kSlots; i++) {
+        slots[i].reporting.store(static_cast<int>(i) == chosen,
+                                 std::memory_order_relaxed);
+    }
+}
+
+int
+install()
+{
+    int slot = current_slot();
+    if (slot < 0) {
+        slot = slot_for_base(c10::GetAllocator(c10::kCPU));
+        if (slot < 0) {
+            PyErr_Format(PyExc_RuntimeError,
+                         "the CPU allocator was replaced %zu times in this "
+                         "process; restart it to watch memory again",
+                         kSlots);
+            return -1;
+        }
+        if (!set_allocator(wrappers()[slot])) {
+            PyErr_SetString(PyExc_RuntimeError,
+                            "torch refused another CPU allocator");
+            return -1;
+        }
+    }
+    report_only(slot);
+    return 0;
+}
+
+} // namespace
+
+int
+ia_allocator_install(void)
+{
+    try {
+        return install();
+    }
+    catch (const std::exception &error) {
+        PyErr_SetString(PyExc_RuntimeError, error.what());
+        return -1;
+    }
+}
+
+void
+ia_allocator_uninstall(void)
+{
+    int slot = current_slot();
+    report_only(-1);
+    if (slot >= 0) {
+        set_allocator(slots[slot].base);
+    }
+}
+
+void
+ia_allocator_silence(void)
+{
+    report_only(-1);
+}
+
+int
+ia_allocator_installed(void)
+{
+    int slot = current_slot();
+    return slot >= 0 && slots[slot].reporting.load();
+}

@@ -1,0 +1,512 @@
+/* The autograd graph as edges: what tensors, nodes and custom Functions hold
+ * on the C++ side, where tp_traverse shows nothing.
+ *
+ * Nothing here makes a Python object, runs a hook, or recurses.  A tensor
+ * that has a Python object is handed out as that object; one that has not
+ * ("bare") is looked through at once: its storage, node, gradient and base.
+ * Called with the GIL held, and only while no other thread runs a backward.
+ */
+#include "hooks.h"
+#include "torch_compat.h"
+
+#include <ATen/SparseCsrTensorImpl.h>
+#include <ATen/SparseTensorImpl.h>
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/Storage.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/functions/tensor.h>
+#include <torch/csrc/autograd/python_anomaly_mode.h>
+#include <torch/csrc/autograd/python_cpp_function.h>
+#include <torch/csrc/autograd/python_function.h>
+#include <torch/csrc/autograd/python_hook.h>
+#include <torch/csrc/autograd/python_saved_variable_hooks.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <cstring>
+#include <typeinfo>
+#include <vector>
+
+using torch::autograd::AccumulateGrad;
+using torch::autograd::AnomalyMetadata;
+using torch::autograd::AutogradMeta;
+using torch::autograd::CopySlices;
+using torch::autograd::DifferentiableViewMeta;
+using torch::autograd::ForwardGrad;
+using torch::autograd::FunctionPreHook;
+using torch::autograd::Node;
+using torch::autograd::PyAnomalyMetadata;
+using torch::autograd::PyFunctionPostHook;
+using torch::autograd::PyFunctionPreHook;
+using torch::autograd::PyFunctionTensorPostAccGradHooks;
+using torch::autograd::PyFunctionTensorPreHook;
+using torch::autograd::PySavedVariableHooks;
+using torch::autograd::SavedVariable;
+using torch::autograd::SavedVariableHooks;
+using torch::autograd::THPCppFunction;
+
+/* Reading data_ where it lies beats unpack(): that makes a temporary tensor,
+ * throws on freed and modified ones, and would run a user's unpack hook. */
+IA_EXPOSE(SavedData, SavedVariable, at::Tensor, data_);
+IA_EXPOSE(SavedTangent, SavedVariable, std::shared_ptr<ForwardGrad>, fw_grad_);
+IA_EXPOSE(SavedGradFn, SavedVariable, ia::NodePtr, grad_fn_);
+IA_EXPOSE(SavedAccumulator, SavedVariable, ia::NodePtr, grad_accumulator_);
+IA_EXPOSE(SavedHooks, SavedVariable, std::unique_ptr<SavedVariableHooks>,
+          hooks_);
+IA_EXPOSE(HooksPack, PySavedVariableHooks, PyObject *, pack_hook_);
+IA_EXPOSE(HooksUnpack, PySavedVariableHooks, PyObject *, unpack_hook_);
+IA_EXPOSE(HooksData, PySavedVariableHooks, PyObject *, data_);
+IA_EXPOSE(NodeMetadata, Node, std::unique_ptr<AnomalyMetadata>,
+          anomaly_metadata_);
+
+namespace {
+
+/* Bare tensors looked through behind one edge: a gradient's base's tangent.
+ * More means a cycle of them. */
+constexpr size_t kMaxBareTensors = 64;
+
+/* What a walk stands on, and how many walks are under way.  Outside of one
+ * nothing is held: we must not keep anybody's tensors.  GIL; the vector is
+ * never destroyed, as torch may be gone before us. */
+size_t walks;
+
+std::vector<ia::NodePtr> &
+held()
+{
+    static auto *nodes = new std::vector<ia::NodePtr>();
+    return *nodes;
+}
+
+struct Label {
+    ia_edge_kind kind;
+    const char *name;
+    Py_ssize_t index;
+};
+
+struct BareTensor {
+    const c10::TensorImpl *impl;
+    Label label;
+};
+
+template <typename T>
+bool
+is_exactly(const T &object, const char *type_name)
+{
+    return strcmp(typeid(object).name(), type_name) == 0;
+}
+
+/* Hands edges to the sink.  Each method returns nonzero to stop. */
+class Emitter {
+  public:
+    explicit Emitter(ia_sink *sink) : sink_(sink)
+    {
+    }
+
+    int object(PyObject *object, const Label &label)
+    {
+        return object == nullptr ? 0
+                                 : sink_->object(sink_, object, label.kind,
+                                                 label.name, label.index);
+    }
+
+    int node(const ia::NodePtr &node, const Label &label)
+    {
+        if (!node) {
+            return 0;
+        }
+        if (walks != 0) {
+            held().push_back(node);
+        }
+        return sink_->node(sink_, node.get(), label.kind, label.name,
+                           label.index);
+    }
+
+    int storage(c10::StorageImpl *impl, const Label &label)
+    {
+        ia_storage storage;
+        return ia::storage_info(impl, &storage)
+                   ? sink_->storage(sink_, &storage, label.kind, label.name,
+                                    label.index)
+                   : 0;
+    }
+
+    int tensor(const at::Tensor &tensor, const Label &label)
+    {
+        bare_.clear();
+        seen_ = 0;
+        int stop = tensor_or_queue(tensor, label);
+        return stop ? stop : drain();
+    }
+
+    /* What the tensor behind a Python object holds. */
+    int inside(const at::Tensor &tensor)
+    {
+        bare_.clear();
+        seen_ = 0;
+        int stop = contents(*tensor.unsafeGetTensorImpl(),
+                            {IA_EDGE_STORAGE, nullptr, -1});
+        return stop ? stop : drain();
+    }
+
+    int saved(const SavedVariable &saved, const char *name,
+              Py_ssize_t ordinal);
+    int hooks_of(Node &node);
+
+  private:
+    int tensor_or_queue(const at::Tensor &tensor, const Label &label)
+    {
+        if (!tensor.defined()) {
+            return 0;
+        }
+        c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
+        PyObject *wrapper = impl->pyobj_slot()->load_pyobj();
+        if (wrapper != nullptr) {
+            return object(wrapper, label);
+        }
+        if (++seen_ <= kMaxBareTensors) {
+            bare_.push_back({impl, label});
+        }
+        return 0;
+    }
+
+    int drain()
+    {
+        while (!bare_.empty()) {
+            BareTensor next = bare_.back();
+            bare_.pop_back();
+            int stop = contents(*next.impl, next.label);
+            if (stop) {
+                return stop;
+            }
+        }
+        return 0;
+    }
+
+    int contents(const c10::TensorImpl &impl, const Label &label);
+    int sparse_parts(const c10::TensorImpl &impl);
+    int autograd_parts(const AutogradMeta &meta);
+    int view_bases(const AutogradMeta &meta);
+    int tensor_hooks(const AutogradMeta &meta);
+    int tangent(const std::shared_ptr<ForwardGrad> &tangents);
+    int pre_hook(const FunctionPreHook *hook);
+
+    ia_sink *sink_;
+    std::vector<BareTensor> bare_;
+    size_t seen_ = 0;
+};
+
+int
+Emitter::contents(const c10::TensorImpl &impl, const Label &label)
+{
+    int stop = storage(impl.unsafe_storage().unsafeGetStorageImpl(), label);
+    if (!stop) {
+        stop = sparse_parts(impl);
+    }
+    auto *meta = static_cast<AutogradMeta *>(impl.autograd_meta());
+    return stop || meta == nullptr ? stop : autograd_parts(*meta);
+}
+
+int
+Emitter::sparse_parts(const c10::TensorImpl &impl)
+{
+    int stop = 0;
+    if (!impl.key_set().has_any(c10::sparse_ks | c10::sparse_csr_ks)) {
+        return 0;
+    }
+    if (auto *coo = dynamic_cast<const at::SparseTensorImpl *>(&impl)) {
+        stop = tensor_or_queue(coo->values_, {IA_EDGE_STORAGE, "values", -1});
+        return stop ? stop
+                    : tensor_or_queue(coo->indices_,
+                                      {IA_EDGE_STORAGE, "indices", -1});
+    }
+    if (auto *csr = dynamic_cast<const at::SparseCsrTensorImpl *>(&impl)) {
+        stop = tensor_or_queue(csr->values(), {IA_EDGE_STORAGE, "values", -1});
+        if (!stop) {
+            stop =
+                tensor_or_queue(csr->compressed_indices(),
+                                {IA_EDGE_STORAGE, "compressed_indices", -1});
+        }
+        return stop ? stop
+                    : tensor_or_queue(csr->plain_indices(),
+                                      {IA_EDGE_STORAGE, "plain_indices", -1});
+    }
+    return 0;
+}
+
+/* The gradient accumulator is left out: a tensor knows it only weakly. */
+int
+Emitter::autograd_parts(const AutogradMeta &meta)
+{
+    int stop = node(meta.grad_fn_, {IA_EDGE_GRAD_FN, nullptr, -1});
+    if (!stop) {
+        stop = tensor_or_queue(meta.grad_, {IA_EDGE_GRAD, nullptr, -1});
+    }
+    if (!stop && meta.is_view_) {
+        stop = view_bases(meta);
+    }
+    if (!stop) {
+        stop = tensor_hooks(meta);
+    }
+    return stop ? stop : tangent(meta.fw_grad_);
+}
+
+int
+Emitter::view_bases(const AutogradMeta &meta)
+{
+    auto &view = static_cast<const DifferentiableViewMeta &>(meta);
+    int stop = 0;
+
+    if (view.has_bw_view()) {
+        stop = tensor_or_queue(view.get_backward_view().base_,
+                               {IA_EDGE_BASE, nullptr, -1});
+    }
+    if (!stop && view.has_fw_view() && !view.shared_view_info()) {
+        stop = tensor_or_queue(view.get_forward_view().base_,
+                               {IA_EDGE_BASE, nullptr, -1});
+    }
+    return stop;
+}
+
+int
+Emitter::tensor_hooks(const AutogradMeta &meta)
+{
+    for (const auto &hook : meta.hooks_) {
+        int stop = pre_hook(hook.get());
+        if (stop) {
+            return stop;
+        }
+    }
+    const auto *after = meta.post_acc_grad_hooks_.get();
+    if (after != nullptr &&
+        is_exactly(*after,
+                   "N5torch8autograd32PyFunctionTensorPostAccGradHooksE")) {
+        return object(
+            static_cast<const PyFunctionTensorPostAccGradHooks *>(after)->dict,
+            {IA_EDGE_HOOK, nullptr, -1});
+    }
+    return 0;
+}
+
+/* Level 0 is the only one that torch's Python interface can open. */
+int
+Emitter::tangent(const std::shared_ptr<ForwardGrad> &tangents)
+{
+    return tangents == nullptr || tangents->empty()
+               ? 0
+               : tensor_or_queue(tangents->value(0),
+                                 {IA_EDGE_GRAD, "tangent", -1});
+}
+
+int
+Emitter::pre_hook(const FunctionPreHook *hook)
+{
+    const Label label{IA_EDGE_HOOK, nullptr, -1};
+
+    if (hook == nullptr) {
+        return 0;
+    }
+    if (is_exactly(*hook, "N5torch8autograd23PyFunctionTensorPreHookE")) {
+        return object(static_cast<const PyFunctionTensorPreHook *>(hook)->dict,
+                      label);
+    }
+    if (is_exactly(*hook, "N5torch8autograd17PyFunctionPreHookE")) {
+        return object(static_cast<const PyFunctionPreHook *>(hook)->dict,
+                      label);
+    }
+    return 0;
+}
+
+int
+Emitter::saved(const SavedVariable &saved, const char *name,
+               Py_ssize_t ordinal)
+{
+    const SavedVariableHooks *hooks = (saved.*reach(SavedHooks())).get();
+    int stop =
+        tensor(saved.*reach(SavedData()), {IA_EDGE_SAVED, name, ordinal});
+
+    if (!stop && hooks != nullptr &&
+        is_exactly(*hooks, "N5torch8autograd20PySavedVariableHooksE")) {
+        auto &ours = *static_cast<const PySavedVariableHooks *>(hooks);
+        stop =
+            object(ours.*reach(HooksData()), {IA_EDGE_PACKED, name, ordinal});
+        if (!stop) {
+            stop = object(ours.*reach(HooksUnpack()),
+                          {IA_EDGE_HOOK, name, ordinal});
+        }
+        if (!stop) {
+            stop = object(ours.*reach(HooksPack()),
+                          {IA_EDGE_HOOK, name, ordinal});
+        }
+    }
+    if (!stop) {
+        stop = node(saved.*reach(SavedGradFn()),
+                    {IA_EDGE_GRAD_FN, name, ordinal});
+    }
+    if (!stop) {
+        stop = node(saved.*reach(SavedAccumulator()),
+                    {IA_EDGE_NEXT, name, ordinal});
+    }
+    if (!stop && saved.*reach(SavedTangent())) {
+        stop = tangent(saved.*reach(SavedTangent()));
+        stop = stop ? stop : drain();
+    }
+    return stop;
+}
+
+/* Not tensor_pre_hooks() of an AccumulateGrad: they are its tensor's, and
+ * reading them throws, out of a noexcept method, once that is released. */
+int
+Emitter::hooks_of(Node &node)
+{
+    const Label label{IA_EDGE_HOOK, nullptr, -1};
+    int stop = 0;
+
+    for (size_t i = 0; !stop && i < node.pre_hooks().size(); i++) {
+        stop = pre_hook(node.pre_hooks()[i].get());
+    }
+    if (ia::node_kind(node) != ia::NodeKind::AccumulateGrad) {
+        auto &hooks = node.tensor_pre_hooks();
+        for (size_t i = 0; !stop && i < hooks.size(); i++) {
+            stop = pre_hook(hooks[i].get());
+        }
+    }
+    for (size_t i = 0; !stop && i < node.post_hooks().size(); i++) {
+        const auto *hook = node.post_hooks()[i].get();
+        if (hook != nullptr &&
+            is_exactly(*hook, "N5torch8autograd18PyFunctionPostHookE")) {
+            stop = object(static_cast<const PyFunctionPostHook *>(hook)->dict,
+                          label);
+        }
+    }
+    auto *metadata = (node.*reach(NodeMetadata())).get();
+    if (!stop && metadata != nullptr &&
+        is_exactly(*metadata, "N5torch8autograd17PyAnomalyMetadataE")) {
+        stop = object(static_cast<PyAnomalyMetadata *>(metadata)->dict(),
+                      {IA_EDGE_HOOK, "metadata", -1});
+    }
+    return stop;
+}
+
+struct SavedEmitter final : ia::SavedVisitor {
+    explicit SavedEmitter(Emitter &to) : emitter(to)
+    {
+    }
+
+    int visit(const SavedVariable &saved, const char *name,
+              Py_ssize_t ordinal) override
+    {
+        return emitter.saved(saved, name, ordinal);
+    }
+
+    int visit_tensor(const at::Tensor &tensor, Py_ssize_t ordinal) override
+    {
+        return emitter.tensor(tensor, {IA_EDGE_SAVED, nullptr, ordinal});
+    }
+
+    Emitter &emitter;
+};
+
+int
+special_parts(Node &node, ia::NodeKind kind, Emitter &emitter)
+{
+    switch (kind) {
+    case ia::NodeKind::AccumulateGrad:
+        return emitter.tensor(static_cast<AccumulateGrad &>(node).variable,
+                              {IA_EDGE_VARIABLE, nullptr, -1});
+    case ia::NodeKind::CopySlices:
+        return emitter.node(static_cast<CopySlices &>(node).fn,
+                            {IA_EDGE_NEXT, "fn", -1});
+    case ia::NodeKind::Python:
+        return emitter.object(
+            ia::python_function_of(
+                static_cast<torch::autograd::PyNode *>(&node)),
+            {IA_EDGE_FUNCTION, nullptr, -1});
+    case ia::NodeKind::Cpp:
+        break;
+    }
+    return 0;
+}
+
+int
+expand_function(THPFunction *function, Emitter &emitter)
+{
+    Py_ssize_t ordinal = 0;
+
+    for (const SavedVariable &saved : function->saved_variables) {
+        int stop = emitter.saved(saved, nullptr, ordinal++);
+        if (stop) {
+            return stop;
+        }
+    }
+    Node *node = ia::node_of_function(function);
+    return node == nullptr
+               ? 0
+               : emitter.node(node->getptr(), {IA_EDGE_NODE, nullptr, -1});
+}
+
+} // namespace
+
+int
+ia::expand_node(Node &node, ia_sink *sink)
+{
+    Emitter emitter(sink);
+    SavedEmitter saved(emitter);
+    int stop = special_parts(node, ia::node_kind(node), emitter);
+    if (!stop) {
+        stop = ia::visit_saved(node, saved);
+    }
+    if (!stop) {
+        stop = emitter.hooks_of(node);
+    }
+    const auto &edges = node.next_edges();
+    for (size_t i = 0; !stop && i < edges.size(); i++) {
+        stop = emitter.node(edges[i].function, {IA_EDGE_NEXT, nullptr,
+                                                static_cast<Py_ssize_t>(i)});
+    }
+    return stop;
+}
+
+int
+ia::expand_object(PyObject *object, ia_kind kind, ia_sink *sink)
+{
+    Emitter emitter(sink);
+
+    switch (kind) {
+    case IA_KIND_TENSOR: {
+        const auto &tensor = reinterpret_cast<THPVariable *>(object)->cdata;
+        return tensor.defined() ? emitter.inside(tensor) : 0;
+    }
+    case IA_KIND_STORAGE:
+        return emitter.storage(reinterpret_cast<THPStorage *>(object)
+                                   ->cdata.unsafeGetStorageImpl(),
+                               {IA_EDGE_STORAGE, nullptr, -1});
+    case IA_KIND_NODE:
+        return emitter.node(reinterpret_cast<THPCppFunction *>(object)->cdata,
+                            {IA_EDGE_NODE, nullptr, -1});
+    case IA_KIND_FUNCTION:
+        return expand_function(reinterpret_cast<THPFunction *>(object),
+                               emitter);
+    case IA_KIND_PLAIN:
+        break;
+    }
+    return 0;
+}
+
+void
+ia::walk_opens()
+{
+    walks++;
+}
+
+/* Letting go of the last reference may run destructors, and with them
+ * Python code that walks again: hence the swap. */
+void
+ia::walk_closes()
+{
+    std::vector<NodePtr> nodes;
+
+    if (walks != 0 && --walks == 0) {
+        nodes.swap(held());
+    }
+}

@@ -1,0 +1,228 @@
+/* What can be read off a tensor without running Python: its storage, shape,
+ * dtype and device, and storages followed weakly because no allocator hook
+ * sees them.
+ *
+ * Tensors may be anything (sparse, fake, batched, a Python wrapper), so only
+ * plain members are read, never a method that a subclass may override.
+ */
+#include "hooks.h"
+#include "torch_compat.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/flat_hash_map.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+IA_EXPOSE(TensorDevice, c10::TensorImpl, std::optional<c10::Device>,
+          device_opt_);
+IA_EXPOSE(StorageData, c10::StorageImpl, c10::DataPtr, data_ptr_);
+IA_EXPOSE(StorageSize, c10::StorageImpl, c10::SymInt, size_bytes_);
+
+namespace {
+
+using Followed = ska::flat_hash_map<c10::StorageImpl *,
+                                    c10::weak_intrusive_ptr<c10::StorageImpl>>;
+
+std::atomic<uint64_t> failures{0};
+
+/* GIL.  Never destroyed: torch may be gone when we would be. */
+Followed &
+followed()
+{
+    static auto *table = new Followed();
+    return *table;
+}
+
+const at::Tensor &
+unpack(PyObject *tensor)
+{
+    return reinterpret_cast<THPVariable *>(tensor)->cdata;
+}
+
+template <size_t N>
+void
+put_text(char (&to)[N], std::string_view text)
+{
+    size_t length = std::min(text.size(), N - 1);
+    std::copy_n(text.data(), length, to);
+    to[length] = '\0';
+}
+
+void
+describe_shape(const c10::TensorImpl &impl, ia_tensor_info *info)
+{
+    info->dims = -1;
+    if (impl.has_symbolic_sizes_strides() ||
+        impl.key_set().has(c10::DispatchKey::NestedTensor)) {
+        return;
+    }
+    c10::IntArrayRef sizes = impl.sizes_default();
+    size_t shown = std::min<size_t>(sizes.size(), IA_MAX_DIMS);
+    std::copy_n(sizes.begin(), shown, info->shape);
+    info->dims = static_cast<int>(sizes.size());
+}
+
+bool
+is_parameter(PyObject *tensor)
+{
+    return ParameterClass != nullptr &&
+           PyType_IsSubtype(Py_TYPE(tensor),
+                            reinterpret_cast<PyTypeObject *>(ParameterClass));
+}
+
+void
+describe_type(const c10::TensorImpl &impl, ia_tensor_info *info)
+{
+    const auto &device = impl.*reach(TensorDevice());
+    put_text(
+        info->dtype,
+        c10::getDtypeNames(c10::typeMetaToScalarType(impl.dtype())).first);
+    put_text(info->device, device.has_value() ? device->str() : "");
+}
+
+int
+describe(PyObject *object, ia_tensor_info *info)
+{
+    const at::Tensor &tensor = unpack(object);
+
+    *info = ia_tensor_info{};
+    if (!tensor.defined()) {
+        return 0;
+    }
+    const c10::TensorImpl &impl = *tensor.unsafeGetTensorImpl();
+    auto *meta = torch::autograd::impl::get_autograd_meta(tensor);
+    ia::storage_info(&impl, &info->storage);
+    describe_shape(impl, info);
+    describe_type(impl, info);
+    info->requires_grad = meta != nullptr && meta->requires_grad();
+    info->is_leaf = meta == nullptr || !meta->grad_fn_;
+    info->is_parameter = is_parameter(object);
+    return 1;
+}
+
+int
+follow(PyObject *object)
+{
+    const at::Tensor &tensor = unpack(object);
+    if (!tensor.defined()) {
+        return 0;
+    }
+    c10::StorageImpl *impl =
+        tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+    if (impl == nullptr) {
+        return 0;
+    }
+    if (followed().find(impl) == followed().end()) {
+        followed().emplace(
+            impl,
+            c10::weak_intrusive_ptr<c10::StorageImpl>(
+                c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(impl)));
+    }
+    return 1;
+}
+
+/* A dead StorageImpl keeps its address while our weak reference is there,
+ * so the death is told before it goes. */
+int
+sweep()
+{
+    std::vector<c10::StorageImpl *> dead;
+    for (const auto &entry : followed()) {
+        if (entry.second.expired()) {
+            dead.push_back(entry.first);
+        }
+    }
+    for (c10::StorageImpl *impl : dead) {
+        ia_api->storage_died(reinterpret_cast<uintptr_t>(impl));
+        followed().erase(impl);
+    }
+    return 0;
+}
+
+} // namespace
+
+uint16_t
+ia::device_code(const c10::Device &device)
+{
+    int index = std::max<int>(device.index(), 0);
+    return static_cast<uint16_t>(static_cast<int>(device.type()) << 8 |
+                                 (index & 0xff));
+}
+
+/* Past the checks of data_ptr(): it throws for fake tensors, and the mutable
+ * one would make a copy-on-write storage copy. */
+bool
+ia::storage_info(c10::StorageImpl *impl, ia_storage *storage)
+{
+    if (impl == nullptr) {
+        return false;
+    }
+    const c10::DataPtr &data = impl->*reach(StorageData());
+    const c10::SymInt &size = impl->*reach(StorageSize());
+    std::optional<int64_t> bytes = size.maybe_as_int();
+    storage->data = reinterpret_cast<uintptr_t>(data.get());
+    storage->impl = reinterpret_cast<uintptr_t>(impl);
+    storage->bytes =
+        static_cast<size_t>(std::max<int64_t>(bytes.value_or(0), 0));
+    storage->device = device_code(data.device());
+    return true;
+}
+
+bool
+ia::storage_info(const c10::TensorImpl *impl, ia_storage *storage)
+{
+    return storage_info(impl->unsafe_storage().unsafeGetStorageImpl(),
+                        storage);
+}
+
+int
+ia_tensor_describe(PyObject *tensor, ia_tensor_info *info)
+{
+    return ia::guarded(0, [&] { return describe(tensor, info); });
+}
+
+int
+ia_tensor_storage_of(PyObject *tensor, ia_storage *storage)
+{
+    return ia::guarded(0, [&]() -> int {
+        const at::Tensor &value = unpack(tensor);
+        return value.defined() &&
+               ia::storage_info(value.unsafeGetTensorImpl(), storage);
+    });
+}
+
+int
+ia_tensor_follow(PyObject *tensor)
+{
+    return ia::guarded(0, [&] { return follow(tensor); });
+}
+
+void
+ia_tensor_sweep(void)
+{
+    ia::guarded(0, [] { return sweep(); });
+}
+
+uint64_t
+ia_failures(void)
+{
+    return failures.load(std::memory_order_relaxed);
+}
+
+/* A Python error that a C++ exception carried is dropped with it. */
+void
+ia_failures_count(void)
+{
+    failures.fetch_add(1, std::memory_order_relaxed);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+    }
+}

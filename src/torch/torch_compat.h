@@ -1,0 +1,70 @@
+/* Where torch's versions differ, and how to reach members it keeps private.
+ * Differences are found by what a type offers, not by a version number, so
+ * that a patch release can't be guessed wrong.  Checked against the headers
+ * of torch 2.13; 2.11 holds nodes by shared_ptr and has PyNode::obj.
+ */
+#ifndef IA_TORCH_COMPAT_H
+#define IA_TORCH_COMPAT_H
+
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/python_function.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#if __has_include(<torch/headeronly/version.h>)
+#include <torch/headeronly/version.h>
+#else
+#include <torch/version.h>
+#endif
+
+namespace ia {
+
+template <typename Tag, typename Tag::type Member> struct Expose {
+    friend typename Tag::type reach(Tag)
+    {
+        return Member;
+    }
+};
+
+/* Access rules are not applied to the arguments of an explicit
+ * instantiation ([temp.spec.general]), so this is well formed. */
+#define IA_EXPOSE(TAG, CLASS, TYPE, MEMBER)      \
+    namespace ia {                               \
+    struct TAG {                                 \
+        using type = TYPE CLASS::*;              \
+        friend type reach(TAG);                  \
+    };                                           \
+    template struct Expose<TAG, &CLASS::MEMBER>; \
+    }                                            \
+    using ia::TAG
+
+/* shared_ptr<Node> up to 2.11, intrusive_ptr<Node> later. */
+using NodePtr = decltype(torch::autograd::Edge::function);
+
+template <typename P>
+PyObject *
+python_function_of(P *node)
+{
+    if constexpr (requires { node->pyobj(); }) {
+        return node->pyobj();
+    }
+    else {
+        return node->obj;
+    }
+}
+
+/* The node that a ctx owns; NULL where it knows it only weakly. */
+template <typename F>
+torch::autograd::Node *
+node_of_function(F *function)
+{
+    if constexpr (requires { function->cdata.get(); }) {
+        return function->cdata.get();
+    }
+    else {
+        return nullptr;
+    }
+}
+
+} // namespace ia
+#endif /* IA_TORCH_COMPAT_H */

@@ -1,0 +1,492 @@
+"""``impactarbiter run`` against plain ``python``, both as subprocesses.
+
+Except for the report at the end of stderr, nothing may differ.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import zipfile
+from pathlib import Path
+
+import pytest
+
+#: From here on stderr is ours.
+REPORT = "\nImpactArbiter: "
+WATCHED = [sys.executable, "-m", "impactarbiter", "run"]
+CONSOLE = [
+    sys.executable,
+    "-c",
+    "import sys; from impactarbiter.commands import main; sys.exit(main())",
+    "run",
+]
+
+
+def script(folder: Path, text: str, name: str = "prog.py") -> Path:
+    path = folder / name
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return path
+
+
+def call(
+    command: list[str], cwd: Path, **options: object
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def own_stderr(stderr: str) -> str:
+    """What the program wrote: everything before our report."""
+    head, found, _ = stderr.partition(REPORT)
+    assert found, stderr
+    return head
+
+
+def assert_same(cwd: Path, *args: str, report: bool = True) -> None:
+    plain = call([sys.executable, *args], cwd)
+    ours = call([*WATCHED, *args], cwd)
+    assert ours.stdout == plain.stdout
+    stderr = own_stderr(ours.stderr) if report else ours.stderr
+    assert stderr == plain.stderr
+    assert ours.returncode == plain.returncode
+
+
+ENDINGS = {
+    "returns": "print('done')",
+    "exit_none": "import sys; sys.exit()",
+    "exit_five": "import sys; sys.exit(5)",
+    "exit_256": "import sys; sys.exit(256)",
+    "exit_negative": "import sys; sys.exit(-1)",
+    "exit_true": "import sys; sys.exit(True)",
+    "exit_huge": "import sys; sys.exit(1 << 70)",
+    "exit_text": "import sys; sys.exit('out of cheese')",
+    "exit_tuple": "raise SystemExit('a', 2)",
+    "raises": """
+        def inner():
+            raise ValueError('no [bold]markup[/] here')
+        def outer():
+            inner()
+        outer()
+    """,
+    "cause": """
+        try:
+            {}['key']
+        except KeyError as error:
+            raise RuntimeError('while looking') from error
+    """,
+    "context": """
+        try:
+            {}['key']
+        except KeyError:
+            1 / 0
+    """,
+    "group": "raise ExceptionGroup('two', [ValueError(1), TypeError(2)])",
+    "base_exception": "raise GeneratorExit('odd')",
+    "runtime_syntax": "compile('def f(:', 'made', 'exec')",
+    "interrupt": """
+        def loop():
+            raise KeyboardInterrupt
+        loop()
+    """,
+    "hook": """
+        import sys
+        sys.excepthook = lambda kind, error, trace: print(
+            'hook', kind.__name__, trace.tb_lineno, trace.tb_next is None)
+        raise ValueError('x')
+    """,
+    "hook_raises": """
+        import sys
+        def hook(kind, error, trace):
+            raise TypeError('in the hook')
+        sys.excepthook = hook
+        raise ValueError('x')
+    """,
+    "hook_exits": """
+        import sys
+        sys.excepthook = lambda *args: sys.exit(7)
+        raise ValueError('x')
+    """,
+    "no_hook": "import sys; del sys.excepthook; raise ValueError('x')",
+    "os_exit_handlers": """
+        import atexit, threading, time
+        atexit.register(print, 'handler')
+        def work():
+            time.sleep(0.2)
+            print('thread')
+        threading.Thread(target=work).start()
+        print('main')
+    """,
+    "last_value": """
+        import atexit, sys
+        atexit.register(
+            lambda: print(sys.last_type, sys.last_traceback.tb_lineno))
+        raise ValueError('x')
+    """,
+    "fork": """
+        import os, sys
+        child = os.fork()
+        if child == 0:
+            sys.exit(4)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """,
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_ends_as_plain_python(tmp_path: Path, ending: str) -> None:
+    script(tmp_path, ENDINGS[ending])
+    assert_same(tmp_path, "prog.py", "one", "--json", "-x")
+
+
+@pytest.mark.parametrize("ending", ["raises", "exit_five", "interrupt"])
+def test_module_ends_as_plain_python(tmp_path: Path, ending: str) -> None:
+    script(tmp_path, ENDINGS[ending])
+    assert_same(tmp_path, "-m", "prog", "one", "-m", "two")
+
+
+def test_console_script_dies_by_interrupt(tmp_path: Path) -> None:
+    script(tmp_path, ENDINGS["interrupt"])
+    ours = call([*CONSOLE, "prog.py"], tmp_path)
+    plain = call([sys.executable, "prog.py"], tmp_path)
+    assert ours.returncode == plain.returncode == -signal.SIGINT
+    assert own_stderr(ours.stderr) == plain.stderr
+
+
+SHOW = """
+    \"\"\"Its own text.\"\"\"
+    import sys
+    known = ['__name__', '__doc__', '__package__', '__spec__', '__file__',
+             '__cached__', '__annotations__']
+    main = sys.modules['__main__']
+    assert main.__dict__ is globals()
+    for name in known:
+        print(name, globals()[name])
+    print(sorted(name for name in globals() if name.startswith('__')))
+    print(type(__loader__).__name__, type(__builtins__).__name__)
+    print(sys.argv, sys.path[0], len(sys.path))
+    print(eval('__debug__'), sys.flags.optimize)
+    def f(x: 'unquoted') -> int: ...
+    print(f.__annotations__, f.__module__)
+"""
+
+
+def hide_ids(text: str) -> str:
+    import re
+
+    return re.sub(r"0x[0-9a-f]+", "0x", text)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["prog.py"],
+        ["./prog.py", "-h"],
+        ["sub/../prog.py", "--", "x"],
+        ["link.py"],
+        ["-m", "prog", "--help"],
+        ["-m", "pack", "a"],
+        ["-m", "pack.part"],
+        ["folder", "a"],
+        ["folder/", "a"],
+        ["app.zip", "a"],
+    ],
+    ids=" ".join,
+)
+def test_sees_what_plain_python_shows(tmp_path: Path, args: list[str]) -> None:
+    (tmp_path / "sub").mkdir()
+    for folder in ("pack", "folder"):
+        (tmp_path / folder).mkdir()
+        script(tmp_path / folder, SHOW, "__main__.py")
+    script(tmp_path / "pack", "print('init')", "__init__.py")
+    script(tmp_path / "pack", SHOW, "part.py")
+    script(tmp_path, SHOW)
+    script(tmp_path / "sub", SHOW)
+    (tmp_path / "link.py").symlink_to("sub/prog.py")
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        archive.write(tmp_path / "prog.py", "__main__.py")
+    plain = call([sys.executable, *args], tmp_path)
+    ours = call([*WATCHED, *args], tmp_path)
+    assert plain.returncode == 0, plain.stderr
+    assert hide_ids(ours.stdout) == hide_ids(plain.stdout)
+
+
+def test_neighbours_can_be_imported(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    script(tmp_path / "here", "value = 6", "neighbour.py")
+    script(
+        tmp_path / "here", "import neighbour; print(neighbour.value)", "p.py"
+    )
+    assert_same(tmp_path, "here/p.py")
+
+
+BROKEN = {
+    "syntax": b"print('never')\ndef f(:\n    pass\n",
+    "indent": b"if 1:\nx = 1\n",
+    "not_utf8": b'x = "\xe9"\n',
+    "unknown_coding": b"# coding: nope\n",
+    "null": b"x = 1\0\n",
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_does_not_compile(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "prog.py").write_bytes(BROKEN[kind])
+    assert_same(tmp_path, "prog.py", report=False)
+
+
+def test_encoding_cookie_and_bytecode(tmp_path: Path) -> None:
+    import py_compile
+
+    path = tmp_path / "prog.py"
+    path.write_bytes(b'# coding: latin-1\nprint(ascii("\xe9"), __file__)\n')
+    assert_same(tmp_path, "prog.py")
+    py_compile.compile(str(path), cfile=str(tmp_path / "compiled.pyc"))
+    assert_same(tmp_path, "compiled.pyc")
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_multiprocessing(tmp_path: Path, method: str) -> None:
+    script(
+        tmp_path,
+        f"""
+        import multiprocessing, pickle, sys
+
+        class Thing:
+            def __init__(self, value):
+                self.value = value
+
+        def double(thing):
+            return Thing(thing.value * 2), __name__
+
+        print('import', __name__, flush=True)
+        if __name__ == '__main__':
+            assert pickle.loads(pickle.dumps(Thing(1))).value == 1
+            context = multiprocessing.get_context({method!r})
+            with context.Pool(1) as pool:
+                thing, name = pool.apply(double, (Thing(4),))
+            print(thing.value, name, type(thing) is Thing)
+        """,
+    )
+    assert_same(tmp_path, "prog.py")
+
+
+def test_spawn_from_a_module(tmp_path: Path) -> None:
+    script(
+        tmp_path,
+        """
+        import multiprocessing
+
+        def work():
+            print(__name__, flush=True)
+
+        if __name__ == '__main__':
+            context = multiprocessing.get_context('spawn')
+            process = context.Process(target=work)
+            process.start()
+            process.join()
+            print(process.exitcode)
+        """,
+    )
+    assert_same(tmp_path, "-m", "prog")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals(tmp_path: Path, number: signal.Signals) -> None:
+    script(
+        tmp_path,
+        "import time\nprint('ready', flush=True)\ntime.sleep(60)\n",
+    )
+    codes = []
+    for command in ([sys.executable], WATCHED):
+        process = subprocess.Popen(
+            [*command, "prog.py"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=60)
+        codes.append(process.returncode)
+        if command is WATCHED and number == signal.SIGINT:
+            assert "KeyboardInterrupt" in own_stderr(stderr)
+    assert codes == [-number, -number]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "nothing to run"),
+        (["--evry", "2", "prog.py"], "did you mean --every?"),
+        (["--every", "0", "prog.py"], "--every: '0' is not possible"),
+        (["--every"], "--every needs a value"),
+        (["--step=often", "prog.py"], "expected one of auto, manual"),
+        (["--memory-limit", "much", "prog.py"], "such as 12GiB"),
+        (["--fail-on", "always", "prog.py"], "info, warning, critical"),
+        (["--obfuscate=1", "prog.py"], "takes no value"),
+        (["missing.py"], "cannot run 'missing.py'"),
+        (["-m"], "-m needs a module"),
+        (["--json", "no/such/r.json", "prog.py"], "cannot write"),
+        (["--json", ".", "prog.py"], "it is a folder"),
+        (["--timeline", "t.txt", "prog.py"], ".png"),
+        (["--json", "a", "--sarif", "./a", "prog.py"], "two outputs"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_call_runs_nothing(
+    tmp_path: Path, args: list[str], said: str
+) -> None:
+    script(tmp_path, "print('ran')")
+    done = call([*WATCHED, *args], tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert done.stderr.startswith("impactarbiter: ")
+    assert done.stderr.count("\n") == 1
+    assert sorted(os.listdir(tmp_path)) == ["prog.py"]
+
+
+def test_missing_module_has_python_s_code(tmp_path: Path) -> None:
+    done = call([*WATCHED, "-m", "no_such_module_here"], tmp_path)
+    assert done.returncode == 1
+    assert "no module named 'no_such_module_here'" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("ending", ["returns", "raises", "exit_five"])
+def test_report_of_what_was_seen(tmp_path: Path, ending: str) -> None:
+    script(
+        tmp_path,
+        "import os; os.mkdir('w'); os.chdir('w')\n"
+        + textwrap.dedent(ENDINGS[ending]),
+    )
+    done = call([*WATCHED, "--json", "r.json", "prog.py"], tmp_path)
+    data = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    assert data["schema"] == "impactarbiter/1"
+    assert "warning" not in done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["prog.py", "r.json", "w"]
+
+
+def test_stderr_that_the_program_closed(tmp_path: Path) -> None:
+    script(tmp_path, "import sys; sys.stderr.close(); print('on')")
+    done = call([*WATCHED, "prog.py"], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "on\n")
+
+
+def test_other_commands_stay_light(tmp_path: Path) -> None:
+    code = (
+        "import sys; from impactarbiter.commands import main\n"
+        "for args in (['--help'], ['run', '--help'], ['report', 'x'],\n"
+        "             ['diff', 'x', 'y'], ['merge', 'x', 'y']):\n"
+        "    main(args)\n"
+        "print({'torch', 'numpy'} & set(sys.modules))"
+    )
+    done = call([sys.executable, "-c", code], tmp_path)
+    assert done.stdout.endswith("set()\n"), done.stderr
+
+
+STUB = """
+import sys
+import impactarbiter
+from impactarbiter.commands import main
+from impactarbiter.findings import Finding, Report, Site
+
+class Arbiter:
+    def stop(self):
+        {stop}
+        site = Site("a.py", 1, "f")
+        return Report(findings=(
+            Finding(verdict="leak", severity="warning", allocated_at=site),))
+
+def watch(**options):
+    {watch}
+    return Arbiter()
+
+impactarbiter.watch = watch
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def stubbed(
+    cwd: Path, *args: str, stop: str = "pass", watch: str = "pass"
+) -> subprocess.CompletedProcess[str]:
+    """The command with a watcher that always finds one warning."""
+    code = STUB.format(stop=stop, watch=watch)
+    return call([sys.executable, "-c", code, "run", *args], cwd)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "ending", "code"),
+    [
+        ("info", "returns", 3),
+        ("warning", "returns", 3),
+        ("critical", "returns", 0),
+        ("info", "exit_none", 3),
+        ("info", "exit_five", 5),
+        ("info", "raises", 1),
+        ("info", "interrupt", -signal.SIGINT),
+    ],
+)
+def test_fail_on(
+    tmp_path: Path, threshold: str, ending: str, code: int
+) -> None:
+    script(tmp_path, ENDINGS[ending])
+    done = stubbed(tmp_path, "--fail-on", threshold, "prog.py")
+    assert done.returncode == code
+    assert "WARNING leak" in done.stderr
+
+
+def test_options_reach_the_watcher(tmp_path: Path) -> None:
+    script(tmp_path, "pass")
+    done = stubbed(
+        tmp_path,
+        *("--every", "2", "--warmup=0", "--allow", "a", "--allow", "b"),
+        *("--obfuscate", "--memory-limit", "1GiB", "--step", "manual"),
+        *("--window", "4", "prog.py"),
+        watch="print(sorted(options.items()))",
+    )
+    assert done.stdout == (
+        "[('allow', ['a', 'b']), ('every', 2), ('memory_limit', 1073741824),"
+        " ('obfuscate', True), ('step', 'manual'), ('warmup', 0),"
+        " ('window', 4)]\n"
+    )
+
+
+@pytest.mark.parametrize("failing", ["stop", "watch"])
+@pytest.mark.parametrize("ending", ["returns", "exit_five", "raises"])
+def test_our_failure_is_one_warning(
+    tmp_path: Path, failing: str, ending: str
+) -> None:
+    script(tmp_path, ENDINGS[ending])
+    plain = call([sys.executable, "prog.py"], tmp_path)
+    raising = "raise OSError('no\\\\nmore')"
+    done = stubbed(
+        tmp_path, "--fail-on", "info", "prog.py", **{failing: raising}
+    )
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    ours = [row for row in done.stderr.splitlines() if "warning" in row]
+    assert len(ours) == 1 and "OSError: no" in ours[0]
+    rest = [row for row in done.stderr.splitlines() if row not in ours]
+    assert rest == plain.stderr.splitlines()
+
+
+def test_an_output_lost_on_the_way_is_a_warning(tmp_path: Path) -> None:
+    script(tmp_path, "import shutil; shutil.rmtree('out')")
+    (tmp_path / "out").mkdir()
+    done = stubbed(tmp_path, "--json", "out/r.json", "prog.py")
+    assert done.returncode == 0
+    assert "r.json was not written" in done.stderr
+    assert "WARNING leak" in done.stderr

@@ -1,0 +1,118 @@
+"""``report``, ``diff`` and ``merge`` on saved reports."""
+
+from __future__ import annotations
+
+from pathlib import Path as File
+
+import pytest
+
+from impactarbiter.commands import main
+from impactarbiter.findings import Finding, Holder, Report, Site
+
+MIB = 1 << 20
+
+
+def saved(folder: File, name: str, *findings: Finding, rank: str = "") -> str:
+    environment = {"rank": rank} if rank else {}
+    made = Report(findings=findings, steps=50, environment=environment)
+    made.to_json(folder / name)
+    return str(folder / name)
+
+
+def leak(
+    holder: str = "__main__.store", rate: float = MIB, severity: str = "info"
+) -> Finding:
+    return Finding(
+        verdict="leak",
+        severity=severity,
+        allocated_at=Site("train.py", 3, "step"),
+        holder=Holder(holder, "list"),
+        bytes_per_step=rate,
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "code"),
+    [
+        ([], [], "no findings in either run", 0),
+        ([leak()], [leak()], "1 same", 0),
+        ([leak()], [leak(rate=MIB * 1.04)], "1 same", 0),
+        ([leak()], [leak(rate=MIB * 1.1)], "1 worse", 3),
+        ([leak()], [leak(severity="warning")], "1 worse", 3),
+        ([leak()], [leak(rate=MIB / 2)], "1 better", 0),
+        ([leak()], [], "1 gone", 0),
+        ([], [leak()], "1 new", 3),
+        ([leak()], [leak("other.store")], "1 new, 1 gone", 3),
+        ([leak(), leak()], [leak(rate=2 * MIB)], "1 same", 0),
+    ],
+)
+def test_diff(
+    tmp_path: File,
+    capsys: pytest.CaptureFixture[str],
+    old: list[Finding],
+    new: list[Finding],
+    kind: str,
+    code: int,
+) -> None:
+    files = [saved(tmp_path, "a", *old), saved(tmp_path, "b", *new)]
+    assert main(["diff", *files]) == 0
+    assert f"ImpactArbiter diff: {kind}\n" in capsys.readouterr().out
+    assert main(["diff", *files, "--fail-on-regression"]) == code
+
+
+def test_merge(tmp_path: File, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [
+        saved(tmp_path, "a", leak(), rank="4"),
+        saved(tmp_path, "b", leak(rate=2 * MIB), leak("x"), rank="5"),
+        saved(tmp_path, "c", rank="6"),
+    ]
+    assert main(["merge", *files]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("ImpactArbiter merge: 2 findings over 3 ranks")
+    assert "rank 4      rank 5      rank 6" in out
+    assert "__main__.store, on 2 of 3 ranks" in out
+    assert "1.0 MiB     2.0 MiB           -" in out
+    assert main(["merge", files[0], files[0]]) == 0
+    assert "rank 0      rank 1" in capsys.readouterr().out
+
+
+def test_report(tmp_path: File, capsys: pytest.CaptureFixture[str]) -> None:
+    file = saved(tmp_path, "a", leak())
+    page = tmp_path / "a.html"
+    assert main(["report", file]) == 0
+    assert capsys.readouterr().out == f"{Report.load(file)}\n"
+    assert main(["report", file, "--html", str(page)]) == 0
+    assert capsys.readouterr().out == ""
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert main(["report", f"--sarif={tmp_path / 's'}", file, "--text"]) == 0
+    assert capsys.readouterr().out and (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["rum"], "did you mean `impactarbiter run`?"),
+        (["train.py"], "to watch a script: impactarbiter run train.py"),
+        (["\x1b[31m"], r"unknown command '\x1b[31m'"),
+        (["report"], "got 0 files"),
+        (["report", "none.json"], "cannot read 'none.json'"),
+        (["report", "x", "--htm", "y"], "did you mean --html?"),
+        (["diff", "x"], "got 1 files"),
+        (["merge", "x"], "got 1 files"),
+        (["merge", "--fast"], "unknown option --fast of `merge`"),
+    ],
+)
+def test_wrong_calls(
+    capsys: pytest.CaptureFixture[str], args: list[str], said: str
+) -> None:
+    assert main(args) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.startswith("impactarbiter: ") and err.count("\n") == 1
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    for args in (["--help"], ["run", "-h"], ["help", "diff"]):
+        assert main(args) == 0
+        assert "usage: impactarbiter" in capsys.readouterr().out

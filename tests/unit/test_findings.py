@@ -1,0 +1,184 @@
+"""Findings, paths and severity: plain data and its rules."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from impactarbiter.errors import UsageError
+from impactarbiter.findings import (
+    Edge,
+    Finding,
+    History,
+    Holder,
+    Path,
+    Report,
+    Site,
+    signature_of,
+)
+from impactarbiter.severity import (
+    GIB,
+    MIB,
+    SEVERITIES,
+    SeverityRules,
+    by_urgency,
+    reaches,
+    worst,
+)
+
+SITE = Site("/home/me/train.py", 12, "step", "loss = model(x)")
+
+
+def path(*texts: str, root: str = "__main__", python: bool = True) -> Path:
+    edges = tuple(Edge("edge", text, "object", text) for text in texts)
+    return Path(root, edges, python)
+
+
+def finding(**fields: object) -> Finding:
+    known = {"verdict": "leak", "allocated_at": SITE, **fields}
+    return Finding(**known)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("texts", "printed"),
+    [
+        ([], "__main__"),
+        ([".trainer", ".history", "[17]", "['loss']"], None),
+        ([".prev"] * 3, "__main__.prev.prev.prev"),
+        ([".head"] + [".prev"] * 28, "__main__.head.prev \u00d728"),
+        ([".prev"] * 4 + [".x"], "__main__.prev \u00d74 .x"),
+        ([".a", "[0]"] * 5 + [".a"], "__main__{.a[0]} \u00d75 .a"),
+        ([".a"] * 8, "__main__.a \u00d78"),
+        ([".a", ".b"] * 3, "__main__.a.b.a.b.a.b"),
+    ],
+)
+def test_path_text(texts: list[str], printed: str | None) -> None:
+    made = path(*texts)
+    plain = "__main__" + "".join(texts)
+    assert str(made) == (plain if printed is None else printed)
+    assert made.expression == plain
+    assert made.python == (str(made) == plain)
+
+
+def test_path_that_claims_python_can_be_evaluated() -> None:
+    value = {"loss": [[[[[1]]]]]}
+    edges = ["['loss']", "[0]", "[0]", "[0]"]
+    made = path(*edges, root="value")
+    assert made.python
+    assert eval(str(made), {"value": value}) == [[1]]
+
+
+def test_path_is_never_python_unasked() -> None:
+    assert not path(".a", python=False).python
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("__main__.store[1]", "__main__.store[250]", True),
+        ("__main__.store['step_1']", "__main__.store['step_9']", True),
+        ("__main__.store['a']", "__main__.store['b']", False),
+        ("f.prev \u00d728 .x", "f.prev \u00d731 .x", True),
+        ("<list at 0x7f01>.x", "<list at 0x7f02>.x", True),
+        ("__main__.layer1", "__main__.layer2", False),
+    ],
+)
+def test_signature_ignores_what_varies(
+    one: str, other: str, same: bool
+) -> None:
+    holders = Holder(one, "list"), Holder(other, "list")
+    made = [signature_of(SITE, None, holder) for holder in holders]
+    assert (made[0] == made[1]) == same
+    assert len(made[0]) == 16
+
+
+def test_signature_ignores_line_folder_and_verdict() -> None:
+    moved = Site("/elsewhere/train.py", 99, "step")
+    other = Site("/elsewhere/train.py", 99, "evaluate")
+    first = finding(path=path(".x"))
+    again = finding(path=path(".x"), allocated_at=moved, verdict="growing")
+    assert first.signature == again.signature
+    assert first.signature != finding(allocated_at=other).signature
+    assert dataclasses.replace(first, retained_bytes=5).signature == (
+        first.signature
+    )
+
+
+def test_site_text() -> None:
+    assert str(SITE) == "/home/me/train.py:12 in step"
+    assert str(Site("", 0, "")) == "outside Python"
+    assert finding(grown_at=Site("a.py", 3, "f")).site.file == "a.py"
+
+
+def test_wrong_words_are_refused() -> None:
+    with pytest.raises(UsageError, match="verdict is 'bad'"):
+        finding(verdict="bad")
+    with pytest.raises(UsageError, match="severity is 'fatal'"):
+        finding(severity="fatal")
+    with pytest.raises(UsageError, match="1 steps and 2 sizes"):
+        History((1,), (1, 2))
+
+
+def test_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        finding().verdict = "cache"  # type: ignore[misc]
+
+
+def test_report_orders_by_rate() -> None:
+    rates = [5.0, 80.0, 7.0]
+    report = Report(findings=tuple(finding(bytes_per_step=r) for r in rates))
+    assert [f.bytes_per_step for f in report.findings] == [80.0, 7.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("held", "rate", "oom", "horizon", "expected"),
+    [
+        (0, 4, None, None, "info"),
+        (100 * MIB - 1, MIB - 1, None, None, "info"),
+        (100 * MIB, 0, None, None, "warning"),
+        (0, MIB, None, None, "warning"),
+        (GIB, 0, None, None, "warning"),
+        (GIB + 1, 0, None, None, "critical"),
+        (0, 4, 500, 500, "critical"),
+        (0, 4, 501, 500, "info"),
+        (0, 4, 1000, None, "critical"),
+    ],
+)
+def test_severity(
+    held: int, rate: float, oom: int | None, horizon: int | None, expected: str
+) -> None:
+    rules = SeverityRules()
+    for verdict in ("leak", "growing", "cycle", "native"):
+        assert rules.of(verdict, held, rate, oom, horizon) == expected
+    for verdict in ("cache", "accumulation"):
+        assert rules.of(verdict, held, rate, oom, horizon) == "info"
+
+
+def test_severity_can_be_overridden() -> None:
+    strict = SeverityRules(warning_bytes_per_step=1)
+    leak = finding(bytes_per_step=4.0)
+    assert SeverityRules().grade(leak).severity == "info"
+    assert strict.grade(leak).severity == "warning"
+    asked = SeverityRules(override=lambda found, severity: "critical")
+    assert asked.grade(leak).severity == "critical"
+
+
+def test_horizon() -> None:
+    rules = SeverityRules()
+    assert rules.horizon(50) == 1000
+    assert rules.horizon(5000) == 5000
+    assert rules.horizon(50, planned=80) == 30
+    assert rules.horizon(90, planned=80) == 0
+
+
+def test_what_kills_first_comes_first() -> None:
+    late = finding(severity="critical", steps_to_oom=900, bytes_per_step=1e9)
+    soon = finding(severity="critical", steps_to_oom=90)
+    big = finding(severity="warning", bytes_per_step=1e8)
+    cache = finding(verdict="cache", bytes_per_step=1e9)
+    ordered = by_urgency([cache, big, late, soon])
+    assert ordered == [soon, late, big, cache]
+    assert worst(ordered) == "critical"
+    assert worst([]) is None
+    assert [reaches([big], level) for level in SEVERITIES] == [1, 1, 0]

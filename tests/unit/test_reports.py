@@ -1,0 +1,449 @@
+"""Renderers: the words, what is escaped, and reading a report back."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import sys
+from pathlib import Path as File
+from typing import Any
+
+import pytest
+
+from impactarbiter.errors import MissingExtraError, ReportError
+from impactarbiter.findings import (
+    Cost,
+    Edge,
+    Finding,
+    GraphCost,
+    History,
+    Holder,
+    Path,
+    Report,
+    Site,
+    TensorExample,
+)
+from impactarbiter.reports.console import clean, emit, line, plain
+from impactarbiter.reports.files import check_writable, write_atomic
+from impactarbiter.reports.html import report_fragment, report_page
+from impactarbiter.reports.jsonio import report_json
+from impactarbiter.reports.sarif import sarif_log
+from impactarbiter.reports.text import report_lines, report_text
+from impactarbiter.severity import VERDICTS
+
+MIB = 1 << 20
+NASTY = "\x1b[31m[bold]x[/bold]\r\n<script>alert(1)</script>\u202e{{7*7}}"
+
+
+def leak(**fields: Any) -> Finding:
+    known: dict[str, Any] = {
+        "verdict": "leak",
+        "severity": "critical",
+        "allocated_at": Site("/w/train.py", 38, "loss_of", "loss = f(x)"),
+        "path": Path(
+            "__main__",
+            tuple(
+                Edge("edge", text, "object", text)
+                for text in (".trainer", ".history", "[17]")
+            ),
+            True,
+        ),
+        "holder": Holder("__main__.trainer.history", "list", 120, 1.0),
+        "grown_at": Site("/w/train.py", 41, "on_step", "history.append(x)"),
+        "bytes_per_step": 10.0 * MIB,
+        "tensors_per_step": 3.0,
+        "retained_bytes": 1200 * MIB,
+        "retained_tensors": 390,
+        "generations": 117,
+        "first_step": 4,
+        "last_step": 120,
+        "graph": GraphCost(28, 12, 800 * MIB, (("MmBackward0", 4, MIB),)),
+        "steps_to_oom": 1204,
+        "seconds_to_oom": 11520.0,
+        "tensors": (TensorExample((2, 3), "float32", "cpu", 9, 24),),
+        "advice": "Keep loss.item() instead.",
+        "patch": "-history.append(x)\n+history.append(x.item())\n",
+        "stack": (Site("/w/train.py", 38, "loss_of", "loss = f(x)"),),
+    }
+    return Finding(**{**known, **fields})
+
+
+def report(*findings: Finding, **fields: Any) -> Report:
+    known: dict[str, Any] = {
+        "findings": findings,
+        "steps": 120,
+        "live_bytes": 1300 * MIB,
+        "peak_bytes": 1400 * MIB,
+        "accounted": {"parameters": 100 * MIB, "findings": 1200 * MIB},
+        "cost": Cost(0.12, 35.0, 4096),
+        "environment": {"python": "3.11", "cwd": "/w"},
+        "history": History((1, 60, 120), (MIB, 600 * MIB, 1300 * MIB)),
+        "memory_limit": 16 << 30,
+        "needed_steps": 8,
+    }
+    return Report(**{**known, **fields})
+
+
+GOLDEN = """\
+ImpactArbiter: 1 leak: 10.0 MiB a step, out of memory in 1,204 steps\
+ (~3 h 12 min); look at /w/train.py:41 in on_step: Keep loss.item() instead
+
+CRITICAL leak: __main__.trainer.history keeps 10.0 MiB and 3 tensors more a\
+ step, and nothing lets it go
+  allocated   /w/train.py:38 in loss_of
+              loss = f(x)
+  kept by     __main__.trainer.history[17]
+  holder      __main__.trainer.history: list of 120, +1 a step
+  grown at    /w/train.py:41 in on_step
+              history.append(x)
+  growth      10.0 MiB and 3 tensors more a step; 117 generations still\
+ alive, steps 4 to 120
+  retained    1.2 GiB in 390 tensors, freed if the path is cut at the holder
+  graph       28 nodes of autograd, 12 tensors saved for backward (800 MiB);\
+ biggest MmBackward0 \u00d74 (1.0 MiB)
+  tensors     such as [2, 3] float32 on cpu (24 B, step 9)
+  forecast    out of memory in 1,204 steps (~3 h 12 min)
+  do          Keep loss.item() instead.
+  patch       suggested:
+              -history.append(x)
+              +history.append(x.item())
+
+watched 120 steps; 1.3 GiB live at the end, 1.4 GiB at the peak
+live: findings 1.2 GiB, parameters 100 MiB
+watching cost 0.12 ms a step, 35.0 ms for the last walk, 4.0 KiB of ledger"""
+
+
+def test_text() -> None:
+    assert report_text(report(leak())) == GOLDEN
+    assert str(report(leak())) == GOLDEN
+
+
+@pytest.mark.parametrize(
+    ("fields", "first"),
+    [
+        ({}, "no leak in 120 steps"),
+        ({"steps": 5}, "only 5 steps seen, 8 are needed"),
+        ({"steps": 0}, "no step was seen"),
+    ],
+)
+def test_text_without_findings(fields: dict[str, int], first: str) -> None:
+    text = str(report(**fields))
+    assert text.startswith("ImpactArbiter: " + first)
+    assert "live at the end" in text
+    assert "watching cost 0.12 ms a step" in text
+
+
+def test_text_of_other_verdicts() -> None:
+    cache = leak(verdict="cache", severity="info", holder=None, advice="")
+    assert "1 bounded growth, for information only" in str(report(cache))
+    growing = leak(verdict="growing", confirmation="Two more looks.")
+    text = str(report(growing, warnings=("rule 'x' matched nothing",)))
+    assert text.startswith("ImpactArbiter: 1 growing, unconfirmed: ")
+    assert "  settled by  Two more looks." in text
+    assert text.endswith("warning: rule 'x' matched nothing")
+
+
+def test_text_of_a_slow_leak_is_honest() -> None:
+    slow = leak(
+        severity="info",
+        bytes_per_step=4.0,
+        steps_to_oom=None,
+        seconds_to_oom=None,
+    )
+    text = str(report(slow))
+    assert "not within this horizon: it takes 268,435,456 steps" in text
+
+
+def test_a_bare_finding_prints() -> None:
+    for verdict in VERDICTS:
+        bare = Finding(verdict=verdict, allocated_at=Site("", 0, ""))
+        assert "outside Python" in str(bare)
+        assert str(report(bare))
+
+
+def nasty_report() -> Report:
+    site = Site(NASTY, 3, NASTY, NASTY)
+    return report(
+        leak(
+            allocated_at=site,
+            grown_at=None,
+            path=Path(NASTY, (Edge(NASTY, NASTY, NASTY, NASTY),)),
+            holder=Holder(NASTY, NASTY),
+            advice=NASTY,
+            patch=NASTY,
+            note=NASTY,
+            phase=NASTY,
+            cause=NASTY,
+            signature=NASTY,
+            stack=(site,),
+            graph=GraphCost(1, 1, 1, ((NASTY, 1, 1),)),
+            tensors=(TensorExample(None, NASTY, NASTY, 1, 1),),
+        ),
+        warnings=(NASTY, "\udc80"),
+        environment={NASTY: NASTY},
+        accounted={NASTY: 1},
+    )
+
+
+def test_clean() -> None:
+    assert clean("a\tb \u2192 \u00e9") == "a    b \u2192 \u00e9"
+    assert clean("\x1b]0;x\x07\n\u202e\udc80\x9b") == (
+        r"\x1b]0;x\x07\n\u202e\udc80\x9b"
+    )
+
+
+def test_terminal_is_not_steered() -> None:
+    text = str(nasty_report())
+    for char in "\x1b\r\u202e\udc80":
+        assert char not in text
+    assert "[bold]x[/bold]" in text
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("made", [report(leak()), nasty_report()])
+def test_rich_says_the_same_words(
+    made: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("rich")
+    from rich.text import Text
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    stream = Terminal()
+    emit(report_lines(made), stream)
+    coloured = stream.getvalue()
+    assert "\x1b[" in coloured
+    words = Text.from_ansi(coloured).plain
+    assert [row.rstrip() for row in words.splitlines()] == (
+        str(made).splitlines()
+    )
+
+
+def test_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    stream = Terminal()
+    emit(report_lines(report(leak())), stream)
+    assert stream.getvalue() == GOLDEN + "\n"
+
+
+def test_narrow_encoding() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    emit([line("a \u2192 b")], stream)
+    assert raw.getvalue() == b"a \\u2192 b\n"
+    assert plain([line("a "), line(("b", "bold"))]) == "a\nb"
+
+
+def test_html_escapes_everything() -> None:
+    page = report_page(nasty_report())
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "{{7*7}}" in page
+    assert "\x1b" not in page and "\u202e" not in page
+    assert "http:" not in page and "https:" not in page
+    assert "<details" in report_fragment(report(leak()))
+    assert "<polyline" in report(leak())._repr_html_()
+
+
+def test_html_without_jinja(monkeypatch: pytest.MonkeyPatch) -> None:
+    from impactarbiter.reports import html
+
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    html._environment.cache_clear()
+    with pytest.raises(MissingExtraError, match=r"impactarbiter\[report\]"):
+        report_page(report())
+    fragment = report_fragment(nasty_report())
+    assert fragment.startswith("<pre>") and "<script" not in fragment
+
+
+@pytest.mark.parametrize(
+    "made", [report(), report(leak()), nasty_report(), Report()]
+)
+def test_json_round_trip(made: Report, tmp_path: File) -> None:
+    file = tmp_path / "r.json"
+    made.to_json(file)
+    assert Report.load(file) == made
+    assert Report.from_dict(made.to_dict()) == made
+    data = json.loads(file.read_bytes())
+    assert data == made.to_dict()
+    assert data["schema"] == "impactarbiter/1"
+
+
+def test_json_has_finite_numbers_and_path_text() -> None:
+    made = report(leak(seconds_to_oom=float("inf")))
+    data = json.loads(report_json(made))
+    assert data["findings"][0]["seconds_to_oom"] is None
+    assert data["findings"][0]["path"]["text"] == (
+        "__main__.trainer.history[17]"
+    )
+
+
+def test_unknown_fields_are_ignored_and_defaults_filled() -> None:
+    assert Report.from_dict(
+        {"schema": "impactarbiter/1", "steps": 4, "later": {"x": 1}}
+    ) == Report(steps=4)
+
+
+def changed(*keys: Any, value: Any) -> dict[str, Any]:
+    data = json.loads(report_json(report(leak())))
+    inner = data
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = value
+    return dict(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ([], "is no report"),
+        ({}, "is no report"),
+        ({"schema": "impactarbiter/2"}, 'expected "impactarbiter/1"'),
+        (changed("steps", value="4"), "steps is '4': expected a whole"),
+        (changed("steps", value=True), "steps is True: expected a whole"),
+        (changed("steps", value=None), "steps is None: expected a whole"),
+        (changed("live_bytes", value=1 << 70), "expected below 2**63"),
+        (changed("warnings", value="x"), "expected a list"),
+        (changed("environment", value={"a": 1}), "expected a text"),
+        (changed("findings", 0, "verdict", value="x"), "verdict is 'x'"),
+        (
+            changed("findings", 0, "allocated_at", value=None),
+            "findings[0].allocated_at is None: expected an object",
+        ),
+        (
+            changed("findings", 0, "tensors", 0, "shape", value=[1.5]),
+            "findings[0].tensors[0].shape[0] is 1.5",
+        ),
+        (
+            changed("findings", 0, "graph", "biggest", value=[["a", 1]]),
+            "graph.biggest[0] has 2 items: expected 3",
+        ),
+        (changed("history", "steps", value=[1]), "history is wrong"),
+    ],
+)
+def test_wrong_reports(data: object, said: str) -> None:
+    with pytest.raises(ReportError) as caught:
+        Report.from_dict(data, "run.json")
+    message = str(caught.value)
+    assert said in message
+    assert "'run.json'" in message and "\n" not in message
+
+
+def test_missing_field() -> None:
+    data = report(leak()).to_dict()
+    del data["findings"][0]["allocated_at"]["line"]
+    with pytest.raises(ReportError, match=r"allocated_at\.line is missing"):
+        Report.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\xff\xfe",
+        b"{",
+        b'{"schema": NaN}',
+        b"[" * 100_000,
+        b"1" * 10_000,
+        b'{"schema": "impactarbiter/1", "steps": 1e999}',
+        b"\x1b[31m",
+    ],
+)
+def test_files_that_are_no_reports(tmp_path: File, raw: bytes) -> None:
+    file = tmp_path / "r.json"
+    file.write_bytes(raw)
+    with pytest.raises(ReportError) as caught:
+        Report.load(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_file(tmp_path: File) -> None:
+    with pytest.raises(ReportError, match="no such file"):
+        Report.load(tmp_path / "none.json")
+
+
+def test_sarif(tmp_path: File) -> None:
+    made = report(
+        leak(),
+        leak(
+            verdict="native",
+            severity="info",
+            grown_at=None,
+            allocated_at=Site("/else/where it is.py", 0, ""),
+        ),
+        leak(verdict="cycle", grown_at=None, allocated_at=Site("", 0, "")),
+    )
+    log = sarif_log(made)
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == [f"memory/{v}" for v in VERDICTS]
+    by_rule = {result["ruleId"]: result for result in run["results"]}
+    for rule_id, result in by_rule.items():
+        assert rules[result["ruleIndex"]]["id"] == rule_id
+        assert result["message"]["text"]
+    first = by_rule["memory/leak"]
+    assert first["level"] == "error"
+    assert first["partialFingerprints"] == {
+        "impactarbiter/v1": leak().signature
+    }
+    place = first["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {
+        "uri": "train.py",
+        "uriBaseId": "SRCROOT",
+    }
+    assert place["region"]["startLine"] == 41
+    assert "SRCROOT" in run["originalUriBaseIds"]
+    native = by_rule["memory/native"]["locations"][0]["physicalLocation"]
+    assert native == {
+        "artifactLocation": {"uri": "file:///else/where%20it%20is.py"}
+    }
+    assert by_rule["memory/native"]["level"] == "note"
+    assert by_rule["memory/cycle"]["locations"] == []
+    made.to_sarif(tmp_path / "r.sarif")
+    assert json.loads((tmp_path / "r.sarif").read_bytes()) == log
+    assert nasty_report().to_sarif(tmp_path / "n.sarif") is None
+
+
+def test_timeline(tmp_path: File) -> None:
+    pytest.importorskip("matplotlib")
+    had_pyplot = "matplotlib.pyplot" in sys.modules
+    for made in (report(leak()), report(), Report(), nasty_report()):
+        axes = made.plot(tmp_path / "t.png")
+        assert axes.get_xlabel() == "step"
+        assert (tmp_path / "t.png").read_bytes()[:4] == b"\x89PNG"
+    assert ("matplotlib.pyplot" in sys.modules) == had_pyplot
+    soon = dataclasses.replace(report(leak()), memory_limit=1400 * MIB)
+    labels = soon.plot(tmp_path / "t.svg").get_legend_handles_labels()[1]
+    assert "limit" in labels
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "t.png",
+        "t.svg",
+    ]
+    with pytest.raises(ReportError, match=r"ends in \.png"):
+        report().plot(tmp_path / "t.txt")
+
+
+def test_files_are_whole_or_not_there(tmp_path: File) -> None:
+    file, link = tmp_path / "a", tmp_path / "b"
+    write_atomic(file, b"one")
+    link.symlink_to("a")
+    write_atomic(link, b"two")
+    assert file.read_bytes() == b"two" and link.is_symlink()
+    check_writable(link)
+    check_writable("/dev/null")
+    write_atomic("/dev/null", b"gone")
+    assert not File("/dev/null").is_file()
+    for bad in (tmp_path, tmp_path / "no" / "where", file / "below"):
+        with pytest.raises(ReportError, match="cannot write"):
+            check_writable(bad)
+        with pytest.raises(ReportError, match="cannot write"):
+            write_atomic(bad, b"")
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["a", "b"]
