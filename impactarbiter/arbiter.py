@@ -108,7 +108,7 @@ class Arbiter:
             memory_limit=memory_limit,
             phases=self._phase_names,
         )
-        _core.set_code(_library_prefixes(), _user_files(), _own_prefix())
+        prepare()
         _core.start(
             every=every,
             warmup=warmup,
@@ -197,12 +197,10 @@ def current() -> Arbiter | None:
 
 def _install() -> Any:
     """Hooks in; returns the handle of the optimizer hook."""
-    import torch
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     from . import _core, _torch
 
-    _core.set_types(torch.nn.Module, torch.optim.Optimizer)
     _torch.install()
     gc.callbacks.append(_core.collector_event)
     return register_optimizer_step_post_hook(_core.optimizer_stepped)
@@ -215,6 +213,17 @@ def _uninstall(optimizer_hook: Any) -> None:
     if _core.collector_event in gc.callbacks:
         gc.callbacks.remove(_core.collector_event)
     _torch.uninstall()
+
+
+def prepare() -> None:
+    """Tells ``_core`` whose code is whose and what torch's objects are."""
+    import torch
+
+    from . import _core, _torch
+
+    _core.set_code(_library_prefixes(), _user_files(), _own_prefix())
+    _core.set_types(torch.nn.Module, torch.optim.Optimizer)
+    _torch.register()
 
 
 # -- whose code is whose ---------------------------------------------------

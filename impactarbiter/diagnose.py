@@ -7,7 +7,6 @@ leak.  Until then it is ``growing``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,17 +16,15 @@ from .advice import advise
 from .allowlist import AllowList, is_allowed_object
 from .findings import (
     Cost,
-    Edge,
     Finding,
-    GraphCost,
     History,
     Holder,
     Path,
     Report,
-    Site,
     TensorExample,
 )
 from .forecast import Forecast
+from .retention import graph_of, path_of
 from .severity import DEFAULT_RULES
 from .sources import environment, site_of, stack_of
 
@@ -39,8 +36,6 @@ LOOK_GAP = 4
 #: Share of the run that further looks may take.
 LOOK_SHARE = 0.01
 
-_INDEX = re.compile(r"\[[^\]]*\]")
-
 
 @dataclass
 class Observation:
@@ -50,6 +45,7 @@ class Observation:
     items: int
     storages: int
     nodes: int
+    node_bytes: int
     bytes: int
 
 
@@ -59,8 +55,10 @@ class Suspicion:
 
     first: Observation
     last: Observation
+    site: int
     confirmed_at: int | None = None
     announced: bool = False
+    finding: Finding | None = None
 
     def growth(self, now: Observation) -> float | None:
         """Items per step since the first look, if it grew."""
@@ -71,6 +69,13 @@ class Suspicion:
         if before < 0 or after < 0:
             before, after = self.first.storages, now.storages
         return (after - before) / steps
+
+    def node_growth(self, now: Observation) -> float:
+        """Bytes of graph nodes per step since the first look."""
+        steps = now.step - self.first.step
+        if steps <= 0:
+            return 0.0
+        return max(now.node_bytes - self.first.node_bytes, 0) / steps
 
 
 @dataclass
@@ -102,8 +107,11 @@ class Diagnostician:
             _core.look_at(step + max(LOOK_GAP, int(pause / took)))
             return
         findings = self._diagnose(step, status["provisional"])
-        if any(f.verdict == "growing" for f in findings):
-            _core.look_at(step + max(LOOK_GAP, self.window))
+        unsettled = any(f.verdict == "growing" for f in findings)
+        # What is settled is looked at ever more rarely, so that the figures
+        # of a program that ends are not too old.
+        gap = max(LOOK_GAP, self.window) if unsettled else step
+        _core.look_at(step + gap)
         self._announce(findings)
 
     def _announce(self, findings: Sequence[Finding]) -> None:
@@ -156,7 +164,10 @@ class Diagnostician:
             )
             for keeper in keepers
         ]
-        return _merged([f for f in made if f is not None])
+        findings = _merged([f for f in made if f is not None])
+        for finding in findings:
+            self._seen[finding.signature].finding = finding
+        return findings
 
     _answer: dict[str, Any] | None = None
 
@@ -173,14 +184,7 @@ class Diagnostician:
     ) -> Finding | None:
         path, holder = _path_and_holder(keeper)
         cost, groups = keeper["cost"], keeper["groups"]
-        graph = None
-        if cost["nodes"]:
-            graph = GraphCost(
-                cost["nodes"],
-                cost["saved"],
-                cost["saved_bytes"],
-                tuple(tuple(node) for node in cost["biggest"]),
-            )
+        graph = graph_of(cost)
         finding = Finding(
             verdict="growing",
             allocated_at=site_of(keeper["site"]),
@@ -223,11 +227,12 @@ class Diagnostician:
             keeper["holder"]["length"],
             sum(g["count"] for g in keeper["groups"]),
             keeper["cost"]["nodes"],
+            keeper["cost"]["node_bytes"],
             keeper["cost"]["bytes"],
         )
         before = self._seen.get(finding.signature)
         if before is None:
-            before = Suspicion(now, now)
+            before = Suspicion(now, now, keeper["site"])
             self._seen[finding.signature] = before
         grew = (
             now.storages > before.first.storages
@@ -242,7 +247,7 @@ class Diagnostician:
             and step - before.first.step >= LOOK_GAP
         ):
             before.confirmed_at = step
-        growth = before.growth(now)
+        growth, nodes = before.growth(now), before.node_growth(now)
         before.last = now
         holder = finding.holder
         if holder is not None and holder.length is not None and growth:
@@ -259,7 +264,11 @@ class Diagnostician:
                 f" {before.first.step - self._offset} that finds it grown"
             )
         return replace(
-            finding, verdict=verdict, holder=holder, confirmation=confirmation
+            finding,
+            verdict=verdict,
+            holder=holder,
+            confirmation=confirmation,
+            graph_bytes_per_step=nodes,
         )
 
     # -- the report -------------------------------------------------------
@@ -270,6 +279,8 @@ class Diagnostician:
         status = _core.status()
         findings = self._diagnose(status["steps"], status["provisional"])
         self._announce(findings)
+        gone, stopped = self._no_longer_held(findings)
+        findings += gone
         totals = _core.totals()
         points = _core.history()
         return Report(
@@ -279,14 +290,42 @@ class Diagnostician:
             peak_bytes=totals["peak_bytes"],
             accounted=self._accounted(totals),
             cost=self._cost(status, totals),
-            warnings=tuple(self._warnings(status, totals)),
+            warnings=tuple(self._warnings(status, totals) + stopped),
             environment=environment(),
             history=History(
-                tuple(p[0] for p in points), tuple(p[1] for p in points),
+                tuple(p[0] for p in points),
+                tuple(p[1] for p in points),
             ),
             memory_limit=Forecast(self.memory_limit).limit,
             needed_steps=self.warmup + self.window,
         )
+
+    def _no_longer_held(
+        self, findings: Sequence[Finding]
+    ) -> tuple[list[Finding], list[str]]:
+        """Findings whose tensors are gone by now.
+
+        What grew until the last step was dropped by the program's end: it
+        stands, with the figures of the last look.  What stopped growing
+        before is taken back, and the second list says so.
+        """
+        present = {f.signature for f in findings}
+        gone, stopped = [], []
+        for signature, suspicion in self._seen.items():
+            finding, seen = suspicion.finding, suspicion.last.step
+            if finding is None or signature in present:
+                continue
+            step = seen - self._offset
+            if _core.was_growing(suspicion.site):
+                note = f"released by now: figures as of step {step}"
+                gone.append(replace(finding, note=note))
+            elif suspicion.confirmed_at is not None:
+                held = finding.holder.expression if finding.holder else "it"
+                stopped.append(
+                    f"taken back: {held} had grown up to step {step}, but"
+                    " not since"
+                )
+        return gone, stopped
 
     def _accounted(self, totals: dict[str, Any]) -> dict[str, int]:
         """Live bytes by what they are for; the sum is ``live_bytes``."""
@@ -298,9 +337,7 @@ class Diagnostician:
         known["other"] = max(totals["live_bytes"] - sum(known.values()), 0)
         return known
 
-    def _cost(
-        self, status: dict[str, Any], totals: dict[str, Any]
-    ) -> Cost:
+    def _cost(self, status: dict[str, Any], totals: dict[str, Any]) -> Cost:
         steps = status["steps"] - status["offset"]
         spent = status["boundary_seconds"] + totals["hook_seconds"]
         spent += status["callback_seconds"]
@@ -329,8 +366,9 @@ class Diagnostician:
                 "a backward ran in another thread during the last look: the"
                 " autograd graph was left out of it"
             )
-        said += [f"allow rule {rule} matched nothing" for rule in
-                 self.allow.dead()]
+        said += [
+            f"allow rule {rule} matched nothing" for rule in self.allow.dead()
+        ]
         return said
 
 
@@ -384,16 +422,10 @@ def _rates(
 
 
 def _path_and_holder(keeper: dict[str, Any]) -> tuple[Path, Holder]:
-    kind, root, _user, raw = keeper["path"]
-    edges = tuple(
-        Edge(kind=k, name=text.lstrip("."), type=type_name, text=text)
-        for k, text, type_name, _python in raw
-    )
-    python = kind == "module" and all(edge[3] for edge in raw)
-    depth = keeper["holder_depth"]
-    held = Path(root, edges[:depth])
+    path = path_of(keeper["path"])
+    held = Path(path.root, path.edges[: keeper["holder_depth"]])
     length = keeper["holder"]["length"]
-    return Path(root, edges, python), Holder(
+    return path, Holder(
         expression=str(held),
         type=keeper["holder"]["type"],
         length=None if length < 0 else length,
@@ -412,7 +444,7 @@ def _examples(
             shape=None if e["shape"] is None else tuple(e["shape"]),
             dtype=e["dtype"],
             device=e["device"],
-            generation=e["generation"] - offset + 1,
+            generation=keeper["generation"] - offset + 1,
             bytes=e["bytes"],
         ),
     )
@@ -429,11 +461,9 @@ def _merged(findings: list[Finding]) -> list[Finding]:
         by_signature[finding.signature] = replace(
             first,
             bytes_per_step=first.bytes_per_step + finding.bytes_per_step,
-            tensors_per_step=first.tensors_per_step
-            + finding.tensors_per_step,
+            tensors_per_step=first.tensors_per_step + finding.tensors_per_step,
             retained_bytes=first.retained_bytes + finding.retained_bytes,
-            retained_tensors=first.retained_tensors
-            + finding.retained_tensors,
+            retained_tensors=first.retained_tensors + finding.retained_tensors,
             generations=max(first.generations, finding.generations),
             first_step=min(first.first_step, finding.first_step),
             last_step=max(first.last_step, finding.last_step),

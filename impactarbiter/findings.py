@@ -155,6 +155,8 @@ class Holder:
 class GraphCost:
     """What an autograd graph keeps alive.
 
+    ``bytes`` are those of the saved tensors; ``node_bytes`` those of the
+    nodes themselves, which are no tensor memory, at least (0: unknown).
     ``biggest`` lists (node name, nodes of that name, their bytes).
     """
 
@@ -162,6 +164,7 @@ class GraphCost:
     saved_tensors: int
     bytes: int
     biggest: tuple[tuple[str, int, int], ...] = ()
+    node_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,12 @@ class TensorExample:
     device: str
     generation: int
     bytes: int
+
+
+def pattern_of(path: Path) -> str:
+    """The path with indices, counts and addresses left out."""
+    text = _ADDRESS.sub("0x", _COUNT.sub("", str(path)))
+    return _INDEX.sub("[*]", text)
 
 
 def signature_of(
@@ -199,6 +208,8 @@ class Finding:
     the forecast are None where they cannot be told.  ``confirmation`` says
     what would settle a ``growing`` verdict, ``cause`` in a word or two what
     kind of mistake it looks like, ``note`` anything else worth a sentence.
+    ``graph_bytes_per_step`` is the memory of autograd nodes, no tensors,
+    that is kept beside ``bytes_per_step`` of tensor memory.
     ``signature`` is made from site and holder when it is not given.
     """
 
@@ -210,6 +221,7 @@ class Finding:
     grown_at: Site | None = None
     bytes_per_step: float = 0.0
     tensors_per_step: float = 0.0
+    graph_bytes_per_step: float = 0.0
     retained_bytes: int = 0
     retained_tensors: int = 0
     generations: int = 0
@@ -234,6 +246,11 @@ class Finding:
         if not self.signature:
             made = signature_of(self.allocated_at, self.path, self.holder)
             object.__setattr__(self, "signature", made)
+
+    @property
+    def all_bytes_per_step(self) -> float:
+        """Tensor memory and graph nodes together."""
+        return self.bytes_per_step + self.graph_bytes_per_step
 
     @property
     def site(self) -> Site:

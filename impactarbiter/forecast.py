@@ -79,11 +79,12 @@ class Forecast:
 
     def apply(self, finding: Finding) -> Finding:
         """The finding with its forecast; unchanged where none can be made."""
-        if self.room is None or finding.bytes_per_step <= 0:
+        if self.room is None or finding.all_bytes_per_step <= 0:
             return finding
+        # Graph nodes lie in the CPU's memory; a device's tensors do not.
         if any(t.device != "cpu" for t in finding.tensors):
             return finding
-        steps = int(self.room / finding.bytes_per_step)
+        steps = int(self.room / finding.all_bytes_per_step)
         seconds = _core.status()["step_seconds"]
         return replace(
             finding,

@@ -72,7 +72,7 @@ class SeverityRules:
         severity = self.of(
             finding.verdict,
             finding.retained_bytes,
-            finding.bytes_per_step,
+            finding.all_bytes_per_step,
             finding.steps_to_oom,
             horizon,
         )
@@ -105,7 +105,7 @@ def by_rate(findings: Iterable[Finding]) -> list[Finding]:
     """Most bytes per step first, as ``Report.findings`` is ordered."""
     return sorted(
         findings,
-        key=lambda f: (-f.bytes_per_step, -f.retained_bytes, f.signature),
+        key=lambda f: (-f.all_bytes_per_step, -f.retained_bytes, f.signature),
     )
 
 
@@ -118,7 +118,7 @@ def by_urgency(findings: Iterable[Finding]) -> list[Finding]:
             -severity_rank(finding.severity),
             float("inf") if soon is None else soon,
             VERDICTS.index(finding.verdict),
-            -finding.bytes_per_step,
+            -finding.all_bytes_per_step,
             -finding.retained_bytes,
         )
 

@@ -173,6 +173,9 @@ def run_target(target: Target) -> BaseException | None:
     # Whoever started us may still run in the old module's namespace.
     _kept.append(sys.modules.get("__main__"))
     sys.modules["__main__"] = module
+    if "__mp_main__" in sys.modules:
+        # multiprocessing, imported before the program, took note of ours.
+        sys.modules["__mp_main__"] = module
     sys.argv[:] = target.argv
     if target.path0 is not None:
         replaces = not sys.flags.safe_path and bool(sys.path)

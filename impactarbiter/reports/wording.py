@@ -21,6 +21,9 @@ VERDICT_MEANING = {
     "accumulation": "Tensors are collected, then let go together.",
     "cache": "Tensors are kept up to a bound.",
 }
+#: Running out of memory is news within so many steps or seconds.
+NEAR_STEPS = 100_000
+NEAR_SECONDS = 30 * 86400.0
 #: Below this a leak is too slow to matter to most runs.
 SLOW_BYTES_PER_STEP = 4096
 
@@ -74,9 +77,9 @@ def _alarm(urgent: list[Finding]) -> str:
         for verdict, number in counts.items()
     )
     first = urgent[0]
-    rate = sum(f.bytes_per_step for f in urgent)
+    rate = sum(f.all_bytes_per_step for f in urgent)
     parts = [f"{said}: {format_bytes(rate)} a step"]
-    if first.steps_to_oom is not None:
+    if is_near(first):
         parts.append(forecast(first))
     where = f"look at {first.site}" if first.site.known else ""
     advice = first.advice.rstrip(".")
@@ -120,10 +123,21 @@ def bound_text(finding: Finding) -> str:
 
 def growth(finding: Finding) -> str:
     """``10.3 MiB and 3 tensors more a step``."""
-    rate = f"{format_bytes(finding.bytes_per_step)}"
+    rate = format_bytes(finding.bytes_per_step)
     if finding.tensors_per_step:
-        rate += f" and {plural(finding.tensors_per_step, 'tensor')}"
+        rate += f" in {plural(finding.tensors_per_step, 'tensor')}"
+    if finding.graph_bytes_per_step:
+        nodes = format_bytes(finding.graph_bytes_per_step)
+        rate += f" and {nodes} of autograd nodes"
     return f"{rate} more a step"
+
+
+def is_near(finding: Finding) -> bool:
+    """Whether memory runs out soon enough to speak of it first."""
+    steps, seconds = finding.steps_to_oom, finding.seconds_to_oom
+    if steps is None:
+        return False
+    return steps <= NEAR_STEPS or (seconds or NEAR_SECONDS) < NEAR_SECONDS
 
 
 def forecast(finding: Finding) -> str:
@@ -213,9 +227,12 @@ def graph_text(graph: GraphCost) -> str:
         f" {plural(graph.saved_tensors, 'tensor')} saved for backward"
         f" ({format_bytes(graph.bytes)})"
     )
+    if graph.node_bytes:
+        text += f", {format_bytes(graph.node_bytes)} in the nodes themselves"
     if graph.biggest:
         most = ", ".join(
-            f"{name} \u00d7{format_count(count)} ({format_bytes(size)})"
+            f"{name} \u00d7{format_count(count)}"
+            + (f" ({format_bytes(size)})" if size else "")
             for name, count, size in graph.biggest[:3]
         )
         text += f"; biggest {most}"
@@ -235,9 +252,9 @@ def _examples_text(finding: Finding) -> str:
 
 def _forecast_text(finding: Finding) -> str:
     text = forecast(finding)
-    slow = 0 < finding.bytes_per_step < SLOW_BYTES_PER_STEP
+    slow = 0 < finding.all_bytes_per_step < SLOW_BYTES_PER_STEP
     if finding.steps_to_oom is None and slow:
-        steps = int(GIB / finding.bytes_per_step)
+        steps = int(GIB / finding.all_bytes_per_step)
         text += f": it takes {plural(steps, 'step')} to reach 1 GiB"
     return text
 

@@ -95,6 +95,9 @@ typedef struct {
     void *(*grad_fn_of)(PyObject *tensor);
     /* Sinks the next nodes only: cheap, for counting.  Holds nothing. */
     int (*next_nodes)(void *node, ia_sink *);
+    /* Bytes of the node itself and its list of edges, at least; 0 where they
+     * can't be told.  What it saved is not in it. */
+    size_t (*node_bytes)(void *node);
     /* Brackets a walk.  walk_begin returns 1 when the autograd graph may be
      * walked, 0 when another thread runs a backward just now.  Between the
      * two, every node handed to a sink is held; walk_end lets go of them. */

@@ -105,21 +105,36 @@ still_growing(const ia_trend *t, uint32_t step, uint32_t min_highs)
     return (double)(step - newest(t)->step) <= patience;
 }
 
+/* What the highs alone say. */
+static uint32_t
+trends_of(const site_trends *t, uint32_t step)
+{
+    uint32_t kinds = 0;
+    if (still_growing(&t->count, step, state.window - 1))
+        kinds |= IA_GROWS_COUNT;
+    if (still_growing(&t->bytes, step, BYTES_MIN_HIGHS) &&
+        mean_gap(&t->bytes) <= 1 / BYTES_REGULARITY)
+        kinds |= IA_GROWS_BYTES;
+    if (still_growing(&t->graph, step, GRAPH_MIN_HIGHS))
+        kinds |= IA_GROWS_GRAPH;
+    return kinds;
+}
+
 static uint32_t
 kinds_of(const site_trends *t, const ia_site_totals *s, uint32_t step)
 {
-    uint32_t kinds = 0;
-    if (s->generations >= state.window &&
-        still_growing(&t->count, step, state.window - 1))
-        kinds |= IA_GROWS_COUNT;
-    if (!kinds && s->live_count > 0 &&
-        still_growing(&t->bytes, step, BYTES_MIN_HIGHS) &&
-        mean_gap(&t->bytes) <= 1 / BYTES_REGULARITY)
-        kinds |= IA_GROWS_BYTES;
-    if (s->live_count > 0 &&
-        still_growing(&t->graph, step, GRAPH_MIN_HIGHS))
-        kinds |= IA_GROWS_GRAPH;
+    uint32_t kinds = s->live_count ? trends_of(t, step) : 0;
+    if (s->generations < state.window)
+        kinds &= ~(uint32_t)IA_GROWS_COUNT;
+    if (kinds & IA_GROWS_COUNT)
+        kinds &= ~(uint32_t)IA_GROWS_BYTES; /* more of them, not larger ones */
     return kinds;
+}
+
+int
+ia_criterion_was_growing(uint32_t site, uint32_t step)
+{
+    return site < state.nsites && trends_of(&state.sites[site], step) != 0;
 }
 
 uint32_t

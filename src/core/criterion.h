@@ -59,6 +59,9 @@ uint32_t ia_criterion_note(uint32_t step);
 void ia_criterion_note_graph(uint32_t site, uint64_t nodes, uint32_t step);
 /* Fills at most `room`; returns how many there are. */
 uint32_t ia_criterion_suspects(uint32_t step, ia_suspect *out, uint32_t room);
+/* Was the site growing at its end by its highs alone, whatever of it is still
+ * alive?  A program that ends drops what it kept. */
+int ia_criterion_was_growing(uint32_t site, uint32_t step);
 size_t ia_criterion_bytes(void);
 
 #endif /* IA_CRITERION_H */

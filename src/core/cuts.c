@@ -77,6 +77,19 @@ cost_of_node(ia_node_cost *table, int *n, int room, uintptr_t ref)
     return &table[(*n)++];
 }
 
+/* The node that saved what was reached at `entry`: a tensor that Python knows
+ * has an entry of its own below the node. */
+static uint32_t
+node_that_holds(const ia_walk *full, uint32_t entry)
+{
+    for (int up = 0; up < 2 && entry != IA_NO_ENTRY; up++) {
+        if (IA_TAG(full->queue[entry].ref) == IA_TAG_NODE)
+            return entry;
+        entry = full->queue[entry].parent;
+    }
+    return IA_NO_ENTRY;
+}
+
 static int
 by_weight(const void *a, const void *b)
 {
@@ -101,20 +114,22 @@ count_nodes(const ia_walk *full, const ia_walk *base, const ia_walk *again,
         if (!node_is_freed(base, again, full->queue[i].ref))
             continue;
         cost->nodes++;
+        cost->node_bytes += ia_the_framework->node_bytes(
+            (void *)IA_ADDRESS(full->queue[i].ref));
         kind = cost_of_node(table, &n, MAX_NODE_KINDS, full->queue[i].ref);
         if (kind != NULL)
             kind->count++;
     }
     for (uint32_t i = 0; i < marks->limit; i++) {
         const ia_reached *r = &full->storages->items[i];
+        uint32_t node = node_that_holds(full, r->entry);
         if (marks->of_storage[i] == IA_MARK_KEPT ||
-            marks->of_storage[i] == stamp || r->entry == IA_NO_ENTRY ||
-            IA_TAG(full->queue[r->entry].ref) != IA_TAG_NODE)
+            marks->of_storage[i] == stamp || node == IA_NO_ENTRY)
             continue;
         cost->saved++;
         cost->saved_bytes += r->bytes;
         kind = cost_of_node(table, &n, MAX_NODE_KINDS,
-                            full->queue[r->entry].ref);
+                            full->queue[node].ref);
         if (kind != NULL)
             kind->bytes += r->bytes;
     }

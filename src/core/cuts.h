@@ -17,6 +17,7 @@ typedef struct {
     uint64_t bytes;
     uint64_t storages;
     uint64_t nodes;
+    uint64_t node_bytes;  /* of the nodes themselves: no storages */
     uint64_t saved;       /* storages that graph nodes hold */
     uint64_t saved_bytes;
     ia_node_cost biggest[IA_BIGGEST_NODES];

@@ -20,10 +20,11 @@ ia_cost_build(const ia_cost *cost)
     }
     if (biggest == NULL)
         return NULL;
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:N}", "bytes",
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:N}", "bytes",
                          (unsigned long long)cost->bytes, "storages",
                          (unsigned long long)cost->storages, "nodes",
-                         (unsigned long long)cost->nodes, "saved",
+                         (unsigned long long)cost->nodes, "node_bytes",
+                         (unsigned long long)cost->node_bytes, "saved",
                          (unsigned long long)cost->saved, "saved_bytes",
                          (unsigned long long)cost->saved_bytes, "biggest",
                          biggest);
@@ -63,23 +64,21 @@ build_shape(const ia_tensor_info *info)
 }
 
 PyObject *
-ia_tensor_build(const ia_walk *w, const ia_reached *r)
+ia_tensor_build(uintptr_t ref, uint16_t device_code, uint64_t bytes)
 {
     ia_tensor_info info = {.dims = -1};
-    uintptr_t ref = w->queue[r->entry].ref;
     int known = IA_TAG(ref) == IA_TAG_OBJECT &&
                 ia_kind_of(Py_TYPE((PyObject *)ref)) == IA_KIND_TENSOR &&
                 ia_the_framework->describe_tensor((PyObject *)ref, &info);
     PyObject *shape = known ? build_shape(&info) : Py_NewRef(Py_None);
-    PyObject *device = shape ? ia_device_build(r->device) : NULL;
+    PyObject *device = shape ? ia_device_build(device_code) : NULL;
     if (device == NULL) {
         Py_XDECREF(shape);
         return NULL;
     }
-    return Py_BuildValue("{s:N,s:z,s:N,s:I,s:K,s:i}", "shape", shape, "dtype",
-                         known ? info.dtype : NULL, "device", device,
-                         "generation", r->generation, "bytes",
-                         (unsigned long long)r->bytes, "requires_grad",
+    return Py_BuildValue("{s:N,s:z,s:N,s:K,s:i}", "shape", shape, "dtype",
+                         known ? info.dtype : NULL, "device", device, "bytes",
+                         (unsigned long long)bytes, "requires_grad",
                          known ? info.requires_grad : 0);
 }
 

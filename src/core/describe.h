@@ -7,8 +7,9 @@
 
 /* All return new references, or NULL with an exception set. */
 PyObject *ia_cost_build(const ia_cost *);
-/* {shape, dtype, device, generation, bytes, requires_grad} */
-PyObject *ia_tensor_build(const ia_walk *, const ia_reached *);
+/* {shape, dtype, device, bytes, requires_grad} of what ref points to; None
+ * and 0 throughout where it is no tensor. */
+PyObject *ia_tensor_build(uintptr_t ref, uint16_t device, uint64_t bytes);
 /* {purpose: bytes} over the ledger's storages that the walk knows. */
 PyObject *ia_purposes_build(const ia_storages *);
 const char *ia_purpose_name(int purpose);

@@ -113,7 +113,7 @@ walk(diagnosis *d)
         d->w.graph = ia_the_framework->walk_begin();
     }
     ia_walk_from_roots(&d->w);
-    if (count_missing(d, NULL) > 0 && ia_walk_unrooted(&d->w, &d->roots) < 0)
+    if (count_missing(d, NULL) > 0 && ia_walk_unrooted(&d->w, &d->roots, NULL) < 0)
         goto memory;
     if (!d->w.failed)
         return 0;
@@ -207,14 +207,17 @@ build_keeper(const diagnosis *d, uint32_t i)
     PyObject *holder = path ? build_holder(d, k) : NULL;
     PyObject *groups = holder ? build_groups(d, k) : NULL;
     PyObject *cost = groups ? ia_cost_build(&d->costs[i]) : NULL;
-    PyObject *tensor = cost ? ia_tensor_build(&d->w, example) : NULL;
+    PyObject *tensor = cost ? ia_tensor_build(
+                                    d->w.queue[example->entry].ref,
+                                    example->device, example->bytes) : NULL;
     PyObject *cycle = tensor ? build_cycle(d, example->entry) : NULL;
     if (cycle != NULL)
         return Py_BuildValue(
-            "{s:I,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:I,s:s}", "site",
+            "{s:I,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:I,s:I,s:s}", "site",
             primary->site, "holder_depth", depth, "path", path, "holder",
             holder, "groups", groups, "cost", cost, "example", tensor,
-            "cycle", cycle, "stack", example->stack, "purpose",
+            "cycle", cycle, "stack", example->stack, "generation",
+            example->generation, "purpose",
             ia_purpose_name(example->purpose));
     Py_XDECREF(path);
     Py_XDECREF(holder);

@@ -103,6 +103,7 @@ static const char *const root_kinds[] = {
     [IA_ROOT_FRAME] = "frame",     [IA_ROOT_THREAD] = "thread",
     [IA_ROOT_INTERPRETER] = "interpreter", [IA_ROOT_OUTSIDE] = "outside",
     [IA_ROOT_NATIVE] = "native",   [IA_ROOT_CYCLE] = "cycle",
+    [IA_ROOT_CALLER] = "caller",
 };
 
 static int

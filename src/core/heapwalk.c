@@ -81,6 +81,8 @@ visit(PyObject *op, void *arg)
     w->edges++;
     if (op == NULL || (w->ncuts && is_cut(w, (uintptr_t)op)))
         return 0;
+    if (w->on_reference != NULL)
+        w->on_reference(w, op, w->on_reference_arg);
     if (seen_before(w, (uintptr_t)op))
         return 0;
     if (ia_is_gc(op) || ia_kind_of(Py_TYPE(op)) != IA_KIND_PLAIN)
@@ -182,6 +184,13 @@ ia_walk_seed(ia_walk *w, uintptr_t ref, uint32_t root)
         return;
     ia_walk_hide(w, (void *)IA_ADDRESS(ref));
     push(w, ref, IA_NO_ENTRY, root);
+}
+
+uint32_t
+ia_walk_append(ia_walk *w, uintptr_t ref, uint32_t parent)
+{
+    push(w, ref, parent, 0);
+    return w->failed ? IA_NO_ENTRY : w->count - 1;
 }
 
 void

@@ -70,6 +70,7 @@ typedef enum {
     IA_ROOT_OUTSIDE,     /* held by C code or a running call's temporaries */
     IA_ROOT_NATIVE,      /* a tensor that only C++ holds */
     IA_ROOT_CYCLE,       /* on a garbage cycle */
+    IA_ROOT_CALLER,      /* nothing but the caller of explain() */
 } ia_root_kind;
 
 typedef struct {
@@ -115,6 +116,10 @@ struct ia_walk {
     uint32_t ncuts;
     ia_ptrmap cut_of; /* parent ref -> its first cut */
     ia_marks *marks;  /* borrowed; NULL in a first pass */
+    /* Called for every reference to an object, also to one that was seen
+     * before; NULL where nobody asks. */
+    void (*on_reference)(ia_walk *, PyObject *, void *);
+    void *on_reference_arg;
     int graph;        /* the autograd graph may be walked */
     int failed;       /* memory was short: the answer is incomplete */
     uint64_t edges;
@@ -134,6 +139,8 @@ void ia_walk_seed_unmarked(ia_walk *, uintptr_t ref, uint32_t root);
 /* Expands the next entry; until the queue is empty. */
 void ia_walk_step(ia_walk *);
 void ia_walk_run(ia_walk *);
+/* Adds an entry that is not expanded; IA_NO_ENTRY when memory is short. */
+uint32_t ia_walk_append(ia_walk *, uintptr_t ref, uint32_t parent);
 /* Follows one reference as if the entry `parent` had it. */
 void ia_walk_follow(ia_walk *, uintptr_t ref, uint32_t parent);
 /* Expands one thing; its children land in the queue. */

@@ -4,6 +4,7 @@
 #include "criterion.h"
 #include "describe.h"
 #include "diagnosis.h"
+#include "explain.h"
 #include "ledger.h"
 #include "methods.h"
 #include "roots.h"
@@ -405,6 +406,20 @@ suspects(PyObject *self, PyObject *unused)
 }
 
 static PyObject *
+was_growing(PyObject *self, PyObject *arg)
+{
+    unsigned long site = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_ledger_lock();
+    uint32_t step = ia_ledger_totals_now()->generation;
+    int grew = ia_criterion_was_growing((uint32_t)site, step ? step - 1 : 0);
+    ia_ledger_unlock();
+    return PyBool_FromLong(grew);
+}
+
+static PyObject *
 rows(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
@@ -429,6 +444,30 @@ diagnose(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OO:diagnose", &sites, &any_age))
         return NULL;
     return ia_diagnose(sites, any_age);
+}
+
+static PyObject *
+explain(PyObject *self, PyObject *args)
+{
+    PyObject *objects;
+    Py_ssize_t paths;
+    int cost;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!np:explain", &PyTuple_Type, &objects,
+                          &paths, &cost))
+        return NULL;
+    return ia_explain(objects, paths, cost);
+}
+
+static PyObject *
+instances(PyObject *self, PyObject *args)
+{
+    PyTypeObject *type;
+    Py_ssize_t most;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!n:instances", &PyType_Type, &type, &most))
+        return NULL;
+    return ia_instances(type, most);
 }
 
 /* -- events made up by tests --------------------------------------------- */
@@ -499,11 +538,19 @@ DOC(site_source, "(site)", "(file, line, function, is_library) or None.");
 DOC(stack_frames, "(stack)",
     "Frames of a stack, innermost first, as site_source gives them.");
 DOC(suspects, "()", "Sites that keep theirs, as a list of dicts.");
+DOC(was_growing, "(site)",
+    "Was the site growing up to the last step, though what it kept may be\n"
+    "gone by now?");
 DOC(rows, "()", "Live storages as a structured array.");
 DOC(consistent, "()", "Do the ledger's totals equal the sums over its rows?");
 DOC(diagnose, "(sites, any_age)",
     "Walk the heap and say who holds the storages of these sites; of those\n"
     "in any_age also the ones born before the warm-up was over.");
+
+DOC(explain, "(objects, paths, cost)",
+    "Who holds each object of a tuple, at most so many paths each.");
+DOC(instances, "(type, most)",
+    "(count, paths) of the live instances of a class.");
 
 #define FAST(f) (PyCFunction)(void (*)(void))f
 
@@ -528,9 +575,12 @@ PyMethodDef ia_methods[] = {
     {"site_source", site_source, METH_O, site_source_doc},
     {"stack_frames", stack_frames, METH_O, stack_frames_doc},
     {"suspects", suspects, METH_NOARGS, suspects_doc},
+    {"was_growing", was_growing, METH_O, was_growing_doc},
     {"rows", rows, METH_NOARGS, rows_doc},
     {"consistent", consistent, METH_NOARGS, consistent_doc},
     {"diagnose", diagnose, METH_VARARGS, diagnose_doc},
+    {"explain", explain, METH_VARARGS, explain_doc},
+    {"instances", instances, METH_VARARGS, instances_doc},
     {"_born", test_born, METH_VARARGS, NULL},
     {"_died", test_died, METH_O, NULL},
     {"_fail", test_fail, METH_O, NULL},

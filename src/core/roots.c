@@ -130,6 +130,12 @@ add_modules(ia_roots *roots, module_pass pass)
 
 /* -- frames -------------------------------------------------------------- */
 
+int
+ia_frame_is_own(ia_frame *frame)
+{
+    return is_own(text_of(ia_frame_code(frame)->co_filename));
+}
+
 static int
 add_frame(ia_roots *roots, ia_frame *frame, int user)
 {

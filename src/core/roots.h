@@ -2,6 +2,7 @@
 #ifndef IA_ROOTS_H
 #define IA_ROOTS_H
 
+#include "frames.h"
 #include "heapwalk.h"
 
 /* Fills the list, the user's own first: __main__, frames from the innermost,
@@ -16,6 +17,9 @@ ia_root *ia_roots_add(ia_roots *, ia_root_kind, uintptr_t ref, int user,
 /* Walks from all of them: the user's first and to the end, so that a path
  * through a library is taken only where there is no other. */
 void ia_walk_from_roots(ia_walk *);
+
+/* Does a frame run code of this package? */
+int ia_frame_is_own(ia_frame *);
 
 /* Files under this prefix are ours and hold nothing of the user's. */
 int ia_roots_set_own(const char *prefix);

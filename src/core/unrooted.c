@@ -60,7 +60,7 @@ take_off(PyObject *op, void *arg)
     if (i == IA_PTRMAP_NONE)
         return 0;
     o->items[i].outside--;
-    if (o->items[i].before == IA_PTRMAP_NONE && i != o->current)
+    if (o->items[i].before == IA_PTRMAP_NONE)
         o->items[i].before = o->current;
     return 0;
 }
@@ -75,14 +75,26 @@ take_off_all(orphans *o)
     }
 }
 
+static void
+take_off_handed(orphans *o, PyObject *handed)
+{
+    for (Py_ssize_t i = 0; handed && i < PyTuple_GET_SIZE(handed); i++) {
+        uint32_t at = ia_ptrmap_get(
+            &o->index, (uintptr_t)PyTuple_GET_ITEM(handed, i));
+        if (at != IA_PTRMAP_NONE)
+            o->items[at].outside--;
+    }
+}
+
 static int
 is_tensor(PyObject *op)
 {
     return ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR;
 }
 
-static int
-seed(ia_walk *w, ia_roots *roots, PyObject *op, ia_root_kind kind)
+int
+ia_walk_seed_alone(ia_walk *w, ia_roots *roots, PyObject *op,
+                   ia_root_kind kind)
 {
     char type[100], name[120];
     if (ia_bitmap_test(w->seen, (uintptr_t)op))
@@ -94,6 +106,8 @@ seed(ia_walk *w, ia_roots *roots, PyObject *op, ia_root_kind kind)
         return -1;
     }
     ia_walk_seed(w, (uintptr_t)op, roots->count - 1);
+    /* One at a time: a later one may hang on an earlier one. */
+    ia_walk_run(w);
     return 0;
 }
 
@@ -104,17 +118,17 @@ seed_outside(ia_walk *w, ia_roots *roots, const orphans *o, int tensors)
         const orphan *item = &o->items[i];
         if (item->outside <= 0 || is_tensor(item->op) != tensors)
             continue;
-        if (seed(w, roots, item->op,
-                 tensors ? IA_ROOT_NATIVE : IA_ROOT_OUTSIDE) < 0)
+        if (ia_walk_seed_alone(w, roots, item->op,
+                               tensors ? IA_ROOT_NATIVE
+                                       : IA_ROOT_OUTSIDE) < 0)
             return -1;
-        /* One at a time: a later one may hang on an earlier one. */
-        ia_walk_run(w);
     }
     return 0;
 }
 
 /* Going back along referrers from an object whose references all come from
- * inside must meet some object twice: that one is on a cycle. */
+ * inside must meet some object twice: that one is on a cycle.  NULL where the
+ * way back ends at something that only the caller of ours holds. */
 static PyObject *
 on_cycle(const orphans *o, uint32_t start)
 {
@@ -126,7 +140,7 @@ on_cycle(const orphans *o, uint32_t start)
     } while (slow != IA_PTRMAP_NONE && fast != IA_PTRMAP_NONE &&
              slow != fast);
     return slow == IA_PTRMAP_NONE || fast == IA_PTRMAP_NONE
-               ? o->items[start].op
+               ? NULL
                : o->items[slow].op;
 }
 
@@ -134,18 +148,17 @@ static int
 seed_cycles(ia_walk *w, ia_roots *roots, const orphans *o)
 {
     for (uint32_t i = 0; i < o->count; i++) {
-        if (ia_bitmap_test(w->seen, (uintptr_t)o->items[i].op) ||
-            ia_kind_of(Py_TYPE(o->items[i].op)) == IA_KIND_PLAIN)
-            continue;
-        if (seed(w, roots, on_cycle(o, i), IA_ROOT_CYCLE) < 0)
+        PyObject *op = o->items[i].op;
+        op = ia_bitmap_test(w->seen, (uintptr_t)op) ? NULL : on_cycle(o, i);
+        if (op != NULL &&
+            ia_walk_seed_alone(w, roots, op, IA_ROOT_CYCLE) < 0)
             return -1;
-        ia_walk_run(w);
     }
     return 0;
 }
 
 int
-ia_walk_unrooted(ia_walk *w, ia_roots *roots)
+ia_walk_unrooted(ia_walk *w, ia_roots *roots, PyObject *handed)
 {
     orphans o = {.w = w};
     int result = -1;
@@ -153,6 +166,7 @@ ia_walk_unrooted(ia_walk *w, ia_roots *roots)
     if (o.failed)
         goto done;
     take_off_all(&o);
+    take_off_handed(&o, handed);
     if (seed_outside(w, roots, &o, 0) < 0 ||
         seed_outside(w, roots, &o, 1) < 0 || seed_cycles(w, roots, &o) < 0)
         goto done;

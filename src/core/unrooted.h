@@ -8,8 +8,14 @@
  * reached.  Objects with references that no tracked object accounts for are
  * held from outside Python (IA_ROOT_OUTSIDE, tensors IA_ROOT_NATIVE); the rest
  * hangs on a garbage cycle (IA_ROOT_CYCLE; the root object is on the cycle).
- * `roots` must be the walk's own list.  0, or -1 when memory is short. */
-int ia_walk_unrooted(ia_walk *, ia_roots *);
+ * `roots` must be the walk's own list; references
+ * from the tuple `handed`, which may be NULL, are the caller's and count for
+ * nothing.  0, or -1 when memory is short. */
+int ia_walk_unrooted(ia_walk *, ia_roots *, PyObject *handed);
+
+/* Seeds one object as a root of its own, unless the walk has seen it, and
+ * continues.  0, or -1 when memory is short. */
+int ia_walk_seed_alone(ia_walk *, ia_roots *, PyObject *, ia_root_kind);
 
 /* The entries of one garbage cycle, from its root object back to itself, as a
  * list of (kind, text, type, python); NULL on error. */

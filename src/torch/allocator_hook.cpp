@@ -175,7 +175,30 @@ install()
     return 0;
 }
 
+template <size_t... N>
+bool
+is_delete_block(c10::DeleterFnPtr deleter, std::index_sequence<N...>)
+{
+    return ((deleter == &delete_block<N>) || ...);
+}
+
 } // namespace
+
+/* Such a block was reported at its birth, or is older than the watch. */
+bool
+ia::from_hooked_allocator(const c10::DataPtr &block)
+{
+    c10::DeleterFnPtr deleter = block.get_deleter();
+    if (deleter == nullptr) {
+        return false;
+    }
+    for (const Slot &slot : slots) {
+        if (slot.base != nullptr && deleter == slot.base_deleter) {
+            return true;
+        }
+    }
+    return is_delete_block(deleter, std::make_index_sequence<kSlots>());
+}
 
 int
 ia_allocator_install(void)

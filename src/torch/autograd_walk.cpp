@@ -6,6 +6,9 @@
 #include "hooks.h"
 #include "torch_compat.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
@@ -105,6 +108,21 @@ walk_next_nodes(void *node, ia_sink *sink)
     return stop;
 }
 
+/* Each node is a block of its own, made by new; the C library knows its
+ * size, which sizeof of a class that torch hides could not tell. */
+extern "C" size_t
+walk_node_bytes(void *node)
+{
+#ifdef __GLIBC__
+    const auto &edges = static_cast<Node *>(node)->next_edges();
+    return malloc_usable_size(node) + sizeof(size_t) +
+           edges.capacity() * sizeof(edges[0]);
+#else
+    (void)node;
+    return 0;
+#endif
+}
+
 extern "C" int
 walk_begin(void)
 {
@@ -134,6 +152,7 @@ const ia_framework framework = {
     .storage_of = ia_tensor_storage_of,
     .grad_fn_of = walk_grad_fn_of,
     .next_nodes = walk_next_nodes,
+    .node_bytes = walk_node_bytes,
     .walk_begin = walk_begin,
     .walk_end = walk_end,
     .follow_storage = ia_tensor_follow,

@@ -24,6 +24,7 @@ typedef struct {
     PyObject *storage_base;  /* owned: torch._C.StorageBase */
     PyObject *function_base; /* owned: torch._C._FunctionBase */
     PyObject *variable;      /* owned: torch.autograd.Variable */
+    PyObject *module_class;  /* owned: torch.nn.Module */
     PyObject *engine_type;   /* owned: our subclass of the engine's type */
     PyObject *engine;        /* owned: its one instance, NULL until used */
 } ia_torch_state;
@@ -43,6 +44,19 @@ int ia_tensor_rescan(ia_torch_state *);
 int ia_tensor_uninstall(ia_torch_state *);
 int ia_tensor_installed(ia_torch_state *);
 void ia_tensor_silence(void);
+
+/* module_hook.c.  0, or -1 with an exception set. */
+int ia_module_install(ia_torch_state *);
+int ia_module_rescan(ia_torch_state *);
+int ia_module_uninstall(ia_torch_state *);
+int ia_module_installed(ia_torch_state *);
+/* Counts a birth; 1 when it is time to look for new classes. */
+int ia_module_rescan_is_due(void);
+void ia_module_silence(void);
+
+/* class_tree.c: visits `base` and all its subclasses, which are held only
+ * meanwhile.  0, or -1 with an exception set. */
+int ia_class_tree_visit(PyObject *base, void (*visit)(PyTypeObject *));
 
 /* backward_hook.c.  0, or -1 with an exception set. */
 int ia_backward_init(PyObject *module, ia_torch_state *);
@@ -94,6 +108,7 @@ namespace at {
 class Tensor;
 }
 namespace c10 {
+class DataPtr;
 struct Device;
 struct StorageImpl;
 struct TensorImpl;
@@ -111,6 +126,9 @@ int expand_object(PyObject *, ia_kind, ia_sink *);
 /* In between, every node handed to a sink is held. */
 void walk_opens();
 void walk_closes();
+
+/* allocator_hook.cpp */
+bool from_hooked_allocator(const c10::DataPtr &);
 
 /* tensor_info.cpp */
 uint16_t device_code(const c10::Device &);

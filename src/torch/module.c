@@ -15,6 +15,19 @@ get_state(PyObject *module)
     return (ia_torch_state *)PyModule_GetState(module);
 }
 
+PyDoc_STRVAR(register_doc,
+             "register()\n--\n\n"
+             "Tell the core how to look into torch's objects; no hooks.");
+
+static PyObject *
+torch_register(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    if (ia_api->register_framework(ia_autograd_framework()) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(install_doc,
              "install()\n--\n\n"
              "Put the allocator, tensor and engine hooks in place.\n\n"
@@ -25,15 +38,8 @@ torch_install(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
     ia_torch_state *state = get_state(module);
 
-    if (ia_api->register_framework(ia_autograd_framework()) < 0) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_RuntimeError,
-                            "impactarbiter._core refused the framework");
-        }
-        return NULL;
-    }
     if (ia_allocator_install() < 0 || ia_tensor_install(state) < 0 ||
-        ia_backward_install(state) < 0) {
+        ia_module_install(state) < 0 || ia_backward_install(state) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -50,6 +56,7 @@ torch_uninstall(PyObject *module, PyObject *Py_UNUSED(ignored))
     int failed = ia_backward_uninstall(state) < 0;
 
     failed |= ia_tensor_uninstall(state) < 0;
+    failed |= ia_module_uninstall(state) < 0;
     ia_allocator_uninstall();
     if (failed) {
         return NULL;
@@ -70,20 +77,25 @@ torch_installed(PyObject *module, PyObject *Py_UNUSED(ignored))
     if (backward < 0) {
         return NULL;
     }
-    return Py_BuildValue("{s:O,s:O,s:O}", "allocator",
+    return Py_BuildValue("{s:O,s:O,s:O,s:O}", "allocator",
                          ia_allocator_installed() ? Py_True : Py_False,
                          "tensor",
                          ia_tensor_installed(state) ? Py_True : Py_False,
+                         "module",
+                         ia_module_installed(state) ? Py_True : Py_False,
                          "backward", backward ? Py_True : Py_False);
 }
 
 PyDoc_STRVAR(rescan_doc, "rescan()\n--\n\n"
-                         "Hook the tensor classes created since install().");
+                         "Hook the tensor and module classes created since "
+                         "install().");
 
 static PyObject *
 torch_rescan(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
-    if (ia_tensor_rescan(get_state(module)) < 0) {
+    ia_torch_state *state = get_state(module);
+
+    if (ia_tensor_rescan(state) < 0 || ia_module_rescan(state) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -146,6 +158,7 @@ torch_torch_version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 }
 
 static PyMethodDef torch_methods[] = {
+    {"register", torch_register, METH_NOARGS, register_doc},
     {"install", torch_install, METH_NOARGS, install_doc},
     {"uninstall", torch_uninstall, METH_NOARGS, uninstall_doc},
     {"installed", torch_installed, METH_NOARGS, installed_doc},
@@ -202,7 +215,9 @@ import_torch(ia_torch_state *state)
                    (state->function_base =
                         import_from("torch._C", "_FunctionBase")) == NULL ||
                    (state->variable =
-                        import_from("torch.autograd", "Variable")) == NULL
+                        import_from("torch.autograd", "Variable")) == NULL ||
+                   (state->module_class =
+                        import_from("torch.nn", "Module")) == NULL
                ? -1
                : 0;
 }
@@ -236,6 +251,7 @@ torch_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->storage_base);
     Py_VISIT(state->function_base);
     Py_VISIT(state->variable);
+    Py_VISIT(state->module_class);
     Py_VISIT(state->engine_type);
     Py_VISIT(state->engine);
     return 0;
@@ -251,6 +267,7 @@ torch_clear(PyObject *module)
     Py_CLEAR(state->storage_base);
     Py_CLEAR(state->function_base);
     Py_CLEAR(state->variable);
+    Py_CLEAR(state->module_class);
     Py_CLEAR(state->engine_type);
     Py_CLEAR(state->engine);
     return 0;
@@ -262,6 +279,7 @@ static void
 torch_free(void *module)
 {
     ia_tensor_silence();
+    ia_module_silence();
     ia_allocator_silence();
     torch_clear((PyObject *)module);
 }

@@ -11,6 +11,22 @@
  * wrapper after uninstall. */
 static destructor original_dealloc;
 static int reporting;
+static ia_torch_state *state_to_rescan; /* borrowed while reporting */
+
+/* Classes created since the last look inherit no slot of ours.  Not while an
+ * exception is on its way, and never the user's error. */
+static void
+look_for_classes(void)
+{
+    PyObject *type, *value, *traceback;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    if (ia_tensor_rescan(state_to_rescan) < 0 ||
+        ia_module_rescan(state_to_rescan) < 0) {
+        PyErr_Clear();
+    }
+    PyErr_Restore(type, value, traceback);
+}
 
 static PyObject *
 tensor_alloc(PyTypeObject *type, Py_ssize_t items)
@@ -18,6 +34,9 @@ tensor_alloc(PyTypeObject *type, Py_ssize_t items)
     PyObject *self = PyType_GenericAlloc(type, items);
     if (self != NULL && reporting) {
         ia_api->tensor_born(self);
+        if (ia_module_rescan_is_due()) {
+            look_for_classes();
+        }
     }
     return self;
 }
@@ -48,63 +67,6 @@ unhook_class(PyTypeObject *type)
     }
 }
 
-/* Appends to `found` the subclasses of `cls` that `seen` has not. */
-static int
-add_subclasses(PyObject *cls, PyObject *seen, PyObject *found)
-{
-    /* type.__subclasses__ itself: a metaclass may override it. */
-    PyObject *subclasses = PyObject_CallMethod((PyObject *)&PyType_Type,
-                                               "__subclasses__", "O", cls);
-    int result = -1;
-
-    if (subclasses == NULL) {
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(subclasses); i++) {
-        PyObject *sub = PyList_GET_ITEM(subclasses, i);
-        PyObject *key = PyLong_FromVoidPtr(sub);
-        int known = key == NULL ? -1 : PySet_Contains(seen, key);
-        if (known == 0 &&
-            (PySet_Add(seen, key) < 0 || PyList_Append(found, sub) < 0)) {
-            known = -1;
-        }
-        Py_XDECREF(key);
-        if (known < 0) {
-            goto done;
-        }
-    }
-    result = 0;
-done:
-    Py_DECREF(subclasses);
-    return result;
-}
-
-/* Visits TensorBase and all its subclasses.  They are held only meanwhile;
- * `seen` goes by address because a metaclass may define __eq__. */
-static int
-for_each_class(PyObject *base, void (*visit)(PyTypeObject *))
-{
-    PyObject *seen = PySet_New(NULL);
-    PyObject *classes = PyList_New(0);
-    int result = -1;
-
-    if (seen == NULL || classes == NULL || PyList_Append(classes, base) < 0) {
-        goto done;
-    }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(classes); i++) {
-        PyObject *cls = PyList_GET_ITEM(classes, i);
-        visit((PyTypeObject *)cls);
-        if (add_subclasses(cls, seen, classes) < 0) {
-            goto done;
-        }
-    }
-    result = 0;
-done:
-    Py_XDECREF(seen);
-    Py_XDECREF(classes);
-    return result;
-}
-
 int
 ia_tensor_install(ia_torch_state *state)
 {
@@ -118,6 +80,7 @@ ia_tensor_install(ia_torch_state *state)
     if (base->tp_dealloc == original_dealloc) {
         base->tp_dealloc = tensor_dealloc;
     }
+    state_to_rescan = state;
     reporting = 1;
     return ia_tensor_rescan(state);
 }
@@ -128,7 +91,7 @@ ia_tensor_rescan(ia_torch_state *state)
     if (!reporting) {
         return 0;
     }
-    return for_each_class(state->tensor_base, hook_class);
+    return ia_class_tree_visit(state->tensor_base, hook_class);
 }
 
 int
@@ -140,7 +103,7 @@ ia_tensor_uninstall(ia_torch_state *state)
     if (base->tp_dealloc == tensor_dealloc) {
         base->tp_dealloc = original_dealloc;
     }
-    return for_each_class(state->tensor_base, unhook_class);
+    return ia_class_tree_visit(state->tensor_base, unhook_class);
 }
 
 void

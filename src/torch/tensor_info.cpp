@@ -117,7 +117,8 @@ follow(PyObject *object)
     }
     c10::StorageImpl *impl =
         tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-    if (impl == nullptr) {
+    if (impl == nullptr ||
+        ia::from_hooked_allocator(impl->*reach(StorageData()))) {
         return 0;
     }
     if (followed().find(impl) == followed().end()) {

@@ -1,0 +1,126 @@
+"""A training step with and without ``watch()``, in one process.
+
+The hooks go in and out between the blocks of steps; neither that nor the
+report of ``stop()`` is timed.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+
+import torch
+from pairs import Row, compare
+from torch import nn
+
+import impactarbiter
+
+Step = Callable[[], object]
+
+
+def transformer() -> Step:
+    """12 layers, about 40 ms a step on one core."""
+    layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
+    model = nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
+    optimizer = torch.optim.Adam(model.parameters())
+    batch = torch.randn(4, 32, 128)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def tiny_mlp() -> Step:
+    """The least that is still a training step: about 0.1 ms."""
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    batch, target = torch.randn(4, 8), torch.randn(4, 1)
+    loss_of = nn.MSELoss()
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss_of(model(batch), target).backward()
+        optimizer.step()
+
+    return step
+
+
+def smallest_op() -> Step:
+    """a + a on four floats: one tensor is born and one dies."""
+    a = torch.randn(4)
+
+    def step() -> None:
+        a + a
+
+    return step
+
+
+def timed(step: Step, count: int) -> float:
+    for _ in range(max(count // 5, 5)):
+        step()
+    gc.collect()
+    start = time.perf_counter()
+    for _ in range(count):
+        step()
+    return (time.perf_counter() - start) / count
+
+
+def timed_with(step: Step, count: int) -> float:
+    arbiter = impactarbiter.watch()
+    try:
+        return timed(step, count)
+    finally:
+        arbiter.stop()
+
+
+def row(
+    name: str, step: Step, count: int, rounds: int, goal: float | None = None
+) -> Row:
+    for _ in range(3 * count):
+        step()
+    return compare(
+        name,
+        lambda: timed(step, count),
+        lambda: timed_with(step, count),
+        rounds,
+        goal,
+    )
+
+
+def noise(name: str, step: Step, count: int, rounds: int) -> Row:
+    """The same on both sides: what a ratio of nothing looks like here."""
+    for _ in range(3 * count):
+        step()
+    return compare(
+        name, lambda: timed(step, count), lambda: timed(step, count), rounds
+    )
+
+
+def run_transformer(effort: float) -> list[Row]:
+    torch.set_num_threads(1)
+    rounds = max(int(40 * effort), 4)
+    step = transformer()
+    return [
+        noise("transformer step, nothing added", step, 10, rounds // 2),
+        row("transformer step", step, 10, rounds, goal=1.01),
+    ]
+
+
+def run_tiny_mlp(effort: float) -> list[Row]:
+    torch.set_num_threads(1)
+    rounds = max(int(120 * effort), 4)
+    step = tiny_mlp()
+    return [
+        noise("tiny MLP step, nothing added", step, 200, rounds // 2),
+        row("tiny MLP step", step, 200, rounds, goal=1.10),
+    ]
+
+
+def run_smallest_op(effort: float) -> list[Row]:
+    torch.set_num_threads(1)
+    rounds = max(int(120 * effort), 4)
+    return [row("a + a on 4 floats", smallest_op(), 20000, rounds)]

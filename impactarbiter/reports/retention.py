@@ -1,0 +1,141 @@
+"""``explain()``'s answer as a tree of text and as HTML for a notebook."""
+
+from __future__ import annotations
+
+import html
+
+from ..findings import Edge, GraphCost, Path, compress_runs
+from ..retention import Instances, Retention
+from ..units import format_bytes, format_count, plural
+from .console import clean
+
+_MEANING = {
+    "held": "",
+    "cycle": "only a garbage cycle holds it; the collector would free it",
+    "native": "no Python path holds it: C or C++ code does",
+    "free": "nothing but the caller holds it",
+}
+#: Edges of a path that get a line of their own.
+_MOST_LINES = 24
+
+
+def retention_text(r: Retention) -> str:
+    """First line what it is and costs, then one tree per path."""
+    lines = [clean(f"{r.target}: {_headline(r)}")]
+    for number, path in enumerate(r.paths, 1):
+        label = "kept by" if len(r.paths) == 1 else f"path {number}"
+        lines.append(clean(f"  {label}  {path}"))
+        lines.extend("    " + text for text in _tree(path))
+    if r.cycle is not None:
+        lines.append(clean(f"  cycle  {r.cycle} -> itself"))
+    if r.graph is not None:
+        lines.append(clean(f"  graph  {_graph(r.graph)}"))
+    if r.verdict == "native":
+        lines.append(f"  references  {r.refcount}, none from Python objects")
+    return "\n".join(lines)
+
+
+def _headline(r: Retention) -> str:
+    freed = (
+        f"{format_bytes(r.retained_bytes)} in"
+        f" {plural(r.retained_tensors, 'tensor')} would be freed with it"
+    )
+    meaning = _MEANING[r.verdict]
+    return f"{r.verdict}; {meaning}; {freed}" if meaning else freed
+
+
+def _graph(graph: GraphCost) -> str:
+    nodes = ", ".join(
+        f"{name} \u00d7{format_count(count)}"
+        for name, count, _ in graph.biggest
+    )
+    return (
+        f"{plural(graph.nodes, 'node')} of autograd with"
+        f" {plural(graph.saved_tensors, 'saved tensor')}"
+        f" ({format_bytes(graph.bytes)}); most: {nodes}"
+    )
+
+
+def _steps(path: Path) -> list[tuple[str, str]]:
+    """(text, type) per edge; runs of equal edges stand once."""
+    steps: list[tuple[str, str]] = []
+    run: list[Edge] = []
+    for edge in path.edges:
+        if run and (edge.text, edge.type) != (run[0].text, run[0].type):
+            steps.append(_step(run))
+            run = []
+        run.append(edge)
+    if run:
+        steps.append(_step(run))
+    return steps
+
+
+def _step(run: list[Edge]) -> tuple[str, str]:
+    return compress_runs([edge.text for edge in run])[0], run[-1].type
+
+
+def _tree(path: Path) -> list[str]:
+    steps = _steps(path)
+    shown = steps[:_MOST_LINES]
+    lines = [clean(path.root)]
+    for depth, (text, type_name) in enumerate(shown):
+        lines.append(clean(f"{'  ' * depth}\u2514 {text}  ({type_name})"))
+    if len(steps) > len(shown):
+        lines.append(f"... {len(steps) - len(shown)} more")
+    return lines
+
+
+def instances_text(found: Instances) -> str:
+    """How many instances there are, and where they hang."""
+    lines = [f"{plural(found.count, 'live instance')} of {found.type}"]
+    for group in found.groups:
+        lines.append(f"  {format_count(group.count)} at {group.pattern}")
+        if group.count > 1:
+            lines.append(f"      such as {group.example}")
+    shown = sum(group.count for group in found.groups)
+    if shown < found.count:
+        lines.append(f"  {format_count(found.count - shown)} more not shown")
+    return "\n".join(clean(text) for text in lines)
+
+
+def retention_fragment(r: Retention) -> str:
+    """Collapsible trees; every text escaped."""
+    parts = [f"<div><b>{_safe(r.target)}</b>: {_safe(_headline(r))}"]
+    for path in r.paths:
+        nested = ""
+        for text, type_name in reversed(_steps(path)[:_MOST_LINES]):
+            label = f"<code>{_safe(text)}</code> ({_safe(type_name)})"
+            nested = (
+                f"<details open style='margin-left:1em'><summary>{label}"
+                f"</summary>{nested}</details>"
+                if nested
+                else f"<div style='margin-left:2em'>{label}</div>"
+            )
+        parts.append(
+            f"<details open><summary><code>{_safe(str(path))}</code>"
+            f"</summary><div><code>{_safe(path.root)}</code>{nested}</div>"
+            "</details>"
+        )
+    if r.cycle is not None:
+        parts.append(f"<div>cycle: <code>{_safe(str(r.cycle))}</code></div>")
+    if r.graph is not None:
+        parts.append(f"<div>graph: {_safe(_graph(r.graph))}</div>")
+    return "".join(parts) + "</div>"
+
+
+def instances_fragment(found: Instances) -> str:
+    """A list of places, each with one example path."""
+    rows = "".join(
+        f"<li>{group.count} at <code>{_safe(group.pattern)}</code>"
+        f" <details><summary>such as</summary>"
+        f"<code>{_safe(str(group.example))}</code></details></li>"
+        for group in found.groups
+    )
+    return (
+        f"<div>{_safe(plural(found.count, 'live instance'))} of"
+        f" <b>{_safe(found.type)}</b><ul>{rows}</ul></div>"
+    )
+
+
+def _safe(text: str) -> str:
+    return html.escape(clean(text))

@@ -1,0 +1,204 @@
+"""``explain()``: who holds an object, and what would be freed with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import UsageError
+from .findings import Edge, GraphCost, Path
+
+#: Most paths that can be asked for, and instances of a class that are shown.
+MOST_PATHS = 256
+MOST_INSTANCES = 200
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Who holds one object; holds no reference to it itself.
+
+    ``target`` says what it is.  ``paths``: the best first; further ones
+    share no last edge.  ``retained_bytes`` and ``retained_tensors``: tensor
+    memory in bytes and storages that would be freed with it.  ``verdict``:
+    "held" (a path leads to it), "cycle" (only a garbage cycle, spelled out
+    in ``cycle``), "native" (only C or C++ code) or "free" (nothing but the
+    caller).  ``referrers``: distinct references that were met.
+    """
+
+    target: str
+    paths: tuple[Path, ...]
+    retained_bytes: int
+    retained_tensors: int
+    verdict: str
+    cycle: Path | None = None
+    graph: GraphCost | None = None
+    referrers: int = 0
+    refcount: int = 0
+
+    def __str__(self) -> str:
+        from .reports.retention import retention_text
+
+        return retention_text(self)
+
+    def _repr_html_(self) -> str:
+        from .reports.retention import retention_fragment
+
+        return retention_fragment(self)
+
+
+class Retentions(tuple[Retention, ...]):
+    """Several of them, which print one after the other."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(one) for one in self)
+
+    def _repr_html_(self) -> str:
+        return "".join(one._repr_html_() for one in self)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Instances of a class that hang on paths that differ by index only."""
+
+    pattern: str
+    count: int
+    example: Path
+
+
+@dataclass(frozen=True)
+class Instances:
+    """The live instances of a class, by where they hang."""
+
+    type: str
+    count: int
+    groups: tuple[Group, ...]
+
+    def __str__(self) -> str:
+        from .reports.retention import instances_text
+
+        return instances_text(self)
+
+    def _repr_html_(self) -> str:
+        from .reports.retention import instances_fragment
+
+        return instances_fragment(self)
+
+
+def explain(*objects: object, paths: int = 1) -> Any:
+    """Says who holds an object; works without ``watch()``.
+
+    One object gives a ``Retention``, several a tuple of them, a class its
+    live ``Instances``.  ``paths`` is the most paths to give for each.
+    Creates no wrapper, collects nothing, runs no code of the objects'.
+    """
+    if not objects:
+        raise UsageError("explain() needs an object: explain(tensor)")
+    if type(paths) is not int or not 1 <= paths <= MOST_PATHS:
+        raise UsageError(
+            f"paths is {paths!r}: expected a whole number from 1 to"
+            f" {MOST_PATHS}"
+        )
+    core = _ready()
+    if len(objects) == 1 and issubclass(type(objects[0]), type):
+        return _instances(core, objects[0])
+    answers = core.explain(objects, paths, True)
+    made = Retentions(_retention(a, _describe(core, a)) for a in answers)
+    return made[0] if len(made) == 1 else made
+
+
+def retained_bytes(obj: object) -> int:
+    """Bytes of tensor memory that would be freed with ``obj``.
+
+    Counted by storage; the autograd graph behind a tensor is included.
+    """
+    core = _ready()
+    answer = core.explain((obj,), 1, True)[0]
+    size: int = answer["cost"]["bytes"]
+    return size
+
+
+def _ready() -> Any:
+    """_core, knowing torch's objects where torch is loaded."""
+    from . import _core
+    from .arbiter import prepare
+
+    prepare()
+    return _core
+
+
+def _describe(core: Any, answer: dict[str, Any]) -> str:
+    tensor = answer.get("tensor")
+    if not tensor or tensor["dtype"] is None:
+        return str(answer["type"])
+    shape = ", ".join(str(n) for n in tensor["shape"] or ())
+    return f"{answer['type']} [{shape}] {tensor['dtype']} {tensor['device']}"
+
+
+def path_of(raw: tuple[str, str, bool, list[Any]]) -> Path:
+    """A ``Path`` of what ``_core`` says of one."""
+    kind, root, _user, edges = raw
+    python = kind == "module" and all(edge[3] for edge in edges)
+    return Path(root, tuple(_edge(edge) for edge in edges), python)
+
+
+def _edge(raw: tuple[str, str, str, bool]) -> Edge:
+    kind, text, type_name, _python = raw
+    return Edge(
+        kind=kind, name=text.strip(".[]'\""), type=type_name, text=text
+    )
+
+
+def _retention(answer: dict[str, Any], target: str) -> Retention:
+    cost = answer["cost"]
+    return Retention(
+        target=target,
+        paths=tuple(path_of(raw) for raw in answer["paths"]),
+        retained_bytes=cost["bytes"],
+        retained_tensors=cost["storages"],
+        verdict=answer["verdict"],
+        cycle=cycle_of(answer["cycle"]),
+        graph=graph_of(cost),
+        referrers=answer["referrers"],
+        refcount=answer["refcount"],
+    )
+
+
+def cycle_of(raw: Sequence[tuple[str, str, str, bool]] | None) -> Path | None:
+    """A cycle as a path from one of its objects back to itself."""
+    if not raw:
+        return None
+    return Path(f"<{raw[-1][2]}>", tuple(_edge(edge) for edge in raw))
+
+
+def graph_of(cost: dict[str, Any]) -> GraphCost | None:
+    """What a cut would free of the autograd graph."""
+    if not cost["nodes"]:
+        return None
+    return GraphCost(
+        cost["nodes"],
+        cost["saved"],
+        cost["saved_bytes"],
+        tuple(tuple(node) for node in cost["biggest"]),
+        cost["node_bytes"],
+    )
+
+
+def _instances(core: Any, cls: Any) -> Instances:
+    from .findings import pattern_of
+
+    count, raws = core.instances(cls, MOST_INSTANCES)
+    groups: dict[str, list[Path]] = {}
+    for raw in raws:
+        path = path_of(raw)
+        groups.setdefault(pattern_of(path), []).append(path)
+    return Instances(
+        type=cls.__name__,
+        count=count,
+        groups=tuple(
+            Group(pattern, len(paths), paths[0])
+            for pattern, paths in sorted(
+                groups.items(), key=lambda item: -len(item[1])
+            )
+        ),
+    )
