@@ -25,6 +25,7 @@ from .findings import (
 )
 from .forecast import Forecast
 from .growth import grown_at
+from .obfuscate import obfuscated
 from .retention import graph_of, path_of
 from .severity import DEFAULT_RULES
 from .sources import environment, site_of, stack_of
@@ -188,7 +189,7 @@ class Diagnostician:
                 findings += [gone] if gone else []
         totals = _core.totals()
         points = _core.history()
-        return Report(
+        report = Report(
             findings=tuple(findings),
             steps=status["steps"] - status["offset"],
             live_bytes=totals["live_bytes"],
@@ -203,6 +204,7 @@ class Diagnostician:
             memory_limit=Forecast(self.memory_limit).limit,
             needed_steps=self.warmup + self.window,
         )
+        return obfuscated(report) if self.obfuscate else report
 
     def _accounted(self, totals: dict[str, Any]) -> dict[str, int]:
         """Live bytes by what they are for; the sum is ``live_bytes``."""

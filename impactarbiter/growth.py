@@ -20,7 +20,7 @@ from .findings import Finding, Site
 
 #: Methods that add to a container.
 GROWING = frozenset(
-    [
+    {
         "add",
         "append",
         "appendleft",
@@ -30,7 +30,6 @@ GROWING = frozenset(
         "push",
         "put",
         "put_nowait",
-        "register",
         "register_backward_hook",
         "register_forward_hook",
         "register_forward_pre_hook",
@@ -38,7 +37,7 @@ GROWING = frozenset(
         "register_hook",
         "setdefault",
         "update",
-    ]
+    }
 )
 #: User modules whose source is searched.
 MOST_FILES = 200
