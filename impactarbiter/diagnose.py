@@ -219,12 +219,13 @@ class Diagnostician:
     def _cost(self, status: dict[str, Any], totals: dict[str, Any]) -> Cost:
         steps = status["steps"] - status["offset"]
         spent = status["boundary_seconds"] + totals["hook_seconds"]
-        spent += status["callback_seconds"]
         walk = self._answer["seconds"] if self._answer else None
         return Cost(
             ms_per_step=1e3 * spent / steps if steps else None,
             last_walk_ms=None if walk is None else 1e3 * walk,
             ledger_bytes=totals["ledger_bytes"],
+            looks=self._looks,
+            looks_ms=1e3 * status["callback_seconds"],
         )
 
     def _warnings(

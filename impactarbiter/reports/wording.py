@@ -286,9 +286,9 @@ def _cost_text(report: Report) -> str:
     parts = []
     if cost.ms_per_step is not None:
         parts.append(f"{format_duration(cost.ms_per_step / 1000)} a step")
-    if cost.last_walk_ms is not None:
-        walk = format_duration(cost.last_walk_ms / 1000)
-        parts.append(f"{walk} for the last walk")
+    if cost.looks and cost.looks_ms is not None:
+        took = format_duration(cost.looks_ms / 1000)
+        parts.append(f"{took} for {plural(cost.looks, 'look')} at suspects")
     if cost.ledger_bytes is not None:
         parts.append(f"{format_bytes(cost.ledger_bytes)} of ledger")
     return ", ".join(parts)
