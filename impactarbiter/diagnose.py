@@ -117,7 +117,7 @@ class Diagnostician:
             offset=_core.status()["offset"],
             provisional=provisional,
             suspects=suspects,
-            keepers=[k for k in answer["keepers"] if _grows(k, suspects)],
+            keepers=answer["keepers"],
             forecast=Forecast(self.memory_limit),
         )
         findings: dict[str, Finding] = {}
@@ -289,13 +289,17 @@ class Look:
             retained_bytes=cost["bytes"],
             retained_tensors=cost["storages"],
             generations=max(g["generations"] for g in groups),
-            first_step=min(g["first"] for g in groups) - self.offset + 1,
-            last_step=max(g["last"] for g in groups) - self.offset + 1,
+            first_step=self._step(min(g["first"] for g in groups)),
+            last_step=self._step(max(g["last"] for g in groups)),
             graph=graph_of(cost),
             tensors=self._examples(keeper),
             stack=stack_of(keeper["stack"]),
             phase=phases[self.suspects[keeper["site"]]["phase"]] or None,
         )
+
+    def _step(self, generation: int) -> int:
+        """The step of a generation; 0 for before the first."""
+        return max(generation - self.offset + 1, 0)
 
     def _rates(self, keeper: dict[str, Any]) -> tuple[float, float]:
         """Bytes and storages per step: of its sites' growth, its share."""
@@ -322,25 +326,10 @@ class Look:
                 shape=e["shape"],
                 dtype=e["dtype"],
                 device=e["device"],
-                generation=keeper["generation"] - self.offset + 1,
+                generation=self._step(keeper["generation"]),
                 bytes=e["bytes"],
             ),
         )
-
-
-def _grows(
-    keeper: dict[str, Any], suspects: dict[int, dict[str, Any]]
-) -> bool:
-    """Whether this holder is where its sites grow.
-
-    A loop variable holds the newest tensor of a site whose others are kept
-    elsewhere: one generation only, and not growing itself.
-    """
-    alone = GROWS_BYTES | GROWS_GRAPH
-    return any(
-        g["generations"] > 1 or suspects[g["site"]]["kinds"] & alone
-        for g in keeper["groups"]
-    )
 
 
 def _joined(first: Finding, other: Finding) -> Finding:

@@ -123,13 +123,16 @@ def bound_text(finding: Finding) -> str:
 
 def growth(finding: Finding) -> str:
     """``10.3 MiB and 3 tensors more a step``."""
-    rate = format_bytes(finding.bytes_per_step)
-    if finding.tensors_per_step:
-        rate += f" in {plural(finding.tensors_per_step, 'tensor')}"
+    parts = []
+    if finding.bytes_per_step or not finding.graph_bytes_per_step:
+        rate = format_bytes(finding.bytes_per_step)
+        if finding.tensors_per_step:
+            rate += f" in {plural(finding.tensors_per_step, 'tensor')}"
+        parts.append(rate)
     if finding.graph_bytes_per_step:
         nodes = format_bytes(finding.graph_bytes_per_step)
-        rate += f" and {nodes} of autograd nodes"
-    return f"{rate} more a step"
+        parts.append(f"{nodes} of autograd nodes")
+    return f"{' and '.join(parts)} more a step"
 
 
 def is_near(finding: Finding) -> bool:

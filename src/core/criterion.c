@@ -17,8 +17,9 @@
  * set a record now and then. */
 #define BYTES_REGULARITY 0.6
 #define BYTES_MIN_HIGHS 8
-/* A graph is probed now and then only: fewer highs must do. */
+/* A graph is probed ever more rarely: probes count, not steps. */
 #define GRAPH_MIN_HIGHS 3
+#define GRAPH_MAX_MISSES 1
 
 typedef struct {
     ia_trend count;
@@ -68,8 +69,10 @@ reserve(uint32_t wanted)
 static void
 note(ia_trend *trend, uint64_t value, uint32_t step, const ia_site_totals *s)
 {
+    trend->misses++;
     if (value <= trend->peak)
         return;
+    trend->misses = 0;
     trend->peak = value;
     trend->highs[trend->nhighs++ % IA_TREND_HIGHS] =
         (ia_high){step, s->live_count, s->live_bytes, value};
@@ -118,7 +121,8 @@ trends_of(const site_trends *t, uint32_t step)
     if (still_growing(&t->bytes, step, BYTES_MIN_HIGHS) &&
         mean_gap(&t->bytes) <= 1 / BYTES_REGULARITY)
         kinds |= IA_GROWS_BYTES;
-    if (still_growing(&t->graph, step, GRAPH_MIN_HIGHS))
+    if (t->graph.nhighs >= GRAPH_MIN_HIGHS &&
+        t->graph.misses <= GRAPH_MAX_MISSES)
         kinds |= IA_GROWS_GRAPH;
     return kinds;
 }

@@ -24,6 +24,7 @@ typedef struct {
 typedef struct {
     uint64_t peak;
     uint32_t nhighs; /* ever; the ring holds the newest */
+    uint32_t misses; /* notes since the last high */
     ia_high highs[IA_TREND_HIGHS];
 } ia_trend;
 
