@@ -28,7 +28,8 @@
 /* Share of the run that probing graphs may take. */
 #define PROBE_SHARE 0.003
 #define PROBE_BUDGET 400000
-#define PROBE_EVERY 4 /* steps, at most this often */
+#define PROBE_EVERY 2 /* steps, at most this often */
+#define FREE_PROBES 10 /* made in any case, so that a first word comes soon */
 
 #define HISTORY 4096
 #define OPTIMIZERS 64
@@ -46,7 +47,7 @@ static struct {
     int provisional;
     int busy; /* inside a boundary: events of our own don't count */
     uint32_t look_at;
-    uint32_t next_probe;
+    uint32_t next_probe, probes;
     double started, last, boundary_seconds, callback_seconds, step_seconds;
     ia_history_point history[HISTORY];
     uint32_t nhistory, stride;
@@ -192,7 +193,7 @@ probe_graphs(void)
     double start = now();
     ia_tensors_probe_graphs(run.step, PROBE_BUDGET);
     double cost = now() - start;
-    double pause = run.step_seconds > 0
+    double pause = run.step_seconds > 0 && ++run.probes > FREE_PROBES
                        ? cost / (PROBE_SHARE * run.step_seconds)
                        : 0;
     run.next_probe =
@@ -234,6 +235,7 @@ boundary(void)
     int check = run.step % run.options.every == 0;
     run.busy = 1;
     measure_step(start);
+    ia_tensors_end_step();
     if (check) {
         ia_stepping_refresh();
         probe_graphs();

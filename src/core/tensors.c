@@ -29,6 +29,7 @@ static struct {
     ia_ptrmap index;
     PyObject **pending; /* owned array of addresses; may name dead ones */
     uint32_t npending, pending_capacity;
+    uint64_t sequence[2]; /* of the nodes at the last two boundaries */
 } book = {.free_entry = UINT32_MAX};
 
 void
@@ -165,6 +166,15 @@ ia_tensors_resolve(void)
     book.npending = 0;
 }
 
+void
+ia_tensors_end_step(void)
+{
+    if (ia_the_framework == NULL)
+        return;
+    book.sequence[0] = book.sequence[1];
+    book.sequence[1] = ia_the_framework->sequence_now();
+}
+
 /* -- graphs -------------------------------------------------------------- */
 
 typedef struct {
@@ -173,6 +183,8 @@ typedef struct {
     void **stack; /* owned */
     uint32_t depth, capacity;
     int failed;
+    uint64_t nodes;
+    uint64_t oldest; /* sequence number */
 } probe;
 
 static int
@@ -197,23 +209,28 @@ probe_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     return 0;
 }
 
-/* Nodes reachable from `root`, up to `budget`; UINT64_MAX on failure. */
-static uint64_t
-count_nodes(void *root, uint64_t budget)
+/* Looks at the nodes reachable from `root`, up to `budget`. */
+static void
+probe_graph(probe *p, void *root, uint64_t budget)
 {
-    probe p = {.sink = {NULL, probe_node, NULL}, .seen = ia_bitmap_new()};
-    uint64_t n = 0;
-    if (p.seen == NULL)
-        return UINT64_MAX;
-    probe_node(&p.sink, root, IA_EDGE_GRAD_FN, NULL, -1);
-    while (p.depth > 0 && n < budget && !p.failed) {
-        ia_the_framework->next_nodes(p.stack[--p.depth], &p.sink);
-        n++;
+    *p = (probe){
+        .sink = {NULL, probe_node, NULL},
+        .seen = ia_bitmap_new(),
+        .oldest = UINT64_MAX,
+    };
+    p->failed = p->seen == NULL;
+    if (!p->failed)
+        probe_node(&p->sink, root, IA_EDGE_GRAD_FN, NULL, -1);
+    while (p->depth > 0 && p->nodes < budget && !p->failed) {
+        void *node = p->stack[--p->depth];
+        uint64_t sequence = ia_the_framework->node_sequence(node);
+        if (sequence < p->oldest)
+            p->oldest = sequence;
+        ia_the_framework->next_nodes(node, &p->sink);
+        p->nodes++;
     }
-    int failed = p.failed;
-    ia_bitmap_free(p.seen);
-    free(p.stack);
-    return failed ? UINT64_MAX : n;
+    ia_bitmap_free(p->seen);
+    free(p->stack);
 }
 
 /* Index of the site's newest tensor with a graph, per site; calloc'd. */
@@ -250,12 +267,17 @@ ia_tensors_probe_graphs(uint32_t step, uint64_t budget)
             continue;
         void *root =
             ia_the_framework->grad_fn_of(book.items[newest[i] - 1].op);
-        uint64_t n = count_nodes(root, budget);
-        if (n == UINT64_MAX)
+        probe p;
+        probe_graph(&p, root, budget);
+        if (p.failed)
             break;
-        budget -= n;
+        budget -= p.nodes;
+        /* A larger model makes a larger graph; only one that reaches back
+         * over steps is kept for ever. */
+        if (p.oldest >= book.sequence[0])
+            continue;
         ia_ledger_lock();
-        ia_criterion_note_graph(i, n, step);
+        ia_criterion_note_graph(i, p.nodes, step);
         ia_ledger_unlock();
     }
     ia_the_framework->walk_end();
