@@ -166,5 +166,8 @@ extern int (*ia_optimizer_steps)(PyObject *);
 
 /* Calls visit for each object that a NumPy array holds. */
 int ia_ndarray_traverse(PyObject *, visitproc, void *);
+/* Where an array holds child: *index receives its place in C order, or -1 for
+ * the array's base.  Returns the number of dimensions. */
+int ia_ndarray_place(PyObject *, PyObject *child, Py_ssize_t *index);
 
 #endif /* IA_HEAPWALK_H */

@@ -189,7 +189,7 @@ class Emitter {
     int view_bases(const AutogradMeta &meta);
     int tensor_hooks(const AutogradMeta &meta);
     int tangent(const std::shared_ptr<ForwardGrad> &tangents);
-    int pre_hook(const FunctionPreHook *hook);
+    int pre_hook(const FunctionPreHook *hook, const char *name = nullptr);
 
     ia_sink *sink_;
     std::vector<BareTensor> bare_;
@@ -272,7 +272,7 @@ int
 Emitter::tensor_hooks(const AutogradMeta &meta)
 {
     for (const auto &hook : meta.hooks_) {
-        int stop = pre_hook(hook.get());
+        int stop = pre_hook(hook.get(), "_backward_hooks");
         if (stop) {
             return stop;
         }
@@ -283,7 +283,7 @@ Emitter::tensor_hooks(const AutogradMeta &meta)
                    "N5torch8autograd32PyFunctionTensorPostAccGradHooksE")) {
         return object(
             static_cast<const PyFunctionTensorPostAccGradHooks *>(after)->dict,
-            {IA_EDGE_HOOK, nullptr, -1});
+            {IA_EDGE_HOOK, "_post_accumulate_grad_hooks", -1});
     }
     return 0;
 }
@@ -299,9 +299,9 @@ Emitter::tangent(const std::shared_ptr<ForwardGrad> &tangents)
 }
 
 int
-Emitter::pre_hook(const FunctionPreHook *hook)
+Emitter::pre_hook(const FunctionPreHook *hook, const char *name)
 {
-    const Label label{IA_EDGE_HOOK, nullptr, -1};
+    const Label label{IA_EDGE_HOOK, name, -1};
 
     if (hook == nullptr) {
         return 0;
