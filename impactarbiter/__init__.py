@@ -24,8 +24,8 @@ from .errors import (
 if TYPE_CHECKING:
     from .allowlist import allow, allow_object
     from .arbiter import Arbiter, watch
-    from .retention import Retention, explain, retained_bytes
     from .findings import Edge, Finding, Holder, Path, Report, Site
+    from .retention import Retention, explain, retained_bytes
     from .snapshots import Snapshot, snapshot
 
 __version__ = "0.1.0"

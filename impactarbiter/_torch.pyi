@@ -14,6 +14,7 @@ def install() -> None:
 def uninstall() -> None:
     """Restore what is still ours; blocks that live on stay valid."""
 
+def register() -> None: ...
 def installed() -> dict[str, bool]:
     """Which of "allocator", "tensor" and "backward" are in place right now.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .findings import Finding
+from .findings import Finding, Path
 
 
 def advise(finding: Finding) -> str:
@@ -20,6 +20,12 @@ def advise(finding: Finding) -> str:
             " autograd graph was given at the allocating line"
         )
     scalar = _is_scalar(finding)
+    owner = _owner(finding)
+    if owner:
+        return (
+            f"drop each {owner} from {where} once it has been used, or keep"
+            " only what is needed of it: each one keeps its tensors"
+        )
     if graph is not None and holder is not None and holder.length is None:
         return (
             f"detach before adding to {where}: it carries the graph of every"
@@ -38,6 +44,25 @@ def advise(finding: Finding) -> str:
         f"bound {where} or clear it once its tensors are used; what must be"
         " kept can go to the CPU or be summed up"
     )
+
+
+_CONTAINERS = frozenset({"dict", "list", "tuple", "set", "deque", "Tensor"})
+
+
+def _owner(finding: Finding) -> str | None:
+    """Type of the objects in the holder, where they are no plain data."""
+    path, holder = finding.path, finding.holder
+    if path is None or holder is None or holder.length is None:
+        return None
+    depth = len(path.edges)
+    while depth and str(Path(path.root, path.edges[:depth])) != (
+        holder.expression
+    ):
+        depth -= 1
+    below = path.edges[depth:]
+    if len(below) < 2 or below[0].type in _CONTAINERS:
+        return None
+    return below[0].type
 
 
 def _is_scalar(finding: Finding) -> bool:

@@ -1,8 +1,8 @@
-"""From suspects to findings: when to look, what two looks prove, what to say.
+"""From suspects to findings: when to look, what to make of a look.
 
 A look is one walk over the heap.  A suspect is looked at when it appears and
-once more some steps later; what its holder has gained in between makes it a
-leak.  Until then it is ``growing``.
+once more some steps later; settled ones ever more rarely, so that the
+figures of a program that ends are not too old.
 """
 
 from __future__ import annotations
@@ -24,58 +24,27 @@ from .findings import (
     TensorExample,
 )
 from .forecast import Forecast
+from .growth import grown_at
+from .obfuscate import obfuscated
 from .retention import graph_of, path_of
 from .severity import DEFAULT_RULES
 from .sources import environment, site_of, stack_of
+from .verdicts import (
+    LOOK_GAP,
+    Observation,
+    Suspicion,
+    afterwards,
+    judge,
+    settled_by,
+)
 
 #: Bits of a suspect's ``kinds``, as criterion.h has them.
 GROWS_COUNT, GROWS_BYTES, GROWS_GRAPH, GROWS_CYCLES = 1, 2, 4, 8
 
-#: Steps between the two looks at a suspect.
-LOOK_GAP = 4
-#: Share of the run that further looks may take.
-LOOK_SHARE = 0.01
-
-
-@dataclass
-class Observation:
-    """What a look saw of one holder."""
-
-    step: int
-    items: int
-    storages: int
-    nodes: int
-    node_bytes: int
-    bytes: int
-
-
-@dataclass
-class Suspicion:
-    """All that is remembered of one holder between looks."""
-
-    first: Observation
-    last: Observation
-    site: int
-    confirmed_at: int | None = None
-    announced: bool = False
-    finding: Finding | None = None
-
-    def growth(self, now: Observation) -> float | None:
-        """Items per step since the first look, if it grew."""
-        steps = now.step - self.first.step
-        if steps <= 0:
-            return None
-        before, after = self.first.items, now.items
-        if before < 0 or after < 0:
-            before, after = self.first.storages, now.storages
-        return (after - before) / steps
-
-    def node_growth(self, now: Observation) -> float:
-        """Bytes of graph nodes per step since the first look."""
-        steps = now.step - self.first.step
-        if steps <= 0:
-            return 0.0
-        return max(now.node_bytes - self.first.node_bytes, 0) / steps
+#: Looks that are made in any case, and the share of the run that further
+#: ones may take.
+FREE_LOOKS = 3
+LOOK_SHARE = 0.005
 
 
 @dataclass
@@ -91,7 +60,7 @@ class Diagnostician:
     phases: Sequence[str]
     _seen: dict[str, Suspicion] = field(default_factory=dict)
     _looks: int = 0
-    _walk_seconds: float | None = None
+    _answer: dict[str, Any] | None = None
     _callback_failed: str | None = None
 
     # -- looks ------------------------------------------------------------
@@ -99,23 +68,24 @@ class Diagnostician:
     def look(self, step: int) -> None:
         """Called at a boundary where a look is due."""
         status = _core.status()
-        spent = status["callback_seconds"]
-        if self._looks > 3 and spent > LOOK_SHARE * status["elapsed_seconds"]:
-            # The budget is spent: look again when it has grown.
-            pause = spent / LOOK_SHARE - status["elapsed_seconds"]
-            took = max(status["step_seconds"], 1e-6)
-            _core.look_at(step + max(LOOK_GAP, int(pause / took)))
-            return
+        if self._looks >= FREE_LOOKS:
+            pause = self._pause(status)
+            if pause > 0:
+                _core.look_at(step + max(LOOK_GAP, pause))
+                return
         findings = self._diagnose(step, status["provisional"])
         unsettled = any(f.verdict == "growing" for f in findings)
-        # What is settled is looked at ever more rarely, so that the figures
-        # of a program that ends are not too old.
-        gap = max(LOOK_GAP, self.window) if unsettled else step
-        _core.look_at(step + gap)
+        _core.look_at(step + (LOOK_GAP if unsettled else max(step, LOOK_GAP)))
         self._announce(findings)
 
+    def _pause(self, status: dict[str, Any]) -> int:
+        """Steps until the run is long enough for another look."""
+        needed = status["callback_seconds"] / LOOK_SHARE
+        missing = needed - status["elapsed_seconds"]
+        return int(missing / max(status["step_seconds"], 1e-6))
+
     def _announce(self, findings: Sequence[Finding]) -> None:
-        """Tells ``on_finding`` of each confirmed finding, once."""
+        """Tells ``on_finding`` of each settled finding, once."""
         for finding in findings:
             suspicion = self._seen[finding.signature]
             if suspicion.announced or finding.verdict == "growing":
@@ -128,12 +98,6 @@ class Diagnostician:
             except Exception as error:
                 self._callback_failed = f"{type(error).__name__}: {error}"
 
-    @property
-    def _offset(self) -> int:
-        """Steps of the ledger that were counted in another unit."""
-        offset: int = _core.status()["offset"]
-        return offset
-
     def _diagnose(self, step: int, provisional: bool) -> list[Finding]:
         suspects = {s["site"]: s for s in _core.suspects()}
         grows = GROWS_COUNT | GROWS_BYTES | GROWS_GRAPH
@@ -141,134 +105,72 @@ class Diagnostician:
         if not wanted:
             self._answer = None
             return []
-        old = [
+        any_age = [
             i
             for i in wanted
             if suspects[i]["kinds"] & (GROWS_BYTES | GROWS_GRAPH)
         ]
-        answer = _core.diagnose(wanted, old)
+        answer = self._answer = _core.diagnose(wanted, any_age)
         self._looks += 1
-        self._walk_seconds = answer["seconds"]
-        self._answer = answer
-        forecast = Forecast(self.memory_limit)
-        keepers = [k for k in answer["keepers"] if _grows(k, suspects)]
-        shares = _shares(keepers)
-        made = [
-            self._finding(
-                keeper,
-                suspects,
-                _rates(keeper, suspects, shares),
-                step,
-                provisional,
-                forecast,
-            )
-            for keeper in keepers
-        ]
-        findings = _merged([f for f in made if f is not None])
-        for finding in findings:
+        look = Look(
+            step=step,
+            offset=_core.status()["offset"],
+            provisional=provisional,
+            suspects=suspects,
+            keepers=answer["keepers"],
+            forecast=Forecast(self.memory_limit),
+        )
+        findings: dict[str, Finding] = {}
+        for keeper in look.keepers:
+            finding = self._finding(look, keeper)
+            if finding is None:
+                continue
+            sibling = findings.get(finding.signature)
+            finding = _joined(sibling, finding) if sibling else finding
+            findings[finding.signature] = finding
             self._seen[finding.signature].finding = finding
-        return findings
-
-    _answer: dict[str, Any] | None = None
+        return list(findings.values())
 
     # -- one finding ------------------------------------------------------
 
-    def _finding(
-        self,
-        keeper: dict[str, Any],
-        suspects: dict[int, dict[str, Any]],
-        rates: _Rates,
-        step: int,
-        provisional: bool,
-        forecast: Forecast,
-    ) -> Finding | None:
-        path, holder = _path_and_holder(keeper)
-        cost, groups = keeper["cost"], keeper["groups"]
-        graph = graph_of(cost)
-        finding = Finding(
-            verdict="growing",
-            allocated_at=site_of(keeper["site"]),
-            path=path,
-            holder=holder,
-            bytes_per_step=rates.bytes,
-            tensors_per_step=rates.tensors,
-            retained_bytes=cost["bytes"],
-            retained_tensors=cost["storages"],
-            generations=max(g["generations"] for g in groups),
-            first_step=min(g["first"] for g in groups) - self._offset + 1,
-            last_step=max(g["last"] for g in groups) - self._offset + 1,
-            graph=graph,
-            tensors=_examples(keeper, self._offset),
-            stack=stack_of(keeper["stack"]),
-            phase=self._phase(suspects[keeper["site"]]["phase"]),
-        )
+    def _finding(self, look: Look, keeper: dict[str, Any]) -> Finding | None:
+        finding = look.describe(keeper, self.phases)
+        path = finding.path
+        types = [edge.type for edge in path.edges] if path else []
         if is_allowed_object(keeper["holder"]["id"]) or self.allow.covers(
-            finding, [edge.type for edge in path.edges]
+            finding, types
         ):
             return None
-        finding = self._settle(finding, keeper, step, provisional)
-        finding = forecast.apply(finding)
-        finding = replace(finding, advice=advise(finding))
-        return DEFAULT_RULES.grade(finding, DEFAULT_RULES.horizon(step))
-
-    def _phase(self, number: int) -> str | None:
-        return self.phases[number] or None
-
-    def _settle(
-        self,
-        finding: Finding,
-        keeper: dict[str, Any],
-        step: int,
-        provisional: bool,
-    ) -> Finding:
-        """The verdict: what this look adds to the ones before."""
-        now = Observation(
-            step,
-            keeper["holder"]["length"],
-            sum(g["count"] for g in keeper["groups"]),
-            keeper["cost"]["nodes"],
-            keeper["cost"]["node_bytes"],
-            keeper["cost"]["bytes"],
+        now = Observation.of(keeper, look.step)
+        suspicion = self._seen.setdefault(
+            finding.signature, Suspicion(keeper["site"], now, now)
         )
-        before = self._seen.get(finding.signature)
-        if before is None:
-            before = Suspicion(now, now, keeper["site"])
-            self._seen[finding.signature] = before
-        grew = (
-            now.storages > before.first.storages
-            or now.items > before.first.items
-            or now.nodes > before.first.nodes
-            or now.bytes > before.first.bytes
+        suspicion.last = now
+        verdict = judge(
+            suspicion,
+            keeper,
+            _core.past(keeper["site"]),
+            look.forecast.room,
+            look.provisional,
         )
-        if (
-            grew
-            and not provisional
-            and before.confirmed_at is None
-            and step - before.first.step >= LOOK_GAP
-        ):
-            before.confirmed_at = step
-        growth, nodes = before.growth(now), before.node_growth(now)
-        before.last = now
         holder = finding.holder
-        if holder is not None and holder.length is not None and growth:
-            holder = replace(holder, growth_per_step=growth)
-        root = keeper["path"][0]
-        if root in ("cycle", "native"):
-            verdict = root
-        else:
-            verdict = "leak" if before.confirmed_at is not None else "growing"
-        confirmation = None
-        if verdict == "growing":
-            confirmation = (
-                f"a look at the holder {LOOK_GAP} or more steps after step"
-                f" {before.first.step - self._offset} that finds it grown"
-            )
-        return replace(
+        if holder is not None:
+            per_step = suspicion.items_per_step()
+            holder = replace(holder, growth_per_step=per_step)
+        finding = replace(
             finding,
             verdict=verdict,
             holder=holder,
-            confirmation=confirmation,
-            graph_bytes_per_step=nodes,
+            graph_bytes_per_step=suspicion.node_bytes_per_step(),
+            confirmation=settled_by(suspicion, look.offset)
+            if verdict == "growing"
+            else None,
+            grown_at=grown_at(finding),
+        )
+        finding = look.forecast.apply(finding)
+        finding = replace(finding, advice=advise(finding))
+        return DEFAULT_RULES.grade(
+            finding, DEFAULT_RULES.horizon(look.step - look.offset)
         )
 
     # -- the report -------------------------------------------------------
@@ -279,53 +181,30 @@ class Diagnostician:
         status = _core.status()
         findings = self._diagnose(status["steps"], status["provisional"])
         self._announce(findings)
-        gone, stopped = self._no_longer_held(findings)
-        findings += gone
+        present = {f.signature for f in findings}
+        for signature, suspicion in self._seen.items():
+            if signature not in present:
+                past = _core.past(suspicion.site)
+                gone = afterwards(suspicion, past, status["offset"])
+                findings += [gone] if gone else []
         totals = _core.totals()
         points = _core.history()
-        return Report(
+        report = Report(
             findings=tuple(findings),
             steps=status["steps"] - status["offset"],
             live_bytes=totals["live_bytes"],
             peak_bytes=totals["peak_bytes"],
             accounted=self._accounted(totals),
             cost=self._cost(status, totals),
-            warnings=tuple(self._warnings(status, totals) + stopped),
+            warnings=tuple(self._warnings(status, totals)),
             environment=environment(),
             history=History(
-                tuple(p[0] for p in points),
-                tuple(p[1] for p in points),
+                tuple(p[0] for p in points), tuple(p[1] for p in points)
             ),
             memory_limit=Forecast(self.memory_limit).limit,
             needed_steps=self.warmup + self.window,
         )
-
-    def _no_longer_held(
-        self, findings: Sequence[Finding]
-    ) -> tuple[list[Finding], list[str]]:
-        """Findings whose tensors are gone by now.
-
-        What grew until the last step was dropped by the program's end: it
-        stands, with the figures of the last look.  What stopped growing
-        before is taken back, and the second list says so.
-        """
-        present = {f.signature for f in findings}
-        gone, stopped = [], []
-        for signature, suspicion in self._seen.items():
-            finding, seen = suspicion.finding, suspicion.last.step
-            if finding is None or signature in present:
-                continue
-            step = seen - self._offset
-            if _core.was_growing(suspicion.site):
-                note = f"released by now: figures as of step {step}"
-                gone.append(replace(finding, note=note))
-            elif suspicion.confirmed_at is not None:
-                held = finding.holder.expression if finding.holder else "it"
-                stopped.append(
-                    f"taken back: {held} had grown up to step {step}, but"
-                    " not since"
-                )
-        return gone, stopped
+        return obfuscated(report) if self.obfuscate else report
 
     def _accounted(self, totals: dict[str, Any]) -> dict[str, int]:
         """Live bytes by what they are for; the sum is ``live_bytes``."""
@@ -340,12 +219,13 @@ class Diagnostician:
     def _cost(self, status: dict[str, Any], totals: dict[str, Any]) -> Cost:
         steps = status["steps"] - status["offset"]
         spent = status["boundary_seconds"] + totals["hook_seconds"]
-        spent += status["callback_seconds"]
-        walk = self._walk_seconds
+        walk = self._answer["seconds"] if self._answer else None
         return Cost(
             ms_per_step=1e3 * spent / steps if steps else None,
             last_walk_ms=None if walk is None else 1e3 * walk,
             ledger_bytes=totals["ledger_bytes"],
+            looks=self._looks,
+            looks_ms=1e3 * status["callback_seconds"],
         )
 
     def _warnings(
@@ -366,106 +246,101 @@ class Diagnostician:
                 "a backward ran in another thread during the last look: the"
                 " autograd graph was left out of it"
             )
-        said += [
-            f"allow rule {rule} matched nothing" for rule in self.allow.dead()
-        ]
+        for rule in self.allow.dead():
+            said.append(f"allow rule {rule} matched nothing")
         return said
 
 
-# -- pieces ------------------------------------------------------------------
+# -- one look ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Rates:
-    bytes: float
-    tensors: float
+class Look:
+    """A walk's answer, and how its sites' growth is parted."""
 
+    step: int
+    offset: int
+    provisional: bool
+    suspects: dict[int, dict[str, Any]]
+    keepers: list[dict[str, Any]]
+    forecast: Forecast
 
-def _grows(
-    keeper: dict[str, Any], suspects: dict[int, dict[str, Any]]
-) -> bool:
-    """Whether this holder is where its sites grow.
+    def describe(
+        self, keeper: dict[str, Any], phases: Sequence[str]
+    ) -> Finding:
+        """What the walk says of one holder, before any verdict."""
+        cost, groups = keeper["cost"], keeper["groups"]
+        path = path_of(keeper["path"])
+        held = Path(path.root, path.edges[: keeper["holder_depth"]])
+        length = keeper["holder"]["length"]
+        size, count = self._rates(keeper)
+        return Finding(
+            verdict="growing",
+            allocated_at=site_of(keeper["site"]),
+            path=path,
+            holder=Holder(
+                expression=str(held),
+                type=keeper["holder"]["type"],
+                length=None if length < 0 else length,
+                bound=keeper["holder"]["bound"],
+            ),
+            bytes_per_step=size,
+            tensors_per_step=count,
+            retained_bytes=cost["bytes"],
+            retained_tensors=cost["storages"],
+            generations=max(g["generations"] for g in groups),
+            first_step=self._step(min(g["first"] for g in groups)),
+            last_step=self._step(max(g["last"] for g in groups)),
+            graph=graph_of(cost),
+            tensors=self._examples(keeper),
+            stack=stack_of(keeper["stack"]),
+            phase=phases[self.suspects[keeper["site"]]["phase"]] or None,
+        )
 
-    A loop variable holds the newest tensor of a site whose others are kept
-    elsewhere: one generation only, and not growing itself.
-    """
-    alone = GROWS_BYTES | GROWS_GRAPH
-    return any(
-        g["generations"] > 1 or suspects[g["site"]]["kinds"] & alone
-        for g in keeper["groups"]
-    )
+    def _step(self, generation: int) -> int:
+        """The step of a generation; 0 for before the first."""
+        return max(generation - self.offset + 1, 0)
 
-
-def _shares(keepers: Sequence[dict[str, Any]]) -> dict[int, int]:
-    """Storages by site over all holders, to part a site's growth by."""
-    total: dict[int, int] = {}
-    for keeper in keepers:
+    def _rates(self, keeper: dict[str, Any]) -> tuple[float, float]:
+        """Bytes and storages per step: of its sites' growth, its share."""
+        size = count = 0.0
         for group in keeper["groups"]:
             site = group["site"]
-            total[site] = total.get(site, 0) + group["count"]
-    return total
+            everywhere = sum(
+                g["count"]
+                for k in self.keepers
+                for g in k["groups"]
+                if g["site"] == site
+            )
+            share = group["count"] / everywhere
+            size += share * self.suspects[site]["bytes_per_step"]
+            count += share * self.suspects[site]["storages_per_step"]
+        return max(size, 0.0), max(count, 0.0)
 
-
-def _rates(
-    keeper: dict[str, Any],
-    suspects: dict[int, dict[str, Any]],
-    shares: dict[int, int],
-) -> _Rates:
-    """Growth of the keeper's sites, by its share of what they keep."""
-    size = count = 0.0
-    for group in keeper["groups"]:
-        suspect = suspects[group["site"]]
-        share = group["count"] / shares[group["site"]]
-        size += share * suspect["bytes_per_step"]
-        count += share * suspect["storages_per_step"]
-    return _Rates(max(size, 0.0), max(count, 0.0))
-
-
-def _path_and_holder(keeper: dict[str, Any]) -> tuple[Path, Holder]:
-    path = path_of(keeper["path"])
-    held = Path(path.root, path.edges[: keeper["holder_depth"]])
-    length = keeper["holder"]["length"]
-    return path, Holder(
-        expression=str(held),
-        type=keeper["holder"]["type"],
-        length=None if length < 0 else length,
-        bound=keeper["holder"]["bound"],
-    )
-
-
-def _examples(
-    keeper: dict[str, Any], offset: int
-) -> tuple[TensorExample, ...]:
-    e = keeper["example"]
-    if e["dtype"] is None:
-        return ()
-    return (
-        TensorExample(
-            shape=None if e["shape"] is None else tuple(e["shape"]),
-            dtype=e["dtype"],
-            device=e["device"],
-            generation=keeper["generation"] - offset + 1,
-            bytes=e["bytes"],
-        ),
-    )
-
-
-def _merged(findings: list[Finding]) -> list[Finding]:
-    """Siblings (``epochs[0]``, ``epochs[1]``) are one finding."""
-    by_signature: dict[str, Finding] = {}
-    for finding in findings:
-        first = by_signature.get(finding.signature)
-        if first is None:
-            by_signature[finding.signature] = finding
-            continue
-        by_signature[finding.signature] = replace(
-            first,
-            bytes_per_step=first.bytes_per_step + finding.bytes_per_step,
-            tensors_per_step=first.tensors_per_step + finding.tensors_per_step,
-            retained_bytes=first.retained_bytes + finding.retained_bytes,
-            retained_tensors=first.retained_tensors + finding.retained_tensors,
-            generations=max(first.generations, finding.generations),
-            first_step=min(first.first_step, finding.first_step),
-            last_step=max(first.last_step, finding.last_step),
+    def _examples(self, keeper: dict[str, Any]) -> tuple[TensorExample, ...]:
+        e = keeper["example"]
+        if e["dtype"] is None:
+            return ()
+        return (
+            TensorExample(
+                shape=e["shape"],
+                dtype=e["dtype"],
+                device=e["device"],
+                generation=self._step(keeper["generation"]),
+                bytes=e["bytes"],
+            ),
         )
-    return list(by_signature.values())
+
+
+def _joined(first: Finding, other: Finding) -> Finding:
+    """Siblings (``epochs[0]``, ``epochs[1]``) are one finding."""
+    return replace(
+        first,
+        bytes_per_step=first.bytes_per_step + other.bytes_per_step,
+        tensors_per_step=first.tensors_per_step + other.tensors_per_step,
+        retained_bytes=first.retained_bytes + other.retained_bytes,
+        retained_tensors=first.retained_tensors + other.retained_tensors,
+        generations=max(first.generations, other.generations),
+        first_step=min(first.first_step, other.first_step),
+        last_step=max(first.last_step, other.last_step),
+    )

@@ -272,11 +272,17 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class Cost:
-    """What watching cost: milliseconds and bytes; None: not measured."""
+    """What watching cost: milliseconds and bytes; None: not measured.
+
+    ``ms_per_step`` is spent in hooks and checks; ``looks`` walks over the
+    heap took ``looks_ms`` in all, ``last_walk_ms`` is the last one's walk.
+    """
 
     ms_per_step: float | None = None
     last_walk_ms: float | None = None
     ledger_bytes: int | None = None
+    looks: int | None = None
+    looks_ms: float | None = None
 
 
 @dataclass(frozen=True)

@@ -123,13 +123,16 @@ def bound_text(finding: Finding) -> str:
 
 def growth(finding: Finding) -> str:
     """``10.3 MiB and 3 tensors more a step``."""
-    rate = format_bytes(finding.bytes_per_step)
-    if finding.tensors_per_step:
-        rate += f" in {plural(finding.tensors_per_step, 'tensor')}"
+    parts = []
+    if finding.bytes_per_step or not finding.graph_bytes_per_step:
+        rate = format_bytes(finding.bytes_per_step)
+        if finding.tensors_per_step:
+            rate += f" in {plural(finding.tensors_per_step, 'tensor')}"
+        parts.append(rate)
     if finding.graph_bytes_per_step:
         nodes = format_bytes(finding.graph_bytes_per_step)
-        rate += f" and {nodes} of autograd nodes"
-    return f"{rate} more a step"
+        parts.append(f"{nodes} of autograd nodes")
+    return f"{' and '.join(parts)} more a step"
 
 
 def is_near(finding: Finding) -> bool:
@@ -286,9 +289,9 @@ def _cost_text(report: Report) -> str:
     parts = []
     if cost.ms_per_step is not None:
         parts.append(f"{format_duration(cost.ms_per_step / 1000)} a step")
-    if cost.last_walk_ms is not None:
-        walk = format_duration(cost.last_walk_ms / 1000)
-        parts.append(f"{walk} for the last walk")
+    if cost.looks and cost.looks_ms is not None:
+        took = format_duration(cost.looks_ms / 1000)
+        parts.append(f"{took} for {plural(cost.looks, 'look')} at suspects")
     if cost.ledger_bytes is not None:
         parts.append(f"{format_bytes(cost.ledger_bytes)} of ledger")
     return ", ".join(parts)

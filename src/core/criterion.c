@@ -17,14 +17,18 @@
  * set a record now and then. */
 #define BYTES_REGULARITY 0.6
 #define BYTES_MIN_HIGHS 8
-/* A graph is probed now and then only: fewer highs must do. */
+/* A graph is probed ever more rarely: probes count, not steps. */
 #define GRAPH_MIN_HIGHS 3
+#define GRAPH_MAX_MISSES 1
 
 typedef struct {
     ia_trend count;
     ia_trend bytes;
     ia_trend graph;
     uint32_t count_peak;
+    uint32_t high_water; /* generations, since the last reset */
+    uint32_t resets;
+    uint32_t last_reset;
     uint8_t suspect;
 } site_trends;
 
@@ -65,8 +69,10 @@ reserve(uint32_t wanted)
 static void
 note(ia_trend *trend, uint64_t value, uint32_t step, const ia_site_totals *s)
 {
+    trend->misses++;
     if (value <= trend->peak)
         return;
+    trend->misses = 0;
     trend->peak = value;
     trend->highs[trend->nhighs++ % IA_TREND_HIGHS] =
         (ia_high){step, s->live_count, s->live_bytes, value};
@@ -115,7 +121,8 @@ trends_of(const site_trends *t, uint32_t step)
     if (still_growing(&t->bytes, step, BYTES_MIN_HIGHS) &&
         mean_gap(&t->bytes) <= 1 / BYTES_REGULARITY)
         kinds |= IA_GROWS_BYTES;
-    if (still_growing(&t->graph, step, GRAPH_MIN_HIGHS))
+    if (t->graph.nhighs >= GRAPH_MIN_HIGHS &&
+        t->graph.misses <= GRAPH_MAX_MISSES)
         kinds |= IA_GROWS_GRAPH;
     return kinds;
 }
@@ -131,10 +138,42 @@ kinds_of(const site_trends *t, const ia_site_totals *s, uint32_t step)
     return kinds;
 }
 
-int
-ia_criterion_was_growing(uint32_t site, uint32_t step)
+static uint32_t
+last_high(const ia_trend *t)
 {
-    return site < state.nsites && trends_of(&state.sites[site], step) != 0;
+    return t->nhighs ? newest(t)->step : 0;
+}
+
+ia_past
+ia_criterion_past(uint32_t site, uint32_t step)
+{
+    if (site >= state.nsites)
+        return (ia_past){0};
+    const site_trends *t = &state.sites[site];
+    ia_past past = {
+        .growing = trends_of(t, step) != 0,
+        .peak = (uint32_t)t->count.peak,
+        .resets = t->resets,
+        .last_reset = t->last_reset,
+    };
+    const ia_trend *trends[] = {&t->count, &t->bytes, &t->graph};
+    for (int i = 0; i < 3; i++)
+        if (last_high(trends[i]) > past.last_high)
+            past.last_high = last_high(trends[i]);
+    return past;
+}
+
+/* Most of what had gathered is gone: an epoch's metric was cleared. */
+static void
+note_reset(site_trends *t, uint32_t generations, uint32_t step)
+{
+    if (generations > t->high_water)
+        t->high_water = generations;
+    if (t->high_water < state.window || generations * 2 > t->high_water)
+        return;
+    t->resets++;
+    t->last_reset = step;
+    t->high_water = generations;
 }
 
 uint32_t
@@ -146,6 +185,8 @@ ia_criterion_note(uint32_t step)
     for (uint32_t i = 0; i < n; i++) {
         ia_site_totals *s = ia_ledger_site(i);
         site_trends *t = &state.sites[i];
+        if (step >= state.warmup)
+            note_reset(t, s->generations, step);
         if (s->live_count == 0 || step < state.warmup) {
             t->suspect = 0;
             continue;
@@ -201,6 +242,7 @@ describe(uint32_t site, uint32_t kinds, uint32_t step, ia_suspect *out)
             rate(s->live_count, first->count, step, first->step),
         .first_step = first->step,
         .last_step = newest(trend)->step,
+        .resets = t->resets,
         .phase = s->phase,
     };
     if (kinds & IA_GROWS_GRAPH)
@@ -221,7 +263,7 @@ ia_criterion_suspects(uint32_t step, ia_suspect *out, uint32_t room)
         uint32_t kinds = s->live_count || s->cycle_count
                              ? kinds_of(&state.sites[i], s, step)
                              : 0;
-        if (s->cycle_count >= state.window)
+        if (s->cycle_generations >= state.window)
             kinds |= IA_GROWS_CYCLES;
         if (kinds == 0)
             continue;

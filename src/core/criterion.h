@@ -24,6 +24,7 @@ typedef struct {
 typedef struct {
     uint64_t peak;
     uint32_t nhighs; /* ever; the ring holds the newest */
+    uint32_t misses; /* notes since the last high */
     ia_high highs[IA_TREND_HIGHS];
 } ia_trend;
 
@@ -47,6 +48,7 @@ typedef struct {
     double nodes_per_step;
     uint32_t first_step; /* oldest high that still counts */
     uint32_t last_step;  /* newest high */
+    uint32_t resets;
     uint16_t phase;
 } ia_suspect;
 
@@ -59,9 +61,17 @@ uint32_t ia_criterion_note(uint32_t step);
 void ia_criterion_note_graph(uint32_t site, uint64_t nodes, uint32_t step);
 /* Fills at most `room`; returns how many there are. */
 uint32_t ia_criterion_suspects(uint32_t step, ia_suspect *out, uint32_t room);
-/* Was the site growing at its end by its highs alone, whatever of it is still
- * alive?  A program that ends drops what it kept. */
-int ia_criterion_was_growing(uint32_t site, uint32_t step);
+
+/* The past of one site, whatever of it is still alive. */
+typedef struct {
+    int growing;    /* by its highs alone: a program's end drops what it kept */
+    uint32_t peak;  /* generations */
+    uint32_t resets; /* times that most of them were let go together */
+    uint32_t last_reset; /* step */
+    uint32_t last_high;  /* step, of any of its trends */
+} ia_past;
+
+ia_past ia_criterion_past(uint32_t site, uint32_t step);
 size_t ia_criterion_bytes(void);
 
 #endif /* IA_CRITERION_H */

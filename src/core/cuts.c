@@ -21,6 +21,24 @@ by_parent(const void *a, const void *b)
     return (x->group > y->group) - (x->group < y->group);
 }
 
+/* With all holders under proper roots, what only a temporary of a running call
+ * or C code holds besides (the result that is just being returned) does not
+ * count as held: it is about to let go.  Storages that nothing else holds are
+ * no holder's. */
+static int
+only_proper_roots(const ia_walk *full, const ia_cut *cuts, uint32_t count,
+                  ia_marks *marks)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (cuts[i].entry >= full->rooted_entries)
+            return 0;
+    for (uint32_t i = 0; i < marks->limit; i++)
+        if (full->storages->items[i].entry >= full->rooted_entries &&
+            full->storages->items[i].entry != IA_NO_ENTRY)
+            marks->of_storage[i] = IA_MARK_KEPT;
+    return 1;
+}
+
 static int
 keep_what_stays(ia_walk *base, const ia_walk *full, const ia_cut *cuts,
                 uint32_t count, ia_marks *marks)
@@ -30,6 +48,8 @@ keep_what_stays(ia_walk *base, const ia_walk *full, const ia_cut *cuts,
         return -1;
     base->graph = full->graph;
     base->marks = marks;
+    if (only_proper_roots(full, cuts, count, marks))
+        base->rooted_roots = full->rooted_roots;
     ia_walk_from_roots(base);
     return base->failed ? -1 : 0;
 }

@@ -113,8 +113,12 @@ walk(diagnosis *d)
         d->w.graph = ia_the_framework->walk_begin();
     }
     ia_walk_from_roots(&d->w);
-    if (count_missing(d, NULL) > 0 && ia_walk_unrooted(&d->w, &d->roots, NULL) < 0)
-        goto memory;
+    if (count_missing(d, NULL) > 0) {
+        d->w.rooted_entries = d->w.count;
+        d->w.rooted_roots = d->roots.count;
+        if (ia_walk_unrooted(&d->w, &d->roots, NULL) < 0)
+            goto memory;
+    }
     if (!d->w.failed)
         return 0;
 memory:
@@ -127,7 +131,7 @@ find(diagnosis *d)
 {
     if (ia_holders_find(&d->w, d->wanted, d->nsites, d->since,
                         &d->groups) < 0 ||
-        ia_keepers_find(&d->w, &d->groups, IA_MAX_KEEPERS,
+        ia_keepers_find(&d->w, &d->groups, d->wanted, IA_MAX_KEEPERS,
                         &d->keepers) < 0)
         goto memory;
     d->costs = calloc(d->keepers.count + 1, sizeof *d->costs);
@@ -188,12 +192,15 @@ build_holder(const diagnosis *d, const ia_keeper *k)
 static PyObject *
 build_cycle(const diagnosis *d, uint32_t entry)
 {
-    while (d->w.queue[entry].parent != IA_NO_ENTRY)
+    uint32_t member = entry;
+    while (d->w.queue[entry].parent != IA_NO_ENTRY) {
+        member = entry;
         entry = d->w.queue[entry].parent;
+    }
     const ia_root *root = &d->roots.items[d->w.queue[entry].root];
     if (root->kind != IA_ROOT_CYCLE && root->kind != IA_ROOT_NATIVE)
         return Py_NewRef(Py_None);
-    return ia_cycle_build(root->ref, d->w.graph);
+    return ia_cycle_build(d->w.queue[member].ref, d->w.graph);
 }
 
 static PyObject *

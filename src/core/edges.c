@@ -15,6 +15,10 @@ ia_ref_type_name(uintptr_t ref, char *buf, size_t size)
         ia_the_framework->describe_node((void *)IA_ADDRESS(ref), buf, size);
         return;
     }
+    if (IA_TAG(ref) == IA_TAG_CROWD) {
+        snprintf(buf, size, "objects");
+        return;
+    }
     if (IA_TAG(ref) == IA_TAG_FRAME) {
         snprintf(buf, size, "frame");
         return;
@@ -33,6 +37,8 @@ name_step(uintptr_t parent, uintptr_t child, ia_reading reading,
     out->text[0] = 0;
     out->kind = "reference";
     out->python = 0;
+    if (IA_TAG(parent) == IA_TAG_CROWD)
+        return (ia_reading){0}; /* the root's name says it all */
     if (IA_TAG(parent) == IA_TAG_NODE)
         return ia_name_graph_edge(parent, child, out);
     if (IA_TAG(parent) == IA_TAG_FRAME)

@@ -25,6 +25,7 @@ typedef struct {
     PyObject *op; /* borrowed from the tuple */
     referrer *referrers; /* owned */
     uint32_t count;
+    uint32_t crowd; /* entry of the crowd it is a member of, or NONE */
 } target;
 
 typedef struct {
@@ -49,6 +50,10 @@ note_reference(ia_walk *w, PyObject *op, void *arg)
     if (i == IA_PTRMAP_NONE || w->parent == IA_NO_ENTRY)
         return;
     target *t = &q->targets[i];
+    if (IA_TAG(w->queue[w->parent].ref) == IA_TAG_CROWD) {
+        t->crowd = w->parent;
+        return;
+    }
     if (t->count == IA_MAX_REFERRERS ||
         (t->count > 0 && t->referrers[t->count - 1].entry == w->parent))
         return;
@@ -81,6 +86,7 @@ read_targets(question *q, PyObject *objects)
     for (Py_ssize_t i = 0; i < q->ntargets; i++) {
         target *t = &q->targets[i];
         t->op = PyTuple_GET_ITEM(objects, i);
+        t->crowd = IA_NO_ENTRY;
         t->referrers = calloc(IA_MAX_REFERRERS, sizeof *t->referrers);
         if (t->referrers == NULL ||
             ia_ptrmap_set(&q->index, (uintptr_t)t->op, (uint32_t)i) < 0)
@@ -204,25 +210,30 @@ root_of(const question *q, uint32_t entry)
     return &q->roots.items[q->w.queue[entry].root];
 }
 
-/* The root that the object itself became, when nothing else led to it. */
-static const ia_root *
-own_root(const question *q, const target *t)
+/* The member of a crowd under which the target lies, or it itself. */
+static uintptr_t
+cycle_member(const question *q, const target *t)
 {
-    for (uint32_t i = q->roots.count; i-- > 0;)
-        if (q->roots.items[i].ref == (uintptr_t)t->op &&
-            q->roots.items[i].kind >= IA_ROOT_OUTSIDE)
-            return &q->roots.items[i];
-    return NULL;
+    uintptr_t member = (uintptr_t)t->op;
+    uint32_t entry = IA_NO_ENTRY;
+    for (uint32_t i = t->count; i-- > 0;)
+        if (!t->referrers[i].caller)
+            entry = t->referrers[i].entry;
+    for (; entry != IA_NO_ENTRY; entry = q->w.queue[entry].parent)
+        if (IA_TAG(q->w.queue[entry].ref) != IA_TAG_CROWD)
+            member = q->w.queue[entry].ref;
+    return member;
 }
 
 /* The best answer decides: a path, else a cycle, else C++ alone. */
 static const char *
 verdict_of(const question *q, const target *t, uintptr_t *cycle)
 {
-    const ia_root *root = own_root(q, t);
+    const ia_root *root =
+        t->crowd == IA_NO_ENTRY ? NULL : root_of(q, t->crowd);
     for (uint32_t i = 0; i < t->count; i++) {
         const ia_root *r = root_of(q, t->referrers[i].entry);
-        if (t->referrers[i].caller || r->ref == (uintptr_t)t->op)
+        if (t->referrers[i].caller)
             continue;
         if (r->kind != IA_ROOT_CYCLE && r->kind != IA_ROOT_NATIVE)
             return "held";
@@ -230,7 +241,7 @@ verdict_of(const question *q, const target *t, uintptr_t *cycle)
     }
     if (root == NULL)
         return "held"; /* by a variable of the caller's */
-    *cycle = root->ref;
+    *cycle = cycle_member(q, t);
     switch (root->kind) {
     case IA_ROOT_CYCLE:
         return "cycle";
@@ -255,7 +266,8 @@ measure(const question *q, ia_cost *costs)
         return -1;
     }
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
-        cuts[i] = (ia_cut){(uintptr_t)q->targets[i].op, 0, (uint32_t)i};
+        cuts[i] = (ia_cut){(uintptr_t)q->targets[i].op, 0, (uint32_t)i,
+                           IA_NO_ENTRY};
     int bad = ia_cuts_measure(&q->w, cuts, (uint32_t)q->ntargets,
                               (uint32_t)q->ntargets, costs);
     free(cuts);

@@ -154,6 +154,8 @@ ia_walk_init(ia_walk *w, ia_storages *storages, const ia_roots *roots)
         .sink = {sink_object, sink_node, sink_storage},
         .storages = storages,
         .roots = roots,
+        .rooted_entries = UINT32_MAX,
+        .rooted_roots = UINT32_MAX,
         .parent = IA_NO_ENTRY,
     };
     w->seen = ia_bitmap_new();
@@ -220,6 +222,13 @@ expand_frame(ia_walk *w, ia_frame *frame)
 }
 
 static void
+expand_crowd(ia_walk *w, const ia_crowd *crowd)
+{
+    for (uint32_t i = 0; i < crowd->count; i++)
+        visit(crowd->members[i], w);
+}
+
+static void
 expand_object(ia_walk *w, PyObject *op)
 {
     PyTypeObject *type = Py_TYPE(op);
@@ -245,6 +254,9 @@ ia_walk_expand(ia_walk *w, uintptr_t ref)
     case IA_TAG_NODE:
         w->nodes++;
         ia_the_framework->expand_node((void *)IA_ADDRESS(ref), &w->sink);
+        break;
+    case IA_TAG_CROWD:
+        expand_crowd(w, (const ia_crowd *)IA_ADDRESS(ref));
         break;
     case IA_TAG_FRAME:
         expand_frame(w, (ia_frame *)IA_ADDRESS(ref));

@@ -19,6 +19,7 @@
 #define IA_TAG_OBJECT ((uintptr_t)0)
 #define IA_TAG_NODE ((uintptr_t)1)  /* autograd node */
 #define IA_TAG_FRAME ((uintptr_t)2) /* running frame, a root */
+#define IA_TAG_CROWD ((uintptr_t)3) /* ia_crowd, a root */
 #define IA_TAG_MASK ((uintptr_t)7)
 #define IA_TAG(ref) ((ref) & IA_TAG_MASK)
 #define IA_ADDRESS(ref) ((ref) & ~IA_TAG_MASK)
@@ -80,9 +81,18 @@ typedef struct {
     int user; /* the user's own code, or a library's */
 } ia_root;
 
+/* Objects of one type that no proper root reaches, taken as one root: what
+ * grows by one garbage cycle a step grows in one place. */
+typedef struct ia_crowd {
+    PyObject **members; /* owned array of borrowed references */
+    uint32_t count;
+    struct ia_crowd *next;
+} ia_crowd;
+
 typedef struct {
     ia_root *items; /* owned */
     uint32_t count, capacity;
+    ia_crowd *crowds; /* owned */
 } ia_roots;
 
 /* A reference that the walk must not follow.  With child 0 the parent is
@@ -91,6 +101,7 @@ typedef struct {
     uintptr_t parent; /* ref with tag */
     uintptr_t child;  /* ref with tag */
     uint32_t group;   /* cuts that are made together, see cuts.c */
+    uint32_t entry;   /* of the parent, else of the child */
 } ia_cut;
 
 #define IA_MARK_KEPT UINT32_MAX /* reached with all cuts made */
@@ -112,6 +123,9 @@ struct ia_walk {
     uint32_t parent; /* entry that is being expanded */
     ia_storages *storages; /* borrowed; marks what is reached */
     const ia_roots *roots; /* borrowed */
+    /* Entries and roots before the walk went on to what no root reaches; all
+     * of them when it did not. */
+    uint32_t rooted_entries, rooted_roots;
     const ia_cut *cuts; /* borrowed; those of one parent side by side */
     uint32_t ncuts;
     ia_ptrmap cut_of; /* parent ref -> its first cut */

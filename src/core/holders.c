@@ -97,12 +97,34 @@ score_entries(const ia_walk *w, scores *s)
     }
 }
 
+/* The first link may have lost its own storage to a shorter path: links are
+ * of one type. */
+static uint32_t
+first_link(const ia_walk *w, uint32_t i)
+{
+    uint32_t up = w->queue[i].parent;
+    if (IA_TAG(w->queue[i].ref) != IA_TAG_OBJECT)
+        return i;
+    PyTypeObject *type = Py_TYPE((PyObject *)w->queue[i].ref);
+    for (int hop = 0; hop < MAX_LINK_HOPS && up != IA_NO_ENTRY; hop++) {
+        if (w->queue[up].parent == IA_NO_ENTRY)
+            break;
+        if (IA_TAG(w->queue[up].ref) == IA_TAG_OBJECT &&
+            Py_TYPE((PyObject *)w->queue[up].ref) == type) {
+            i = up;
+            hop = -1;
+        }
+        up = w->queue[up].parent;
+    }
+    return i;
+}
+
 static void
 link_up(const ia_walk *w, scores *s, uint32_t i)
 {
     uint32_t up = w->queue[i].parent;
     s->run[i] = 1;
-    s->head[i] = i;
+    s->head[i] = first_link(w, i);
     for (int hop = 0; hop < MAX_LINK_HOPS && up != IA_NO_ENTRY; hop++) {
         if (s->score[up] >= 2 && w->queue[up].parent != IA_NO_ENTRY) {
             s->run[i] = s->run[up] + 1;
@@ -113,7 +135,14 @@ link_up(const ia_walk *w, scores *s, uint32_t i)
     }
 }
 
-/* Roots are no holders: a module or a running call is where names live. */
+/* Modules and running calls are no holders: they are where names live. */
+static int
+is_place(const ia_walk *w, uint32_t i)
+{
+    return w->queue[i].parent == IA_NO_ENTRY &&
+           IA_TAG(w->queue[i].ref) != IA_TAG_CROWD;
+}
+
 static void
 choose_holders(const ia_walk *w, scores *s)
 {
@@ -121,18 +150,14 @@ choose_holders(const ia_walk *w, scores *s)
         uint32_t parent = w->queue[i].parent;
         if (s->newest[i] == 0)
             continue;
-        if (parent == IA_NO_ENTRY) {
-            s->best[i] = i;
-            continue;
-        }
-        s->best[i] = s->best[parent];
-        s->weight[i] = s->weight[parent];
-        if (s->score[i] < 2)
+        s->best[i] = parent == IA_NO_ENTRY ? i : s->best[parent];
+        s->weight[i] = parent == IA_NO_ENTRY ? 0 : s->weight[parent];
+        if (s->score[i] < 2 || is_place(w, i))
             continue;
         link_up(w, s, i);
         if (s->score[i] > s->weight[i]) {
             s->weight[i] = s->score[i];
-            s->best[i] = i;
+            s->best[i] = s->score[i] == 2 ? s->head[i] : i;
         }
         if (s->run[i] > s->weight[i]) {
             s->weight[i] = s->run[i];

@@ -74,13 +74,15 @@ by_size(const void *a, const void *b)
 }
 
 static void
-add_group(ia_keeper *k, const ia_groups *groups, uint32_t i)
+add_group(ia_keeper *k, const ia_groups *groups, uint32_t i,
+          const uint8_t *wanted)
 {
     const ia_group *g = &groups->items[i];
     const ia_group *primary = &groups->items[k->primary];
     if (k->ngroups++ == 0 || g->depth < primary->depth ||
         (g->depth == primary->depth && g->bytes > primary->bytes))
         k->primary = i;
+    k->grows |= g->generations > 1 || wanted[g->site] == IA_WANTED_ANY_AGE;
     k->count += g->count;
     k->bytes += g->bytes;
     if (g->generations > k->generations)
@@ -88,7 +90,8 @@ add_group(ia_keeper *k, const ia_groups *groups, uint32_t i)
 }
 
 static int
-list_keepers(const ia_groups *groups, uint32_t most, ia_keepers *out)
+list_keepers(const ia_groups *groups, const uint8_t *wanted, uint32_t most,
+             ia_keepers *out)
 {
     out->items = calloc(groups->count + 1, sizeof *out->items);
     if (out->items == NULL)
@@ -100,8 +103,13 @@ list_keepers(const ia_groups *groups, uint32_t most, ia_keepers *out)
             k->holder = groups->items[i].holder;
             k->first = k->primary = i;
         }
-        add_group(k, groups, i);
+        add_group(k, groups, i, wanted);
     }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < out->count; i++)
+        if (out->items[i].grows)
+            out->items[kept++] = out->items[i];
+    out->count = kept;
     qsort(out->items, out->count, sizeof *out->items, by_size);
     if (out->count > most) {
         out->left_out = out->count - most;
@@ -111,8 +119,7 @@ list_keepers(const ia_groups *groups, uint32_t most, ia_keepers *out)
 }
 
 static int
-add_cut(ia_keepers *k, uint32_t *capacity, uintptr_t parent, uintptr_t child,
-        uint32_t group)
+add_cut(ia_keepers *k, uint32_t *capacity, const ia_cut *cut)
 {
     if (k->ncuts == *capacity) {
         uint32_t bigger = *capacity ? *capacity * 2 : 64;
@@ -122,7 +129,7 @@ add_cut(ia_keepers *k, uint32_t *capacity, uintptr_t parent, uintptr_t child,
         k->cuts = moved;
         *capacity = bigger;
     }
-    k->cuts[k->ncuts++] = (ia_cut){parent, child, group};
+    k->cuts[k->ncuts++] = *cut;
     return 0;
 }
 
@@ -144,12 +151,14 @@ cut_keeper(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t *capacity,
     const ia_entry *e = &w->queue[keeper->holder];
     if (stands_for_itself(e->ref)) {
         uintptr_t up = e->parent == IA_NO_ENTRY ? 0 : w->queue[e->parent].ref;
-        return add_cut(k, capacity, up, e->ref, i);
+        return add_cut(k, capacity,
+                       &(ia_cut){up, e->ref, i, keeper->holder});
     }
-    if (keeper->generations >= 2 &&
-        ia_entry_is_container(w, keeper->holder)) {
+    if (IA_TAG(e->ref) == IA_TAG_CROWD ||
+        (keeper->generations >= 2 &&
+         ia_entry_is_container(w, keeper->holder))) {
         keeper->emptied = 1;
-        return add_cut(k, capacity, e->ref, 0, i);
+        return add_cut(k, capacity, &(ia_cut){e->ref, 0, i, keeper->holder});
     }
     return ia_ptrmap_set(by_edge, (uintptr_t)keeper->holder + 1, i);
 }
@@ -166,15 +175,17 @@ cut_edges(const ia_walk *w, const ia_groups *groups, ia_keepers *k,
         uint32_t group = ia_ptrmap_get(by_edge, (uintptr_t)up + 1);
         if (group == IA_PTRMAP_NONE || edges[group]++ >= MAX_EDGE_CUTS)
             continue;
-        if (add_cut(k, capacity, w->queue[up].ref, w->queue[i].ref, group) < 0)
+        if (add_cut(k, capacity,
+                    &(ia_cut){w->queue[up].ref, w->queue[i].ref, group,
+                              up}) < 0)
             return -1;
     }
     return 0;
 }
 
 int
-ia_keepers_find(const ia_walk *w, const ia_groups *groups, uint32_t most,
-                ia_keepers *out)
+ia_keepers_find(const ia_walk *w, const ia_groups *groups,
+                const uint8_t *wanted, uint32_t most, ia_keepers *out)
 {
     uint32_t capacity = 0;
     ia_ptrmap by_edge = {0};
@@ -182,7 +193,7 @@ ia_keepers_find(const ia_walk *w, const ia_groups *groups, uint32_t most,
     *out = (ia_keepers){0};
     if (most > IA_MAX_CUT_GROUPS)
         most = IA_MAX_CUT_GROUPS;
-    if (list_keepers(groups, most, out) < 0)
+    if (list_keepers(groups, wanted, most, out) < 0)
         return -1;
     for (uint32_t i = 0; i < out->count; i++)
         if (cut_keeper(w, out, i, &capacity, &by_edge) < 0)

@@ -13,6 +13,7 @@ typedef struct {
     uint32_t count;
     uint32_t generations;
     uint64_t bytes;
+    int grows;        /* some site of its does, here */
     int emptied;      /* cut by emptying a container */
 } ia_keeper;
 
@@ -24,8 +25,10 @@ typedef struct {
     uint32_t ncuts;
 } ia_keepers;
 
-int ia_keepers_find(const ia_walk *, const ia_groups *, uint32_t most,
-                    ia_keepers *);
+/* A holder where no site grows is left out: a loop variable holds the newest
+ * tensor of a site whose others are kept elsewhere. */
+int ia_keepers_find(const ia_walk *, const ia_groups *,
+                    const uint8_t *wanted, uint32_t most, ia_keepers *);
 void ia_keepers_free(ia_keepers *);
 
 /* Is the entry a list, dict, set, deque or tuple (and no __dict__)? */

@@ -267,6 +267,9 @@ remove_row(uint32_t i)
     if (collecting) {
         site->cycle_bytes += row->bytes;
         site->cycle_count++;
+        if (site->last_cycle != row->generation + 1)
+            site->cycle_generations++;
+        site->last_cycle = row->generation + 1;
     }
     count_out(site, row->cohort);
     total_down(row->device, row->bytes, row->allowed);

@@ -36,6 +36,8 @@ typedef struct {
     uint32_t live_count;
     uint32_t born_count;
     uint32_t cycle_count;
+    uint32_t cycle_generations; /* different ones, as they came */
+    uint32_t last_cycle;        /* generation of the last of them + 1 */
     uint32_t generations;
     uint32_t cohort; /* that of the current generation, or 0 */
     uint32_t first_generation; /* of the first birth ever */

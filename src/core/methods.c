@@ -168,6 +168,19 @@ set_code(PyObject *self, PyObject *args)
 }
 
 static PyObject *
+is_library(PyObject *self, PyObject *arg)
+{
+    (void)self;
+    const char *file = PyUnicode_AsUTF8(arg);
+    if (file == NULL)
+        return NULL;
+    ia_ledger_lock();
+    int library = ia_sites_is_library(file);
+    ia_ledger_unlock();
+    return PyBool_FromLong(library);
+}
+
+static PyObject *
 set_types(PyObject *self, PyObject *args)
 {
     PyTypeObject *module, *optimizer;
@@ -374,7 +387,7 @@ static PyObject *
 build_suspect(const ia_suspect *s)
 {
     return Py_BuildValue(
-        "{s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:d,s:d,s:d,s:I,s:I,s:I}", "site",
+        "{s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:d,s:d,s:d,s:I,s:I,s:I,s:I}", "site",
         s->site, "kinds", s->kinds, "generations", s->generations,
         "live_count", s->live_count, "live_bytes",
         (unsigned long long)s->live_bytes, "cycle_bytes",
@@ -382,7 +395,7 @@ build_suspect(const ia_suspect *s)
         (unsigned long long)s->graph_nodes, "bytes_per_step",
         s->bytes_per_step, "storages_per_step", s->storages_per_step,
         "nodes_per_step", s->nodes_per_step, "first_step", s->first_step,
-        "last_step", s->last_step, "phase", (unsigned)s->phase);
+        "last_step", s->last_step, "resets", s->resets, "phase", (unsigned)s->phase);
 }
 
 static PyObject *
@@ -406,7 +419,7 @@ suspects(PyObject *self, PyObject *unused)
 }
 
 static PyObject *
-was_growing(PyObject *self, PyObject *arg)
+past(PyObject *self, PyObject *arg)
 {
     unsigned long site = PyLong_AsUnsignedLong(arg);
     (void)self;
@@ -414,9 +427,12 @@ was_growing(PyObject *self, PyObject *arg)
         return NULL;
     ia_ledger_lock();
     uint32_t step = ia_ledger_totals_now()->generation;
-    int grew = ia_criterion_was_growing((uint32_t)site, step ? step - 1 : 0);
+    ia_past p = ia_criterion_past((uint32_t)site, step ? step - 1 : 0);
     ia_ledger_unlock();
-    return PyBool_FromLong(grew);
+    return Py_BuildValue("{s:O,s:I,s:I,s:I,s:I}", "growing",
+                         p.growing ? Py_True : Py_False, "peak", p.peak,
+                         "resets", p.resets, "last_reset", p.last_reset,
+                         "last_high", p.last_high);
 }
 
 static PyObject *
@@ -518,6 +534,7 @@ DOC(is_active, "()", "Are births and deaths accounted for now?");
 DOC(set_code, "(libraries, user_files, own)",
     "Path prefixes of library code, files that are the user's all the same,\n"
     "and the prefix of this package.");
+DOC(is_library, "(file)", "Is this file library code, by set_code()?");
 DOC(set_types, "(module, optimizer)",
     "The base classes of modules and optimizers.");
 DOC(step, "()", "End the step by hand.");
@@ -538,9 +555,9 @@ DOC(site_source, "(site)", "(file, line, function, is_library) or None.");
 DOC(stack_frames, "(stack)",
     "Frames of a stack, innermost first, as site_source gives them.");
 DOC(suspects, "()", "Sites that keep theirs, as a list of dicts.");
-DOC(was_growing, "(site)",
-    "Was the site growing up to the last step, though what it kept may be\n"
-    "gone by now?");
+DOC(past, "(site)",
+    "Was the site growing up to the last step, its peak and its resets,\n"
+    "though what it kept may be gone by now.");
 DOC(rows, "()", "Live storages as a structured array.");
 DOC(consistent, "()", "Do the ledger's totals equal the sums over its rows?");
 DOC(diagnose, "(sites, any_age)",
@@ -559,6 +576,7 @@ PyMethodDef ia_methods[] = {
     {"stop", stop, METH_NOARGS, stop_doc},
     {"is_active", is_active, METH_NOARGS, is_active_doc},
     {"set_code", set_code, METH_VARARGS, set_code_doc},
+    {"is_library", is_library, METH_O, is_library_doc},
     {"set_types", set_types, METH_VARARGS, set_types_doc},
     {"step", step, METH_NOARGS, step_doc},
     {"optimizer_stepped", FAST(optimizer_stepped), METH_FASTCALL,
@@ -575,7 +593,7 @@ PyMethodDef ia_methods[] = {
     {"site_source", site_source, METH_O, site_source_doc},
     {"stack_frames", stack_frames, METH_O, stack_frames_doc},
     {"suspects", suspects, METH_NOARGS, suspects_doc},
-    {"was_growing", was_growing, METH_O, was_growing_doc},
+    {"past", past, METH_O, past_doc},
     {"rows", rows, METH_NOARGS, rows_doc},
     {"consistent", consistent, METH_NOARGS, consistent_doc},
     {"diagnose", diagnose, METH_VARARGS, diagnose_doc},

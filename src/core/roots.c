@@ -28,6 +28,11 @@ is_own(const char *file)
 void
 ia_roots_free(ia_roots *roots)
 {
+    for (ia_crowd *crowd = roots->crowds, *next; crowd; crowd = next) {
+        next = crowd->next;
+        free(crowd->members);
+        free(crowd);
+    }
     free(roots->items);
     *roots = (ia_roots){0};
 }
@@ -244,7 +249,7 @@ ia_walk_from_roots(ia_walk *w)
 {
     hide_modules(w);
     for (int user = 1; user >= 0; user--) {
-        for (uint32_t i = 0; i < w->roots->count; i++)
+        for (uint32_t i = 0; i < w->roots->count && i < w->rooted_roots; i++)
             if (w->roots->items[i].user == user)
                 ia_walk_seed(w, w->roots->items[i].ref, i);
         ia_walk_run(w);

@@ -92,45 +92,114 @@ is_tensor(PyObject *op)
     return ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR;
 }
 
-int
-ia_walk_seed_alone(ia_walk *w, ia_roots *roots, PyObject *op,
-                   ia_root_kind kind)
+/* -- crowds -------------------------------------------------------------- */
+
+typedef struct {
+    PyObject **items; /* owned array of borrowed references */
+    uint32_t count, capacity;
+} object_list;
+
+static int
+add_object(object_list *list, PyObject *op)
 {
-    char type[100], name[120];
-    if (ia_bitmap_test(w->seen, (uintptr_t)op))
-        return 0;
-    ia_ref_type_name((uintptr_t)op, type, sizeof type);
-    snprintf(name, sizeof name, "<%s>", type);
-    if (ia_roots_add(roots, kind, (uintptr_t)op, 0, name) == NULL) {
-        PyErr_Clear();
-        return -1;
+    if (list->count == list->capacity) {
+        uint32_t bigger = list->capacity ? list->capacity * 2 : 64;
+        PyObject **moved = realloc(list->items, bigger * sizeof *moved);
+        if (moved == NULL)
+            return -1;
+        list->items = moved;
+        list->capacity = bigger;
     }
-    ia_walk_seed(w, (uintptr_t)op, roots->count - 1);
-    /* One at a time: a later one may hang on an earlier one. */
-    ia_walk_run(w);
+    list->items[list->count++] = op;
     return 0;
 }
 
 static int
-seed_outside(ia_walk *w, ia_roots *roots, const orphans *o, int tensors)
+by_type(const void *a, const void *b)
 {
-    for (uint32_t i = 0; i < o->count; i++) {
-        const orphan *item = &o->items[i];
-        if (item->outside <= 0 || is_tensor(item->op) != tensors)
-            continue;
-        if (ia_walk_seed_alone(w, roots, item->op,
-                               tensors ? IA_ROOT_NATIVE
-                                       : IA_ROOT_OUTSIDE) < 0)
-            return -1;
+    uintptr_t x = (uintptr_t)Py_TYPE(*(PyObject *const *)a);
+    uintptr_t y = (uintptr_t)Py_TYPE(*(PyObject *const *)b);
+    return (x > y) - (x < y);
+}
+
+static int
+seed_crowd(ia_walk *w, ia_roots *roots, PyObject **members, uint32_t count,
+           ia_root_kind kind)
+{
+    char type[100], name[120];
+    ia_crowd *crowd = calloc(1, sizeof *crowd);
+    PyObject **copy = malloc(count * sizeof *copy);
+    ia_ref_type_name((uintptr_t)members[0], type, sizeof type);
+    snprintf(name, sizeof name, "<%s>", type);
+    if (crowd == NULL || copy == NULL ||
+        ia_roots_add(roots, kind, (uintptr_t)crowd | IA_TAG_CROWD, 0,
+                     name) == NULL) {
+        PyErr_Clear();
+        free(crowd);
+        free(copy);
+        return -1;
     }
+    memcpy(copy, members, count * sizeof *copy);
+    *crowd = (ia_crowd){copy, count, roots->crowds};
+    roots->crowds = crowd;
+    ia_walk_seed(w, (uintptr_t)crowd | IA_TAG_CROWD, roots->count - 1);
     return 0;
 }
 
+/* One crowd per type, then on to what they hold. */
+static int
+seed_all(ia_walk *w, ia_roots *roots, object_list *list, ia_root_kind kind)
+{
+    uint32_t first = 0;
+    qsort(list->items, list->count, sizeof *list->items, by_type);
+    for (uint32_t i = 1; i <= list->count; i++) {
+        if (i < list->count &&
+            Py_TYPE(list->items[i]) == Py_TYPE(list->items[first]))
+            continue;
+        if (seed_crowd(w, roots, list->items + first, i - first, kind) < 0)
+            return -1;
+        first = i;
+    }
+    ia_walk_run(w);
+    return w->failed ? -1 : 0;
+}
+
+int
+ia_walk_seed_alone(ia_walk *w, ia_roots *roots, PyObject *op,
+                   ia_root_kind kind)
+{
+    object_list one = {&op, 1, 1};
+    if (ia_bitmap_test(w->seen, (uintptr_t)op))
+        return 0;
+    return seed_all(w, roots, &one, kind);
+}
+
+/* -- from outside, and on cycles ----------------------------------------- */
+
+static int
+seed_outside(ia_walk *w, ia_roots *roots, const orphans *o, int tensors)
+{
+    object_list list = {0};
+    int result = 0;
+    for (uint32_t i = 0; result == 0 && i < o->count; i++) {
+        PyObject *op = o->items[i].op;
+        if (o->items[i].outside > 0 && is_tensor(op) == tensors &&
+            !ia_bitmap_test(w->seen, (uintptr_t)op))
+            result = add_object(&list, op);
+    }
+    if (result == 0)
+        result = seed_all(w, roots, &list,
+                          tensors ? IA_ROOT_NATIVE : IA_ROOT_OUTSIDE);
+    free(list.items);
+    return result;
+}
+
 /* Going back along referrers from an object whose references all come from
- * inside must meet some object twice: that one is on a cycle.  NULL where the
- * way back ends at something that only the caller of ours holds. */
-static PyObject *
-on_cycle(const orphans *o, uint32_t start)
+ * inside must meet some object twice: that one is on a cycle.  The first
+ * member of the cycle stands for it.  NONE where the way back ends at
+ * something that only the caller of ours holds. */
+static uint32_t
+cycle_of(const orphans *o, uint32_t start)
 {
     uint32_t slow = start, fast = start;
     do {
@@ -139,22 +208,36 @@ on_cycle(const orphans *o, uint32_t start)
             fast = o->items[fast].before;
     } while (slow != IA_PTRMAP_NONE && fast != IA_PTRMAP_NONE &&
              slow != fast);
-    return slow == IA_PTRMAP_NONE || fast == IA_PTRMAP_NONE
-               ? NULL
-               : o->items[slow].op;
+    if (slow == IA_PTRMAP_NONE || fast == IA_PTRMAP_NONE)
+        return IA_PTRMAP_NONE;
+    uint32_t least = slow;
+    for (uint32_t i = o->items[slow].before; i != slow;
+         i = o->items[i].before)
+        if (i < least)
+            least = i;
+    return least;
 }
 
 static int
 seed_cycles(ia_walk *w, ia_roots *roots, const orphans *o)
 {
-    for (uint32_t i = 0; i < o->count; i++) {
-        PyObject *op = o->items[i].op;
-        op = ia_bitmap_test(w->seen, (uintptr_t)op) ? NULL : on_cycle(o, i);
-        if (op != NULL &&
-            ia_walk_seed_alone(w, roots, op, IA_ROOT_CYCLE) < 0)
-            return -1;
+    object_list list = {0};
+    uint8_t *listed = calloc(o->count + 1, 1);
+    int result = listed == NULL ? -1 : 0;
+    for (uint32_t i = 0; result == 0 && i < o->count; i++) {
+        if (ia_bitmap_test(w->seen, (uintptr_t)o->items[i].op))
+            continue;
+        uint32_t at = cycle_of(o, i);
+        if (at == IA_PTRMAP_NONE || listed[at])
+            continue;
+        listed[at] = 1;
+        result = add_object(&list, o->items[at].op);
     }
-    return 0;
+    if (result == 0)
+        result = seed_all(w, roots, &list, IA_ROOT_CYCLE);
+    free(list.items);
+    free(listed);
+    return result;
 }
 
 int

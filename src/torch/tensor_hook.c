@@ -31,12 +31,14 @@ look_for_classes(void)
 static PyObject *
 tensor_alloc(PyTypeObject *type, Py_ssize_t items)
 {
+    /* Before there is an object: the look may start the collector, which
+     * must not meet a tensor that is allocated but not yet constructed. */
+    if (reporting && ia_module_rescan_is_due()) {
+        look_for_classes();
+    }
     PyObject *self = PyType_GenericAlloc(type, items);
     if (self != NULL && reporting) {
         ia_api->tensor_born(self);
-        if (ia_module_rescan_is_due()) {
-            look_for_classes();
-        }
     }
     return self;
 }

@@ -31,6 +31,7 @@ import impactarbiter
 from impactarbiter import _core
 from impactarbiter.arbiter import Arbiter
 
+
 @pytest.fixture
 def arbiter() -> Iterator[Arbiter]:
     gc.collect()
@@ -530,7 +531,9 @@ def test_site_in_a_file_of_any_name(
 ) -> None:
     path = tmp_path / name / f"{name}.py"
     path.parent.mkdir()
-    path.write_text("import torch\n\ndef größe():\n    return torch.empty(7)\n")
+    path.write_text(
+        "import torch\n\ndef größe():\n    return torch.empty(7)\n"
+    )
     expected = (str(path), 4, "größe", False)
     assert source_of(load(path).größe()) == expected
 

@@ -76,7 +76,7 @@ def report(*findings: Finding, **fields: Any) -> Report:
         "live_bytes": 1300 * MIB,
         "peak_bytes": 1400 * MIB,
         "accounted": {"parameters": 100 * MIB, "findings": 1200 * MIB},
-        "cost": Cost(0.12, 35.0, 4096),
+        "cost": Cost(0.12, 35.0, 4096, 4, 140.0),
         "environment": {"python": "3.11", "cwd": "/w"},
         "history": History((1, 60, 120), (MIB, 600 * MIB, 1300 * MIB)),
         "memory_limit": 16 << 30,
@@ -89,7 +89,7 @@ GOLDEN = """\
 ImpactArbiter: 1 leak: 10.0 MiB a step, out of memory in 1,204 steps\
  (~3 h 12 min); look at /w/train.py:41 in on_step: Keep loss.item() instead
 
-CRITICAL leak: __main__.trainer.history keeps 10.0 MiB and 3 tensors more a\
+CRITICAL leak: __main__.trainer.history keeps 10.0 MiB in 3 tensors more a\
  step, and nothing lets it go
   allocated   /w/train.py:38 in loss_of
               loss = f(x)
@@ -97,7 +97,7 @@ CRITICAL leak: __main__.trainer.history keeps 10.0 MiB and 3 tensors more a\
   holder      __main__.trainer.history: list of 120, +1 a step
   grown at    /w/train.py:41 in on_step
               history.append(x)
-  growth      10.0 MiB and 3 tensors more a step; 117 generations still\
+  growth      10.0 MiB in 3 tensors more a step; 117 generations still\
  alive, steps 4 to 120
   retained    1.2 GiB in 390 tensors, freed if the path is cut at the holder
   graph       28 nodes of autograd, 12 tensors saved for backward (800 MiB);\
@@ -111,7 +111,7 @@ CRITICAL leak: __main__.trainer.history keeps 10.0 MiB and 3 tensors more a\
 
 watched 120 steps; 1.3 GiB live at the end, 1.4 GiB at the peak
 live: findings 1.2 GiB, parameters 100 MiB
-watching cost 0.12 ms a step, 35.0 ms for the last walk, 4.0 KiB of ledger"""
+watching cost 0.12 ms a step, 140 ms for 4 looks at suspects, 4.0 KiB of ledger"""
 
 
 def test_text() -> None:

@@ -1,0 +1,151 @@
+"""The statement that grows a holder, found in the user's source.
+
+The holder's expression ends in a name (``trainer.history``): a statement
+that adds to something of that name is a candidate.  One candidate is an
+answer, several are none.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import re
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+
+from . import _core
+from .findings import Finding, Site
+
+#: Methods that add to a container.
+GROWING = frozenset(
+    {
+        "add",
+        "append",
+        "appendleft",
+        "extend",
+        "extendleft",
+        "insert",
+        "push",
+        "put",
+        "put_nowait",
+        "register_backward_hook",
+        "register_forward_hook",
+        "register_forward_pre_hook",
+        "register_full_backward_hook",
+        "register_hook",
+        "setdefault",
+        "update",
+    }
+)
+#: User modules whose source is searched.
+MOST_FILES = 200
+
+_LAST_NAME = re.compile(r"\.?<?(?:closure>\.|locals>\.)?(\w+)$")
+_SUBSCRIPTS = re.compile(r"(\[[^\[\]]*\])+$")
+
+
+def grown_at(finding: Finding) -> Site | None:
+    """Where the holder grows; None where that can't be told."""
+    if finding.holder is None:
+        return None
+    name = _last_name(finding.holder.expression)
+    if name is None:
+        return None
+    files = _user_files(finding)
+    found = [site for file in files for site in _candidates(file, name)]
+    if len(found) > 1:
+        near = {(f.file, f.function.rpartition(".")[2]) for f in finding.stack}
+        found = [s for s in found if (s.file, s.function) in near] or found
+    return found[0] if len(found) == 1 else None
+
+
+def _last_name(expression: str) -> str | None:
+    text = _SUBSCRIPTS.sub("", expression)
+    match = _LAST_NAME.search(text)
+    return match.group(1) if match else None
+
+
+def _user_files(finding: Finding) -> list[str]:
+    """Source files of the user's code, those on the stack first."""
+    files = dict.fromkeys(f.file for f in finding.stack)
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None)
+        if type(names) is not dict:
+            continue
+        file = names.get("__file__")
+        if type(file) is str and file.endswith(".py"):
+            files[file] = None
+    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    user = [
+        f
+        for f in files
+        if f and not f.startswith(own) and not _core.is_library(f)
+    ]
+    return user[:MOST_FILES]
+
+
+@lru_cache(maxsize=256)
+def _candidates(file: str, name: str) -> tuple[Site, ...]:
+    lines = linecache.getlines(file)
+    try:
+        tree = ast.parse("".join(lines))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    return tuple(
+        Site(file, node.lineno, function, lines[node.lineno - 1].strip())
+        for function, node in _statements(tree, "<module>")
+        if name in _grown_names(node)
+    )
+
+
+def _statements(
+    tree: ast.AST, function: str
+) -> Iterator[tuple[str, ast.stmt]]:
+    """Every statement with the name of the function that it stands in."""
+    for child in ast.iter_child_nodes(tree):
+        inner = function
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inner = child.name
+        if isinstance(child, (ast.Expr, ast.Assign, ast.AugAssign)):
+            yield function, child
+        yield from _statements(child, inner)
+
+
+def _grown_names(node: ast.stmt) -> set[str]:
+    """Names of what a statement adds to."""
+    if isinstance(node, ast.AugAssign):
+        return _names_of(node.target)
+    if isinstance(node, ast.Assign):
+        return _assigned(node)
+    names: set[str] = set()
+    for call in ast.walk(node):
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr in GROWING
+        ):
+            names |= _names_of(call.func.value)
+    return names
+
+
+def _assigned(node: ast.Assign) -> set[str]:
+    """``x[key] = ...`` adds to x; ``x = f(x)`` makes it longer."""
+    names: set[str] = set()
+    used = {n for part in ast.walk(node.value) for n in _names_of(part)}
+    for target in node.targets:
+        if isinstance(target, ast.Subscript):
+            names |= _names_of(target.value)
+        else:
+            names |= _names_of(target) & used
+    return names
+
+
+def _names_of(node: ast.AST) -> set[str]:
+    """The last name of an expression: ``a.b[0]`` is about ``b``."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Attribute):
+        return {node.attr}
+    return {node.id} if isinstance(node, ast.Name) else set()

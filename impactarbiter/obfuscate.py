@@ -1,0 +1,186 @@
+"""Masks what a report tells of the user's program.
+
+Shapes, source lines, files, functions and names of the user's become
+numbers; the same name becomes the same number throughout one report.  What
+is PyTorch's or Python's own (list, Tensor, AddmmBackward0, mat1) stays.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from .advice import advise
+from .findings import Edge, Finding, Holder, Path, Report, Site
+
+#: Edges whose text is a name that torch or Python gave.
+_PUBLIC_KINDS = frozenset(
+    [
+        "grad",
+        "grad_fn",
+        "next",
+        "saved",
+        "packed",
+        "variable",
+        "base",
+        "hook",
+        "ctx",
+        "storage",
+        "default",
+        "annotation",
+        "traceback",
+        "cell",
+        "elided",
+    ]
+)
+_PUBLIC_TYPES = frozenset(
+    [
+        "AccumulateGrad",
+        "OrderedDict",
+        "Parameter",
+        "Size",
+        "Tensor",
+        "UntypedStorage",
+        "cell",
+        "coroutine",
+        "defaultdict",
+        "deque",
+        "frame",
+        "function",
+        "generator",
+        "method",
+        "module",
+        "partial",
+        "traceback",
+    ]
+) | frozenset(dir(builtins))
+_WORD = re.compile(r"[^\W\d]\w*")
+_QUOTED = re.compile(r"(['\"])(?:\\.|(?!\1).)*\1")
+_FRAMING = frozenset({"closure", "locals", "cache", "key", "of", "type"})
+
+
+class _Masks:
+    """Name -> number, in the order of first sight."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], str] = {}
+
+    def of(self, kind: str, name: str) -> str:
+        key = kind, name
+        if key not in self._known:
+            count = sum(k == kind for k, _ in self._known) + 1
+            self._known[key] = f"{kind}{count}"
+        return self._known[key]
+
+    def site(self, site: Site | None) -> Site | None:
+        if site is None or not site.known:
+            return site
+        return Site(
+            self.of("file", site.file),
+            site.line,
+            self.of("function", site.function),
+        )
+
+    def type(self, name: str) -> str:
+        if name in _PUBLIC_TYPES or re.search(r"Backward\d*$", name):
+            return name
+        return self.of("Type", name)
+
+    def text(self, text: str) -> str:
+        """Quoted keys and identifiers, but for the path's own framing."""
+        text = _QUOTED.sub(lambda m: f"'{self.of('key', m.group())}'", text)
+        pieces, at = [], 0
+        for quoted in _QUOTED.finditer(text):
+            pieces += [self._words(text[at : quoted.start()]), quoted.group()]
+            at = quoted.end()
+        return "".join([*pieces, self._words(text[at:])])
+
+    def _words(self, text: str) -> str:
+        return _WORD.sub(
+            lambda m: (
+                m.group()
+                if m.group() in _FRAMING
+                else self.of("name", m.group())
+            ),
+            text,
+        )
+
+    def root(self, root: str) -> str:
+        if root == "__main__" or root.startswith("<"):
+            return root
+        if root.endswith("()"):
+            return self.of("function", root[:-2]) + "()"
+        return self.of("module", root)
+
+    def edge(self, edge: Edge) -> Edge:
+        public = edge.kind in _PUBLIC_KINDS
+        text = edge.text if public else self.text(edge.text)
+        return Edge(
+            kind=edge.kind,
+            name=text.strip(".[]'\""),
+            type=self.type(edge.type),
+            text=text,
+        )
+
+    def path(self, path: Path | None) -> Path | None:
+        if path is None:
+            return None
+        return Path(
+            self.root(path.root), tuple(self.edge(e) for e in path.edges)
+        )
+
+
+def obfuscated(report: Report) -> Report:
+    """The report with everything of the user's masked."""
+    masks = _Masks()
+    environment = dict(report.environment)
+    environment.pop("cwd", None)
+    return replace(
+        report,
+        findings=tuple(_finding(f, masks) for f in report.findings),
+        environment=environment,
+        warnings=tuple(_warnings(report.warnings)),
+    )
+
+
+def _finding(finding: Finding, masks: _Masks) -> Finding:
+    path, holder = masks.path(finding.path), finding.holder
+    if holder is not None and finding.path is not None and path is not None:
+        holder = _holder(holder, finding.path, path, masks)
+    site = masks.site(finding.allocated_at)
+    masked = replace(
+        finding,
+        allocated_at=site or finding.allocated_at,
+        path=path,
+        holder=holder,
+        grown_at=masks.site(finding.grown_at),
+        stack=tuple(masks.site(s) or s for s in finding.stack),
+        tensors=tuple(replace(t, shape=None) for t in finding.tensors),
+        patch=None,
+        phase=masks.of("phase", finding.phase) if finding.phase else None,
+    )
+    return replace(masked, advice=advise(masked))
+
+
+def _holder(holder: Holder, old: Path, new: Path, masks: _Masks) -> Holder:
+    """The holder's expression is the path's up to it."""
+    for depth in range(len(old.edges) + 1):
+        if str(Path(old.root, old.edges[:depth])) == holder.expression:
+            expression = str(Path(new.root, new.edges[:depth]))
+            break
+    else:
+        expression = masks.text(holder.expression)
+    return replace(holder, expression=expression, type=masks.type(holder.type))
+
+
+def _warnings(warnings: Iterable[str]) -> Iterable[str]:
+    """Rules and errors quote the program: only that there was one stays."""
+    for warning in warnings:
+        if warning.startswith("allow rule "):
+            yield "an allow rule matched nothing"
+        elif warning.startswith("on_finding raised "):
+            yield "on_finding raised an exception"
+        else:
+            yield warning

@@ -1,0 +1,178 @@
+"""Verdicts: what one look at a holder says, and what two of them prove.
+
+Each look at a suspect leaves an observation of its holder.  Growth between
+two of them, some steps apart, confirms a leak; a bound in the holder's type,
+or a reset that was seen, makes it a cache or an accumulation instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .findings import Finding
+
+#: Steps between the two looks that confirm a leak.
+LOOK_GAP = 4
+#: A reset stands for a habit until this many times its period has passed.
+RESET_PERIODS = 3
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a look saw of one holder; ``items`` is -1 for no container."""
+
+    step: int
+    items: int
+    storages: int
+    bytes: int
+    nodes: int
+    node_bytes: int
+
+    @classmethod
+    def of(cls, keeper: dict[str, Any], step: int) -> Observation:
+        """From a keeper as ``_core.diagnose`` describes it."""
+        cost = keeper["cost"]
+        return cls(
+            step=step,
+            items=keeper["holder"]["length"],
+            storages=sum(group["count"] for group in keeper["groups"]),
+            bytes=cost["bytes"],
+            nodes=cost["nodes"],
+            node_bytes=cost["node_bytes"],
+        )
+
+    def exceeds(self, older: Observation) -> bool:
+        """Whether the holder has gained anything since."""
+        return (
+            self.items > older.items
+            or self.storages > older.storages
+            or self.nodes > older.nodes
+            or self.bytes > older.bytes
+        )
+
+
+@dataclass
+class Suspicion:
+    """All that is remembered of one holder between looks."""
+
+    site: int
+    first: Observation
+    last: Observation
+    confirmed_at: int | None = None
+    announced: bool = False
+    finding: Finding | None = None
+
+    def items_per_step(self) -> float | None:
+        """Growth of the container since the first look; None before."""
+        steps = self.last.step - self.first.step
+        if steps <= 0 or self.first.items < 0 or self.last.items < 0:
+            return None
+        return (self.last.items - self.first.items) / steps
+
+    def node_bytes_per_step(self) -> float:
+        """Growth of the graph's nodes since the first look, in bytes."""
+        steps = self.last.step - self.first.step
+        gained = self.last.node_bytes - self.first.node_bytes
+        return max(gained, 0) / steps if steps > 0 else 0.0
+
+    def graph_grew(self) -> bool:
+        """Whether the graph gained nodes while the holder gained nothing."""
+        return (
+            self.last.nodes > self.first.nodes
+            and self.last.items <= self.first.items
+        )
+
+
+def judge(
+    suspicion: Suspicion,
+    keeper: dict[str, Any],
+    past: dict[str, Any],
+    room: int | None,
+    provisional: bool,
+) -> str:
+    """The verdict after the look that ``suspicion.last`` holds.
+
+    ``past`` is the site's (``_core.past``), ``room`` the bytes that are
+    left, ``provisional`` says that steps are guessed just now: nothing is
+    confirmed then.
+    """
+    root = keeper["path"][0]
+    if root in ("cycle", "native"):
+        return "cycle" if keeper["cycle"] else "native"
+    if not suspicion.graph_grew() and _fits(keeper, room):
+        return "cache"
+    if _resets(past, suspicion.last.step):
+        return "accumulation"
+    if suspicion.confirmed_at is None and not provisional:
+        apart = suspicion.last.step - suspicion.first.step
+        if apart >= LOOK_GAP and suspicion.last.exceeds(suspicion.first):
+            suspicion.confirmed_at = suspicion.last.step
+    return "leak" if suspicion.confirmed_at is not None else "growing"
+
+
+def _fits(keeper: dict[str, Any], room: int | None) -> bool:
+    """Whether the holder has a bound that memory can hold."""
+    bound, length = keeper["holder"]["bound"], keeper["holder"]["length"]
+    if bound is None:
+        return False
+    cost = keeper["cost"]
+    held = cost["bytes"] + cost["node_bytes"]
+    count = (
+        length
+        if length > 0
+        else sum(group["count"] for group in keeper["groups"])
+    )
+    if room is None or count <= 0:
+        return True
+    missing: float = max(bound - count, 0) * held / count
+    return missing <= room
+
+
+def _resets(past: dict[str, Any], step: int) -> bool:
+    """Whether what gathers is let go now and then."""
+    if past["resets"] == 0:
+        return False
+    period = past["last_reset"] / past["resets"]
+    return bool(step - past["last_reset"] <= RESET_PERIODS * period)
+
+
+def settled_by(suspicion: Suspicion, offset: int) -> str:
+    """What would confirm a ``growing`` finding."""
+    return (
+        f"a look {LOOK_GAP} or more steps after step"
+        f" {suspicion.first.step - offset} that finds the holder grown"
+    )
+
+
+def afterwards(
+    suspicion: Suspicion, past: dict[str, Any], offset: int
+) -> Finding | None:
+    """The finding of a holder that is no suspect any more.
+
+    What grew up to the last step was dropped by the program's end: it
+    stands, with the figures of the last look.  What stopped growing before
+    is taken back to what it turned out to be; None where it was never
+    confirmed.
+    """
+    finding = suspicion.finding
+    if finding is None:
+        return None
+    seen = suspicion.last.step - offset
+    if past["growing"] and finding.verdict not in ("accumulation", "cache"):
+        return replace(
+            finding, note=f"released by now: figures as of step {seen}"
+        )
+    if suspicion.confirmed_at is None:
+        return None
+    last = past["last_high"] - offset + 1
+    verdict = "accumulation" if past["resets"] else "cache"
+    return replace(
+        finding,
+        verdict=verdict,
+        severity="info",
+        steps_to_oom=None,
+        seconds_to_oom=None,
+        note=f"taken back as a leak: it has not grown since step {last}"
+        f" (figures as of step {seen})",
+    )

@@ -1,0 +1,445 @@
+"""Whatever is called again and again leaves nothing behind.
+
+All cases run in one process of their own: for each some calls to warm up,
+then rounds of as many again, measured by the exact number of objects that the
+collector knows, of Python's memory blocks, and of bytes that malloc has given
+out.  Noise comes and goes; what leaks grows in every round.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import types
+
+import pytest
+import torch
+
+import impactarbiter
+from impactarbiter import _core, _torch
+
+CALLS = 60
+ROUNDS = 5
+#: Those that walk the heap take long.
+FEW_CALLS = 6
+
+MEASURE = r"""
+import ctypes, gc, json, sys, traceback
+
+class Malloc(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in
+                "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks"
+                " fordblks keepcost".split()]
+
+def mallinfo():
+    try:
+        call = ctypes.CDLL(None).mallinfo2
+    except AttributeError:
+        return 0  # not glibc
+    call.restype = Malloc
+    info = call()
+    return info.uordblks + info.hblkhd
+
+def measure():
+    gc.collect()
+    return len(gc.get_objects()), sys.getallocatedblocks(), mallinfo()
+
+def run(call, calls, rounds):
+    assert sys.getallocatedblocks() > 0
+    for _ in range(calls):
+        call()
+    least = [2**62] * 3
+    for _ in range(rounds):
+        before = measure()
+        for _ in range(calls):
+            call()
+        after = measure()
+        least = [min(l, a - b)
+                 for l, a, b in zip(least, after, before, strict=True)]
+        if max(least) <= 0:
+            break
+    for name, grown in zip(("objects", "blocks", "malloc"), least):
+        assert grown <= 0, f"{name}: at least {grown} in {calls} calls"
+
+def raises(error, call, *args, **kwargs):
+    try:
+        call(*args, **kwargs)
+    except error:
+        return
+    raise AssertionError(f"{call} raised nothing")
+
+def attempt(name, setup, body, calls, rounds):
+    space = {"raises": raises}
+    try:
+        exec(setup, space)
+        exec(f"def call():\n    {body}\n", space)
+        run(space["call"], calls, rounds)
+        return None
+    except BaseException:
+        return traceback.format_exc()
+    finally:
+        space.clear()
+        left = current()
+        if left is not None:
+            left.stop()
+        _core.stop()
+        _torch.uninstall()
+
+import torch
+from impactarbiter import _core, _torch
+from impactarbiter.arbiter import current
+
+gc.collect()
+gc.freeze()  # what was there before takes no time
+# Each result at once: what crashes must not take the others along.
+for name, *case in json.load(sys.stdin):
+    print(json.dumps([name, attempt(name, *case)]), flush=True)
+"""
+
+SETUP = """
+import warnings
+import torch
+import impactarbiter
+from impactarbiter import UsageError, _core, _torch
+"""
+
+WATCHING = """
+arbiter = impactarbiter.watch(step="manual")
+weight = torch.ones(4, requires_grad=True)
+"""
+
+#: A run with a leak of its own, which a look has something to say about.
+LEAKING = """
+arbiter = impactarbiter.watch(step="manual", warmup=1)
+kept = []
+def make():
+    kept.append((torch.ones(8, requires_grad=True) * 2).sum())
+for _ in range(30):
+    make()
+    arbiter.step()
+assert arbiter.report().findings
+site = _core.suspects()[0]["site"]
+stack = int(_core.rows()["stack"][0])
+"""
+
+#: function -> (set-up, body of a call).  A dot and a word after the name of
+#: a function tells its cases apart.
+CASES: dict[str, tuple[str, str]] = {
+    # -- the package --
+    "watch": ("", "impactarbiter.watch().stop()"),
+    "watch.options": (
+        "",
+        "impactarbiter.watch(every=2, warmup=0, window=3, step='manual',"
+        " allow=('a*', list), obfuscate=True, on_finding=print,"
+        " memory_limit=10**9).stop()",
+    ),
+    "watch.twice": (
+        WATCHING,
+        "raises(RuntimeError, impactarbiter.watch)",
+    ),
+    "watch.error": ("", "raises(UsageError, impactarbiter.watch, every=0)"),
+    "Arbiter.step": (WATCHING, "arbiter.step()"),
+    "Arbiter.report": (WATCHING, "arbiter.report()"),
+    "Arbiter.report.findings": (LEAKING, "arbiter.report()"),
+    "Arbiter.stop": (
+        "",
+        "arbiter = impactarbiter.watch(); arbiter.stop(); arbiter.stop()",
+    ),
+    "Arbiter.with": (
+        "",
+        "with impactarbiter.watch(step='manual') as arbiter:"
+        " torch.ones(3); arbiter.step()",
+    ),
+    "Arbiter.phase": (
+        WATCHING,
+        "with arbiter.phase('a'), arbiter.phase('b'): torch.ones(3)",
+    ),
+    "allow": (WATCHING, "with impactarbiter.allow('cache'): torch.ones(3)"),
+    "allow.error": (
+        "",
+        "raises(UsageError, impactarbiter.allow('').__enter__)",
+    ),
+    "allow_object": (
+        "import torch.nn",
+        "impactarbiter.allow_object(torch.nn.Identity())",
+    ),
+    "allow_object.same": (
+        "held = []",
+        "impactarbiter.allow_object(held)",
+    ),
+    # -- reports --
+    "Report.str": (LEAKING + "report = arbiter.report()\n", "str(report)"),
+    "Report.to_dict": (
+        LEAKING + "report = arbiter.report()\n",
+        "impactarbiter.Report.from_dict(report.to_dict())",
+    ),
+    "Report.to_json": (
+        LEAKING
+        + "import os, tempfile\n"
+        + "report = arbiter.report()\n"
+        + "file = os.path.join(tempfile.mkdtemp(), 'run.json')\n",
+        "report.to_json(file); impactarbiter.Report.load(file)",
+    ),
+    "Report.load.error": (
+        "import os",
+        "raises(impactarbiter.ReportError, impactarbiter.Report.load,"
+        " os.devnull)",
+    ),
+    # -- what a program does while it is watched --
+    "a tensor": (WATCHING, "torch.ones(3); torch.ones(3).sum()"),
+    "a view": (WATCHING, "weight.detach()[:2]"),
+    "a backward": (WATCHING, "(weight * 2).sum().backward()"),
+    "a failing backward": (
+        WATCHING,
+        "raises(RuntimeError, torch.ones(1).backward)",
+    ),
+    "an optimizer step": (
+        WATCHING + "optimizer = torch.optim.SGD([weight], lr=0.1)\n"
+        "weight.grad = torch.ones(4)\n",
+        "optimizer.step()",
+    ),
+    "an optimizer": (
+        WATCHING + "weight.grad = torch.ones(4)\n",
+        "torch.optim.SGD([weight], lr=0.1).step()",
+    ),
+    "a module": (
+        WATCHING + "layer = torch.nn.Linear(4, 4)\n",
+        "layer(weight)",
+    ),
+    "memory from elsewhere": (
+        WATCHING + "import numpy\n",
+        "torch.from_numpy(numpy.ones(4)); arbiter.step()",
+    ),
+    "a thread": (
+        WATCHING + "import threading\n",
+        "t = threading.Thread(target=torch.ones, args=(3,));"
+        " t.start(); t.join()",
+    ),
+    "a class of tensors": (
+        WATCHING,
+        "torch.ones(2).as_subclass(type('T', (torch.Tensor,), {}))",
+    ),
+    # -- _core --
+    "_core.start": ("", "_core.start(manual=True)"),
+    "_core.start.callback": (
+        "",
+        "_core.start(manual=True, callback=lambda step: None); _core.stop()",
+    ),
+    "_core.start.error": (
+        "",
+        "raises(ValueError, _core.start, every=0);"
+        " raises(TypeError, _core.start, often=1);"
+        " raises(TypeError, _core.start, every='1')",
+    ),
+    "_core.stop": (WATCHING, "_core.stop()"),
+    "_core.is_active": (WATCHING, "_core.is_active()"),
+    "_core.set_code": (
+        WATCHING,
+        "_core.set_code(('/lib/a/', '/lib/b/'), ('/home/me/x.py',), '/own/')",
+    ),
+    "_core.set_code.error": (
+        WATCHING,
+        "raises(TypeError, _core.set_code, ('a', 1), (), 'b');"
+        " raises(TypeError, _core.set_code, ('a', 'b'), (1,), 'b');"
+        " raises(TypeError, _core.set_code, ['a'], (), 'b')",
+    ),
+    "_core.set_types": (
+        WATCHING,
+        "_core.set_types(torch.nn.Module, torch.optim.Optimizer);"
+        " raises(TypeError, _core.set_types, 1, 2)",
+    ),
+    "_core.step": (WATCHING, "_core.step()"),
+    "_core.optimizer_stepped": (
+        WATCHING,
+        "_core.optimizer_stepped(object(), (), {}); _core.optimizer_stepped()",
+    ),
+    "_core.collector_event": (
+        WATCHING,
+        "_core.collector_event('start', {});"
+        " _core.collector_event('stop', {}); _core.collector_event(1)",
+    ),
+    "_core.set_phase": (
+        WATCHING,
+        "_core.set_phase(1); _core.set_phase(0);"
+        " raises(TypeError, _core.set_phase, 'one')",
+    ),
+    "_core.set_allowed": (
+        WATCHING,
+        "_core.set_allowed(1); _core.set_allowed(0);"
+        " raises(TypeError, _core.set_allowed, None)",
+    ),
+    "_core.look_at": (
+        WATCHING,
+        "_core.look_at(10**9); raises(OverflowError, _core.look_at, -1)",
+    ),
+    "_core.refresh": (WATCHING, "torch.ones(2); _core.refresh()"),
+    "_core.totals": (LEAKING, "_core.totals()"),
+    "_core.status": (LEAKING, "_core.status()"),
+    "_core.history": (LEAKING, "_core.history()"),
+    "_core.site_source": (
+        LEAKING,
+        "_core.site_source(site); _core.site_source(0);"
+        " raises(TypeError, _core.site_source, 'one')",
+    ),
+    "_core.stack_frames": (
+        LEAKING,
+        "_core.stack_frames(stack); _core.stack_frames(0);"
+        " raises(TypeError, _core.stack_frames, 'one')",
+    ),
+    "_core.suspects": (LEAKING, "_core.suspects()"),
+    "_core.past": (
+        LEAKING,
+        "_core.past(site); raises(TypeError, _core.past, 'one')",
+    ),
+    "_core.is_library": (
+        "",
+        "_core.is_library('/a/b.py'); raises(TypeError, _core.is_library, 1)",
+    ),
+    "_core.instances": (
+        "class Mine: pass\nheld = [Mine(), Mine()]\n",
+        "_core.instances(Mine, 3); raises(TypeError, _core.instances, 1, 1)",
+    ),
+    "_core.rows": (LEAKING, "_core.rows()"),
+    "_core.consistent": (LEAKING, "_core.consistent()"),
+    "_core.diagnose": (LEAKING, "_core.diagnose([site], [])"),
+    "_core.diagnose.error": (
+        LEAKING,
+        "raises(TypeError, _core.diagnose, ['a'], []);"
+        " raises(TypeError, _core.diagnose, [site], ['b']);"
+        " raises(TypeError, _core.diagnose, 1, 2)",
+    ),
+    "_core._born": (
+        WATCHING,
+        "_core._born(64, 10); _core._born(64, 20); _core._died(64);"
+        " raises(TypeError, _core._born, 'a', 1)",
+    ),
+    "_core._died": (WATCHING, "raises(TypeError, _core._died, 'a')"),
+    "_core._fail": (
+        "warnings.simplefilter('ignore')\n",
+        "_core.start(); _core._fail('no'); _core._fail('again')",
+    ),
+    # -- _torch --
+    "_torch.install": ("", "_torch.install(); _torch.uninstall()"),
+    "_torch.uninstall": ("", "_torch.uninstall()"),
+    "_torch.installed": (WATCHING, "_torch.installed()"),
+    "_torch.register": ("", "_torch.register()"),
+    "_torch.rescan": (WATCHING, "_torch.rescan()"),
+    "_torch.graph_size": (
+        WATCHING + "loss = (weight.exp() * 2).sum()\n",
+        "_torch.graph_size(loss); _torch.graph_size(loss, limit=1);"
+        " raises(TypeError, _torch.graph_size, 1)",
+    ),
+    "_torch.walk_failures": ("", "_torch.walk_failures()"),
+    "_torch.torch_version": ("", "_torch.torch_version()"),
+}
+if "explain" in impactarbiter.__all__:
+    CASES |= {
+        "explain": (
+            "held = [torch.ones(3)]\n",
+            "impactarbiter.explain(held[0]); impactarbiter.explain(held)",
+        ),
+        "explain.graph": (
+            LEAKING,
+            "str(impactarbiter.explain(kept[3], paths=2))",
+        ),
+        "explain.error": (
+            "held = [torch.ones(3)]\n",
+            "raises(UsageError, impactarbiter.explain, held, paths=0)",
+        ),
+        "retained_bytes": (
+            LEAKING,
+            "impactarbiter.retained_bytes(kept)",
+        ),
+        "_core.explain": (
+            "held = [torch.ones(3)]\n",
+            "impactarbiter.explain(held[0])",
+        ),
+    }
+if "snapshot" in impactarbiter.__all__:
+    CASES["snapshot"] = (
+        WATCHING,
+        "a = impactarbiter.snapshot(); kept = torch.ones(3);"
+        " len(impactarbiter.snapshot() - a)",
+    )
+
+
+#: Cases with a walk of the heap in each call.
+SLOW = (
+    "watch",
+    "Arbiter",
+    "explain",
+    "retained_bytes",
+    "_core.diagnose",
+    "_core.explain",
+    "_core.instances",
+)
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, str | None]:
+    cases = [
+        (
+            name,
+            SETUP + setup,
+            body,
+            FEW_CALLS if name.startswith(SLOW) else CALLS,
+            ROUNDS,
+        )
+        for name, (setup, body) in CASES.items()
+    ]
+    done = subprocess.run(
+        [sys.executable, "-P", "-X", "faulthandler", "-c", MEASURE],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONMALLOC": "pymalloc"},
+        timeout=200,
+    )
+    print(done.stderr)
+    assert done.stdout, "no case was run"
+    return dict(json.loads(line) for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_calls_leave_nothing(
+    name: str, results: dict[str, str | None]
+) -> None:
+    assert name in results, "the process has ended before"
+    assert results[name] is None
+
+
+def functions(module: types.ModuleType) -> set[str]:
+    short = module.__name__.rpartition(".")[2]
+    return {
+        f"{short}.{name}"
+        for name, value in vars(module).items()
+        if isinstance(value, types.BuiltinFunctionType)
+    }
+
+
+def test_every_function_has_a_case() -> None:
+    public = {
+        name
+        for name in impactarbiter.__all__
+        if isinstance(getattr(impactarbiter, name), types.FunctionType)
+    }
+    assert public | functions(_core) | functions(_torch) <= set(CASES)
+
+
+@pytest.mark.parametrize(
+    "name", ["impactarbiter._core", "impactarbiter._torch"]
+)
+def test_every_type_of_ours_is_freed(name: str) -> None:
+    """Types are made once; using them leaves their count as it was."""
+    module = sys.modules[name]
+    with impactarbiter.watch():
+        engine = type(torch.autograd.Variable._execution_engine)
+    assert engine.__module__ == "impactarbiter._torch"
+    before = sys.getrefcount(engine), sys.getrefcount(module)
+    for _ in range(50):
+        with impactarbiter.watch():
+            weight = torch.ones(2, requires_grad=True)
+            weight.sum().backward()
+    assert (sys.getrefcount(engine), sys.getrefcount(module)) == before
