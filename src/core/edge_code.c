@@ -110,6 +110,8 @@ name_in_frame_object(PyObject *op, PyObject *child, ia_edge_text *out)
     static const char prefix[] = ".<locals>.";
     ia_frame *frame = ia_frame_of_object(op);
     ia_reading next = frame ? ia_name_local(frame, child, 1, out) : plain;
+    if (out->text[0] == 0 && PyFrame_Check(child))
+        return ia_edge_set(out, "frame object", 1, ".f_back");
     if (strncmp(out->text, prefix, sizeof prefix - 1) != 0)
         return next;
     char name[240];

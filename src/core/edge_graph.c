@@ -61,14 +61,29 @@ set_saved(const graph_search *s, const char *what, ia_edge_text *out)
     return ia_edge_set(out, what, 0, ".%s[%zd]", what, s->index);
 }
 
+/* Over a saved tensor, a gradient or a base that Python doesn't know. */
+static ia_reading
+set_grad_fn(const graph_search *s, ia_edge_text *out)
+{
+    char node[100], over[140] = "";
+    ia_ref_type_name(s->child, node, sizeof node);
+    if (s->index >= 0 && s->name[0])
+        snprintf(over, sizeof over, ".saved[%s]", s->name);
+    else if (s->index >= 0)
+        snprintf(over, sizeof over, ".saved[%zd]", s->index);
+    else if (s->name[0])
+        snprintf(over, sizeof over, ".%s", s->name);
+    return ia_edge_set(out, "grad_fn", 0, "%s.grad_fn\xE2\x86\x92%s", over,
+                       node);
+}
+
 static ia_reading
 set_graph_edge(const graph_search *s, ia_edge_text *out)
 {
     char node[100];
     switch (s->kind) {
     case IA_EDGE_GRAD_FN:
-        ia_ref_type_name(s->child, node, sizeof node);
-        return ia_edge_set(out, "grad_fn", 0, ".grad_fn\xE2\x86\x92%s", node);
+        return set_grad_fn(s, out);
     case IA_EDGE_NEXT:
     case IA_EDGE_NODE:
         ia_ref_type_name(s->child, node, sizeof node);

@@ -79,6 +79,7 @@ typedef struct {
     uintptr_t ref;
     char name[120];
     int user; /* the user's own code, or a library's */
+    int forever; /* a cycle that the collector can't free: C++ is part of it */
 } ia_root;
 
 /* Objects of one type that no proper root reaches, taken as one root: what
