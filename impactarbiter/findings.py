@@ -112,12 +112,14 @@ class Path:
 
     ``python`` says whether ``str(path)`` can be evaluated in the program.
     A path that is printed shortened is not, so the flag is lowered then;
-    ``expression`` is never shortened.
+    ``expression`` is never shortened.  ``library`` says that it starts in a
+    library and not in the user's own code.
     """
 
     root: str
     edges: tuple[Edge, ...] = ()
     python: bool = False
+    library: bool = False
 
     def __post_init__(self) -> None:
         if self.python and self._compressed()[1]:

@@ -12,6 +12,12 @@ from .findings import Edge, GraphCost, Path
 #: Most paths that can be asked for, and instances of a class that are shown.
 MOST_PATHS = 256
 MOST_INSTANCES = 200
+#: _core cuts off longer names of roots.
+_LONGEST_ROOT = 119
+#: Roots that are either the user's own or a library's.
+_OF_LIBRARIES = ("module", "module state", "frame")
+#: A class's name, whatever its metaclass says.
+_NAME_OF = type.__dict__["__name__"].__get__
 
 
 @dataclass(frozen=True)
@@ -22,8 +28,11 @@ class Retention:
     share no last edge.  ``retained_bytes`` and ``retained_tensors``: tensor
     memory in bytes and storages that would be freed with it.  ``verdict``:
     "held" (a path leads to it), "cycle" (only a garbage cycle, spelled out
-    in ``cycle``), "native" (only C or C++ code) or "free" (nothing but the
-    caller).  ``referrers``: distinct references that were met.
+    in ``cycle``; there are no paths when it is on the cycle itself), "native"
+    (only C or C++ code) or "free" (nothing but the caller).  ``collectable``:
+    the collector frees that cycle when it runs; it can't where C++ is part
+    of it.  ``note``: what is known besides, in a sentence or two.
+    ``referrers``: distinct references that were met.
     """
 
     target: str
@@ -35,6 +44,8 @@ class Retention:
     graph: GraphCost | None = None
     referrers: int = 0
     refcount: int = 0
+    collectable: bool = True
+    note: str | None = None
 
     def __str__(self) -> str:
         from .reports.retention import retention_text
@@ -137,9 +148,19 @@ def _describe(core: Any, answer: dict[str, Any]) -> str:
 
 def path_of(raw: tuple[str, str, bool, list[Any]]) -> Path:
     """A ``Path`` of what ``_core`` says of one."""
-    kind, root, _user, edges = raw
-    python = kind == "module" and all(edge[3] for edge in edges)
-    return Path(root, tuple(_edge(edge) for edge in edges), python)
+    kind, root, user, edges = raw
+    python = (
+        kind == "module"
+        and len(root) < _LONGEST_ROOT
+        and all(part.isidentifier() for part in root.split("."))
+        and all(edge[3] for edge in edges)
+    )
+    return Path(
+        root,
+        tuple(_edge(edge) for edge in edges),
+        python,
+        library=not user and kind in _OF_LIBRARIES,
+    )
 
 
 def _edge(raw: tuple[str, str, str, bool]) -> Edge:
@@ -151,17 +172,74 @@ def _edge(raw: tuple[str, str, str, bool]) -> Edge:
 
 def _retention(answer: dict[str, Any], target: str) -> Retention:
     cost = answer["cost"]
+    cycle = cycle_of(answer["cycle"])
+    collectable = not answer["forever"]
     return Retention(
         target=target,
         paths=tuple(path_of(raw) for raw in answer["paths"]),
         retained_bytes=cost["bytes"],
         retained_tensors=cost["storages"],
         verdict=answer["verdict"],
-        cycle=cycle_of(answer["cycle"]),
+        cycle=cycle,
         graph=graph_of(cost),
         referrers=answer["referrers"],
         refcount=answer["refcount"],
+        collectable=collectable,
+        note=_note(answer["verdict"], cycle, collectable),
     )
+
+
+def _note(verdict: str, cycle: Path | None, collectable: bool) -> str | None:
+    if verdict == "native":
+        return (
+            "C or C++ code holds it and no graph of a tensor that Python"
+            " knows does: an extension, a script, a running backward"
+        )
+    if verdict != "cycle" or cycle is None:
+        return None
+    fate = (
+        "the collector frees it when it runs"
+        if collectable
+        else "the collector never frees it, as C++ is part of the cycle"
+    )
+    cause = _cause_of(cycle)
+    return f"{cause}; {fate}" if cause else fate
+
+
+def _cause_of(cycle: Path) -> str:
+    """What closes a cycle through the autograd graph, and what to do."""
+    kinds = {edge.kind for edge in cycle.edges}
+    types = {edge.type for edge in cycle.edges}
+    if "CheckpointFunctionBackward" in types and "ctx" in kinds:
+        return (
+            "the context of a re-entrant checkpoint leads to its own output:"
+            " use use_reentrant=False, or keep a detached copy"
+        )
+    if any(edge.text.startswith(".grad") for edge in cycle.edges) and any(
+        edge.kind == "grad" or edge.text.startswith(".grad.")
+        for edge in cycle.edges
+    ):
+        return (
+            "a gradient and its own graph hold each other, as after"
+            " backward(create_graph=True): use torch.autograd.grad(), or set"
+            " .grad to None"
+        )
+    if "hook" in kinds:
+        return (
+            "a hook closes over the tensor or graph that it is on: use its"
+            " argument, or a weak reference"
+        )
+    if "ctx" in kinds:
+        return (
+            "a custom Function keeps its own output on ctx: give it to"
+            " ctx.save_for_backward() in forward()"
+        )
+    if kinds & {"saved", "packed"}:
+        return (
+            "a node keeps the tensor that it made: a saved-tensor hook must"
+            " not return that tensor itself"
+        )
+    return ""
 
 
 def cycle_of(raw: Sequence[tuple[str, str, str, bool]] | None) -> Path | None:
@@ -193,7 +271,7 @@ def _instances(core: Any, cls: Any) -> Instances:
         path = path_of(raw)
         groups.setdefault(pattern_of(path), []).append(path)
     return Instances(
-        type=cls.__name__,
+        type=_NAME_OF(cls),
         count=count,
         groups=tuple(
             Group(pattern, len(paths), paths[0])

@@ -11,7 +11,7 @@ from .console import clean
 
 _MEANING = {
     "held": "",
-    "cycle": "only a garbage cycle holds it; the collector would free it",
+    "cycle": "only a garbage cycle holds it",
     "native": "no Python path holds it: C or C++ code does",
     "free": "nothing but the caller holds it",
 }
@@ -24,15 +24,21 @@ def retention_text(r: Retention) -> str:
     lines = [clean(f"{r.target}: {_headline(r)}")]
     for number, path in enumerate(r.paths, 1):
         label = "kept by" if len(r.paths) == 1 else f"path {number}"
-        lines.append(clean(f"  {label}  {path}"))
+        lines.append(clean(f"  {label}  {path}{_whose(path)}"))
         lines.extend("    " + text for text in _tree(path))
     if r.cycle is not None:
         lines.append(clean(f"  cycle  {r.cycle} -> itself"))
     if r.graph is not None:
         lines.append(clean(f"  graph  {_graph(r.graph)}"))
+    if r.note:
+        lines.append(clean(f"  note  {r.note}"))
     if r.verdict == "native":
         lines.append(f"  references  {r.refcount}, none from Python objects")
     return "\n".join(lines)
+
+
+def _whose(path: Path) -> str:
+    return "  (held by a library)" if path.library else ""
 
 
 def _headline(r: Retention) -> str:
@@ -113,13 +119,15 @@ def retention_fragment(r: Retention) -> str:
             )
         parts.append(
             f"<details open><summary><code>{_safe(str(path))}</code>"
-            f"</summary><div><code>{_safe(path.root)}</code>{nested}</div>"
+            f"{_safe(_whose(path))}</summary><div><code>{_safe(path.root)}</code>{nested}</div>"
             "</details>"
         )
     if r.cycle is not None:
         parts.append(f"<div>cycle: <code>{_safe(str(r.cycle))}</code></div>")
     if r.graph is not None:
         parts.append(f"<div>graph: {_safe(_graph(r.graph))}</div>")
+    if r.note:
+        parts.append(f"<div>note: {_safe(r.note)}</div>")
     return "".join(parts) + "</div>"
 
 

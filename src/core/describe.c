@@ -2,6 +2,7 @@
 
 #include "compat.h"
 #include "describe.h"
+#include "edge_kinds.h"
 
 #include <string.h>
 
@@ -121,18 +122,6 @@ ia_purposes_build(const ia_storages *s)
 
 /* -- bounds -------------------------------------------------------------- */
 
-static PyTypeObject *
-base_named(PyObject *op, const char *name)
-{
-    PyObject *mro = Py_TYPE(op)->tp_mro;
-    for (Py_ssize_t i = 0; mro != NULL && i < PyTuple_GET_SIZE(mro); i++) {
-        PyTypeObject *t = (PyTypeObject *)PyTuple_GET_ITEM(mro, i);
-        if (strcmp(t->tp_name, name) == 0)
-            return t;
-    }
-    return NULL;
-}
-
 /* deque.maxlen by the C getter of deque itself, whatever a subclass says. */
 static PyObject *
 deque_bound(PyTypeObject *deque, PyObject *op)
@@ -143,25 +132,11 @@ deque_bound(PyTypeObject *deque, PyObject *op)
     return Py_NewRef(Py_None);
 }
 
-/* lru_cache keeps `maxsize` in the closure of its cache_parameters(). */
 static PyObject *
 lru_bound(PyObject *op)
 {
-    PyObject *dict = ia_get_instance_dict(op);
-    PyObject *f = dict ? PyDict_GetItemString(dict, "cache_parameters") : NULL;
-    if (f == NULL || !PyFunction_Check(f))
-        return Py_NewRef(Py_None);
-    PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)f)->func_code;
-    PyObject *closure = ((PyFunctionObject *)f)->func_closure;
-    int first = code->co_nlocalsplus - code->co_nfreevars;
-    for (int i = 0; closure != NULL && i < code->co_nfreevars; i++) {
-        PyObject *name = PyTuple_GET_ITEM(code->co_localsplusnames, first + i);
-        PyObject *value = PyCell_GET(PyTuple_GET_ITEM(closure, i));
-        if (PyUnicode_CompareWithASCIIString(name, "maxsize") == 0 &&
-            value != NULL && PyLong_CheckExact(value))
-            return Py_NewRef(value);
-    }
-    return Py_NewRef(Py_None);
+    PyObject *size = ia_lru_parameter(op, "maxsize");
+    return Py_NewRef(size && PyLong_CheckExact(size) ? size : Py_None);
 }
 
 PyObject *
@@ -171,10 +146,10 @@ ia_bound_of(const ia_walk *w, uint32_t entry)
     if (IA_TAG(ref) != IA_TAG_OBJECT)
         return Py_NewRef(Py_None);
     PyObject *op = (PyObject *)ref;
-    PyTypeObject *deque = base_named(op, "collections.deque");
+    PyTypeObject *deque = ia_base_named(Py_TYPE(op), "collections.deque");
     if (deque != NULL)
         return deque_bound(deque, op);
-    if (base_named(op, "functools._lru_cache_wrapper") != NULL)
+    if (ia_base_named(Py_TYPE(op), "functools._lru_cache_wrapper"))
         return lru_bound(op);
     return Py_NewRef(Py_None);
 }

@@ -28,6 +28,14 @@ ia_ref_type_name(uintptr_t ref, char *buf, size_t size)
     snprintf(buf, size, "%s", dot ? dot + 1 : name);
 }
 
+PyObject *
+ia_type_build(uintptr_t ref)
+{
+    char type[128];
+    ia_ref_type_name(ref, type, sizeof type);
+    return PyUnicode_DecodeUTF8(type, (Py_ssize_t)strlen(type), "replace");
+}
+
 /* One step of the path: names parent -> child and tells how the child is to
  * be read when it is a parent in its turn. */
 static ia_reading
@@ -50,19 +58,37 @@ name_step(uintptr_t parent, uintptr_t child, ia_reading reading,
 static int
 append_step(PyObject *edges, const ia_edge_text *e, uintptr_t child)
 {
-    char type[128];
-    ia_ref_type_name(child, type, sizeof type);
+    PyObject *type = ia_type_build(child);
     PyObject *text = PyUnicode_DecodeUTF8(e->text, (Py_ssize_t)strlen(e->text),
                                           "replace");
-    if (text == NULL)
+    if (text == NULL || type == NULL) {
+        Py_XDECREF(text);
+        Py_XDECREF(type);
         return -1;
-    PyObject *item = Py_BuildValue("(sNsO)", e->kind, text, type,
+    }
+    PyObject *item = Py_BuildValue("(sNNO)", e->kind, text, type,
                                    e->python ? Py_True : Py_False);
     if (item == NULL)
         return -1;
     int bad = PyList_Append(edges, item);
     Py_DECREF(item);
     return bad;
+}
+
+/* A wrapper that shows nothing of its own, such as a cell: what was named is
+ * what is in it. */
+static int
+retype_last(PyObject *edges, uintptr_t child)
+{
+    Py_ssize_t last = PyList_GET_SIZE(edges) - 1;
+    if (last < 0)
+        return 0;
+    PyObject *old = PyList_GET_ITEM(edges, last);
+    PyObject *item = Py_BuildValue("(OONO)", PyTuple_GET_ITEM(old, 0),
+                                   PyTuple_GET_ITEM(old, 1),
+                                   ia_type_build(child),
+                                   PyTuple_GET_ITEM(old, 3));
+    return item == NULL ? -1 : PyList_SetItem(edges, last, item);
 }
 
 static int
@@ -129,8 +155,10 @@ append_all(const ia_walk *w, const uint32_t *chain, uint32_t n,
             reading = (ia_reading){0};
             continue;
         }
+        int wrapped = reading.how == IA_READ_CONTENTS;
         reading = name_step(parent, child, reading, &e);
-        if (e.text[0] && append_step(edges, &e, child) < 0)
+        if (e.text[0] ? append_step(edges, &e, child) < 0
+                      : wrapped && retype_last(edges, child) < 0)
             return -1;
         if (depth != NULL && chain[i] == inner)
             *depth = PyList_GET_SIZE(edges);

@@ -23,6 +23,9 @@ PyObject *ia_path_build(const ia_walk *, uint32_t entry, uint32_t inner,
 /* Short name of what a ref points to: "list", "AddmmBackward0". */
 void ia_ref_type_name(uintptr_t ref, char *buf, size_t size);
 
+/* The same as a str; new reference, or NULL. */
+PyObject *ia_type_build(uintptr_t ref);
+
 /* A literal for a key of a built-in type, else "<key of type T>"; 1 when the
  * text is Python. */
 int ia_key_text(PyObject *key, char *buf, size_t size);

@@ -1,8 +1,11 @@
 /* Who holds these objects.
  *
- * The walk notes every reference into a target, not the first alone.  The
- * reference that the caller handed in, and the caller's own variables, are
- * put last: they are how the object got here, not why it is alive.
+ * The walk notes every reference into a target, not the first alone.  It goes
+ * on through the targets themselves only when all else has been seen, so that
+ * nothing counts as a holder that a target itself holds.  The reference that
+ * the caller handed in, and the caller's own variables, are not followed: they
+ * are how the object got here, not why it is alive.  Where there is nothing
+ * else, they are the answer.
  */
 
 #include "compat.h"
@@ -17,14 +20,10 @@
 #include <stdlib.h>
 
 typedef struct {
-    uint32_t entry; /* what refers to the target */
-    int caller;     /* a variable of the caller */
-} referrer;
-
-typedef struct {
     PyObject *op; /* borrowed from the tuple */
-    referrer *referrers; /* owned */
+    uint32_t *referrers; /* owned: entries that refer to it */
     uint32_t count;
+    uint32_t variables; /* of the caller */
     uint32_t crowd; /* entry of the crowd it is a member of, or NONE */
 } target;
 
@@ -37,10 +36,24 @@ typedef struct {
     ia_ptrmap index;
     uintptr_t caller;       /* ref of the calling frame, or 0 */
     uintptr_t caller_names; /* its namespace when it is a module's */
+    ia_cut *cuts;           /* owned */
+    uint32_t ncuts;
+    ia_handed handed; /* owned array */
+    int past_targets; /* on through the targets */
     int in_walk;
 } question;
 
-/* -- the walk ------------------------------------------------------------ */
+/* -- references into the targets ----------------------------------------- */
+
+/* Does the way to this entry lead through the target? */
+static int
+is_below(const ia_walk *w, uint32_t entry, PyObject *op)
+{
+    for (; entry != IA_NO_ENTRY; entry = w->queue[entry].parent)
+        if (w->queue[entry].ref == (uintptr_t)op)
+            return 1;
+    return 0;
+}
 
 static void
 note_reference(ia_walk *w, PyObject *op, void *arg)
@@ -55,11 +68,10 @@ note_reference(ia_walk *w, PyObject *op, void *arg)
         return;
     }
     if (t->count == IA_MAX_REFERRERS ||
-        (t->count > 0 && t->referrers[t->count - 1].entry == w->parent))
+        (t->count > 0 && t->referrers[t->count - 1] == w->parent) ||
+        (q->past_targets && is_below(w, w->parent, op)))
         return;
-    uintptr_t ref = w->queue[w->parent].ref;
-    t->referrers[t->count++] = (referrer){
-        w->parent, ref == q->caller || ref == q->caller_names};
+    t->referrers[t->count++] = w->parent;
 }
 
 /* The innermost frame that is not ours. */
@@ -95,20 +107,97 @@ read_targets(question *q, PyObject *objects)
     return 0;
 }
 
-static int
-has_answer(const target *t)
+/* -- the caller's own references ----------------------------------------- */
+
+static void
+count_variable(question *q, PyObject *op)
 {
-    for (uint32_t i = 0; i < t->count; i++)
-        if (!t->referrers[i].caller)
-            return 1;
-    return 0;
+    uint32_t i = op ? ia_ptrmap_get(&q->index, (uintptr_t)op)
+                    : IA_PTRMAP_NONE;
+    if (i != IA_PTRMAP_NONE)
+        q->targets[i].variables++;
+}
+
+static void
+count_variables(question *q)
+{
+    ia_frame *frame = (ia_frame *)IA_ADDRESS(q->caller);
+    PyObject *names = (PyObject *)q->caller_names, *key, *value;
+    Py_ssize_t pos = 0;
+    for (int i = 0; frame != NULL && i < ia_frame_slots(frame); i++)
+        count_variable(q, ia_frame_slot(frame, i));
+    while (names != NULL && PyDict_Check(names) &&
+           PyDict_Next(names, &pos, &key, &value))
+        count_variable(q, value);
+}
+
+static int
+by_parent(const void *a, const void *b)
+{
+    uintptr_t x = ((const ia_cut *)a)->parent;
+    uintptr_t y = ((const ia_cut *)b)->parent;
+    return (x > y) - (x < y);
+}
+
+static void
+add_cut(question *q, uintptr_t parent, uintptr_t child)
+{
+    q->cuts[q->ncuts++] = (ia_cut){parent, child, 0, IA_NO_ENTRY};
+}
+
+/* Lists what the walk must not follow, and what the caller has made of
+ * references to the targets.  0, or -1 when memory is short. */
+static int
+set_the_caller_aside(question *q)
+{
+    uint32_t references = 0;
+    q->cuts = calloc((size_t)q->ntargets * 3 + 1, sizeof *q->cuts);
+    if (q->cuts == NULL)
+        return -1;
+    count_variables(q);
+    for (Py_ssize_t i = 0; i < q->ntargets; i++) {
+        uintptr_t ref = (uintptr_t)q->targets[i].op;
+        references += 1 + q->targets[i].variables;
+        add_cut(q, ref, 0);
+        if (q->caller)
+            add_cut(q, q->caller, ref);
+        if (q->caller_names)
+            add_cut(q, q->caller_names, ref);
+    }
+    q->handed.items = calloc(references + 1, sizeof *q->handed.items);
+    if (q->handed.items == NULL)
+        return -1;
+    for (Py_ssize_t i = 0; i < q->ntargets; i++)
+        for (uint32_t n = 0; n <= q->targets[i].variables; n++)
+            q->handed.items[q->handed.count++] = q->targets[i].op;
+    qsort(q->cuts, q->ncuts, sizeof *q->cuts, by_parent);
+    return ia_walk_set_cuts(&q->w, q->cuts, q->ncuts);
+}
+
+/* -- the walk ------------------------------------------------------------ */
+
+/* What the targets hold: all else has been seen. */
+static void
+go_past_targets(question *q)
+{
+    uint32_t count = q->w.count;
+    q->w.ncuts = 0;
+    q->past_targets = 1;
+    for (uint32_t i = 0; i < count && q->ntargets > 0; i++) {
+        uintptr_t ref = q->w.queue[i].ref;
+        if (ia_ptrmap_get(&q->index, ref) == IA_PTRMAP_NONE)
+            continue;
+        q->w.parent = i;
+        ia_walk_expand(&q->w, ref);
+    }
+    ia_walk_run(&q->w);
 }
 
 static int
 all_answered(const question *q)
 {
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
-        if (!has_answer(&q->targets[i]))
+        if (q->targets[i].count == 0)
             return 0;
     return 1;
 }
@@ -139,8 +228,12 @@ walk(question *q, PyObject *objects)
     }
     find_caller(q);
     ia_walk_hide(&q->w, objects);
+    if (set_the_caller_aside(q) < 0)
+        return -1;
     ia_walk_from_roots(&q->w);
-    if (!all_answered(q) && ia_walk_unrooted(&q->w, &q->roots, objects) < 0)
+    go_past_targets(q);
+    if (!all_answered(q) &&
+        ia_walk_unrooted(&q->w, &q->roots, &q->handed) < 0)
         return -1;
     if (seed_the_rest(q) < 0)
         return -1;
@@ -159,45 +252,50 @@ finish(question *q)
     for (Py_ssize_t i = 0; q->targets != NULL && i < q->ntargets; i++)
         free(q->targets[i].referrers);
     free(q->targets);
+    free(q->cuts);
+    free(q->handed.items);
 }
 
 /* -- the answer ---------------------------------------------------------- */
 
 /* The path over one referrer; the entry that it ends in is made for it. */
-static PyObject *
-build_path(question *q, const target *t, const referrer *r)
-{
-    uint32_t last = ia_walk_append(&q->w, (uintptr_t)t->op, r->entry);
-    if (last == IA_NO_ENTRY)
-        return PyErr_NoMemory();
-    return ia_path_build(&q->w, last, IA_NO_ENTRY, NULL);
-}
-
 static int
-append_paths(question *q, const target *t, int caller, Py_ssize_t most,
-             PyObject *list)
+append_path(question *q, const target *t, uint32_t referrer, PyObject *list)
 {
-    for (uint32_t i = 0; i < t->count && PyList_GET_SIZE(list) < most; i++) {
-        if (t->referrers[i].caller != caller)
-            continue;
-        PyObject *path = build_path(q, t, &t->referrers[i]);
-        if (path == NULL || PyList_Append(list, path) < 0) {
-            Py_XDECREF(path);
-            return -1;
-        }
-        Py_DECREF(path);
+    uint32_t last = ia_walk_append(&q->w, (uintptr_t)t->op, referrer);
+    if (last == IA_NO_ENTRY) {
+        PyErr_NoMemory();
+        return -1;
     }
-    return 0;
+    PyObject *path = ia_path_build(&q->w, last, IA_NO_ENTRY, NULL);
+    int bad = path == NULL ? -1 : PyList_Append(list, path);
+    Py_XDECREF(path);
+    return bad;
+}
+
+/* The entry of the caller's frame or namespace that has it, or NONE. */
+static uint32_t
+variable_of(const question *q)
+{
+    uintptr_t names = q->caller_names ? q->caller_names : q->caller;
+    for (uint32_t i = 0; i < q->w.count; i++)
+        if (q->w.queue[i].ref == names)
+            return i;
+    return IA_NO_ENTRY;
 }
 
 static PyObject *
-build_paths(question *q, const target *t, Py_ssize_t most)
+build_paths(question *q, const target *t, Py_ssize_t most, int variable)
 {
     PyObject *list = PyList_New(0);
-    if (list == NULL || append_paths(q, t, 0, most, list) < 0 ||
-        (PyList_GET_SIZE(list) == 0 &&
-         append_paths(q, t, 1, most, list) < 0))
+    uint32_t caller = variable ? variable_of(q) : IA_NO_ENTRY;
+    if (list != NULL && caller != IA_NO_ENTRY &&
+        append_path(q, t, caller, list) < 0)
         Py_CLEAR(list);
+    for (uint32_t i = 0;
+         list != NULL && i < t->count && PyList_GET_SIZE(list) < most; i++)
+        if (append_path(q, t, t->referrers[i], list) < 0)
+            Py_CLEAR(list);
     return list;
 }
 
@@ -215,44 +313,68 @@ static uintptr_t
 cycle_member(const question *q, const target *t)
 {
     uintptr_t member = (uintptr_t)t->op;
-    uint32_t entry = IA_NO_ENTRY;
-    for (uint32_t i = t->count; i-- > 0;)
-        if (!t->referrers[i].caller)
-            entry = t->referrers[i].entry;
+    uint32_t entry = t->count ? t->referrers[0] : IA_NO_ENTRY;
     for (; entry != IA_NO_ENTRY; entry = q->w.queue[entry].parent)
         if (IA_TAG(q->w.queue[entry].ref) != IA_TAG_CROWD)
             member = q->w.queue[entry].ref;
     return member;
 }
 
-/* The best answer decides: a path, else a cycle, else C++ alone. */
-static const char *
-verdict_of(const question *q, const target *t, uintptr_t *cycle)
+typedef struct {
+    const char *verdict;
+    int forever;  /* the collector never frees it */
+    int variable; /* nothing but a variable of the caller's */
+    int on_cycle; /* the target itself is on it */
+    PyObject *cycle; /* owned list */
+} judgement;
+
+/* The cycle that the target is on, else the one that it hangs on. */
+static PyObject *
+find_cycle(const question *q, const target *t, int *on_cycle)
+{
+    uintptr_t member = cycle_member(q, t);
+    PyObject *cycle = ia_cycle_build((uintptr_t)t->op, q->w.graph);
+    *on_cycle = cycle != NULL && PyList_GET_SIZE(cycle) > 0;
+    if (cycle == NULL || *on_cycle || member == (uintptr_t)t->op)
+        return cycle;
+    Py_DECREF(cycle);
+    return ia_cycle_build(member, q->w.graph);
+}
+
+/* The best answer decides: a path, else a cycle, else C++ alone.  0, or -1
+ * with an exception set. */
+static int
+judge(const question *q, const target *t, judgement *j)
 {
     const ia_root *root =
         t->crowd == IA_NO_ENTRY ? NULL : root_of(q, t->crowd);
+    *j = (judgement){.verdict = "held"};
     for (uint32_t i = 0; i < t->count; i++) {
-        const ia_root *r = root_of(q, t->referrers[i].entry);
-        if (t->referrers[i].caller)
-            continue;
+        const ia_root *r = root_of(q, t->referrers[i]);
+        if (root == NULL || r->kind != IA_ROOT_NATIVE)
+            root = r;
         if (r->kind != IA_ROOT_CYCLE && r->kind != IA_ROOT_NATIVE)
-            return "held";
-        root = r;
+            break;
     }
-    if (root == NULL)
-        return "held"; /* by a variable of the caller's */
-    *cycle = cycle_member(q, t);
-    switch (root->kind) {
+    switch (root ? root->kind : IA_ROOT_CALLER) {
     case IA_ROOT_CYCLE:
-        return "cycle";
+        j->verdict = "cycle";
+        j->forever = root->forever;
+        j->cycle = find_cycle(q, t, &j->on_cycle);
+        break;
     case IA_ROOT_NATIVE:
-        return "native";
+        j->verdict = "native";
+        break;
     case IA_ROOT_CALLER:
-        *cycle = 0;
-        return "free";
+        j->variable = t->variables > 0;
+        j->verdict = j->variable ? "held" : "free";
+        break;
     default:
-        return "held";
+        break;
     }
+    if (j->cycle == NULL && !PyErr_Occurred())
+        j->cycle = PyList_New(0);
+    return j->cycle == NULL ? -1 : 0;
 }
 
 /* What would be freed with each target: nothing else may hold what it
@@ -289,28 +411,35 @@ static PyObject *
 build_target(question *q, const target *t, Py_ssize_t most,
              const ia_cost *cost)
 {
-    uintptr_t cycle = 0;
-    const char *verdict = verdict_of(q, t, &cycle);
-    char type[128];
-    ia_ref_type_name((uintptr_t)t->op, type, sizeof type);
-    PyObject *paths = build_paths(q, t, most);
-    PyObject *loop = NULL, *costs = NULL, *tensor = NULL;
+    judgement j;
+    PyObject *type = NULL, *paths = NULL, *costs = NULL, *tensor = NULL;
+    if (judge(q, t, &j) == 0)
+        type = ia_type_build((uintptr_t)t->op);
+    if (type != NULL)
+        paths = build_paths(q, t, j.on_cycle ? 0 : most, j.variable);
     if (paths != NULL)
-        loop = cycle ? ia_cycle_build(cycle, q->w.graph) : PyList_New(0);
-    if (loop != NULL)
         costs = cost ? ia_cost_build(cost) : Py_NewRef(Py_None);
     if (costs != NULL)
         tensor = build_tensor(t->op);
     if (tensor != NULL)
         return Py_BuildValue(
-            "{s:s,s:s,s:N,s:N,s:N,s:N,s:I,s:n}", "type", type, "verdict",
-            verdict, "paths", paths, "cycle", loop, "cost", costs, "tensor",
-            tensor, "referrers", t->count, "refcount",
-            Py_REFCNT(t->op) - 1);
+            "{s:N,s:s,s:N,s:N,s:i,s:N,s:N,s:I,s:n}", "type", type, "verdict",
+            j.verdict, "paths", paths, "cycle", j.cycle, "forever", j.forever,
+            "cost", costs, "tensor", tensor, "referrers", t->count,
+            "refcount", Py_REFCNT(t->op) - 1 - (Py_ssize_t)t->variables);
+    Py_XDECREF(type);
     Py_XDECREF(paths);
-    Py_XDECREF(loop);
     Py_XDECREF(costs);
+    Py_XDECREF(j.cycle);
     return NULL;
+}
+
+/* One that was handed in twice was looked for once. */
+static const target *
+target_of(const question *q, Py_ssize_t i)
+{
+    return &q->targets[ia_ptrmap_get(&q->index,
+                                     (uintptr_t)q->targets[i].op)];
 }
 
 static PyObject *
@@ -327,7 +456,7 @@ build(question *q, Py_ssize_t most, int cost)
     }
     list = PyList_New(0);
     for (Py_ssize_t i = 0; list && i < q->ntargets; i++) {
-        PyObject *item = build_target(q, &q->targets[i], most,
+        PyObject *item = build_target(q, target_of(q, i), most,
                                       costs ? &costs[i] : NULL);
         if (item == NULL || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
@@ -366,7 +495,7 @@ ia_instances(PyTypeObject *type, Py_ssize_t most)
     int collecting = PyGC_Disable();
     ia_kinds_forget();
     if (none == NULL || walk(&q, none) < 0 ||
-        ia_walk_unrooted(&q.w, &q.roots, none) < 0) {
+        ia_walk_unrooted(&q.w, &q.roots, NULL) < 0) {
         if (!PyErr_Occurred())
             PyErr_NoMemory();
         goto done;

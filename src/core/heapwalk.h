@@ -79,6 +79,7 @@ typedef struct {
     uintptr_t ref;
     char name[120];
     int user; /* the user's own code, or a library's */
+    int forever; /* a cycle that the collector can't free: C++ is part of it */
 } ia_root;
 
 /* Objects of one type that no proper root reaches, taken as one root: what
@@ -180,5 +181,8 @@ extern int (*ia_optimizer_steps)(PyObject *);
 
 /* Calls visit for each object that a NumPy array holds. */
 int ia_ndarray_traverse(PyObject *, visitproc, void *);
+/* Where an array holds child: *index receives its place in C order, or -1 for
+ * the array's base.  Returns the number of dimensions. */
+int ia_ndarray_place(PyObject *, PyObject *child, Py_ssize_t *index);
 
 #endif /* IA_HEAPWALK_H */

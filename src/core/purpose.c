@@ -91,6 +91,46 @@ dict_value(PyObject *dict, const char *name)
     return NULL;
 }
 
+/* Items of an array that owns its memory lie side by side, in an order that
+ * its strides tell: from the greatest to the smallest. */
+static Py_ssize_t
+place_in_c_order(PyArrayObject *array, npy_intp offset)
+{
+    int n = PyArray_NDIM(array);
+    npy_intp index[NPY_MAXDIMS] = {0}, place = 0, last = NPY_MAX_INTP;
+    for (int done = 0; done < n; done++) {
+        int best = -1;
+        for (int d = 0; d < n; d++)
+            if (PyArray_DIM(array, d) > 1 && PyArray_STRIDE(array, d) < last &&
+                (best < 0 ||
+                 PyArray_STRIDE(array, d) > PyArray_STRIDE(array, best)))
+                best = d;
+        if (best < 0)
+            break;
+        last = PyArray_STRIDE(array, best);
+        index[best] = offset / last;
+        offset %= last;
+    }
+    for (int d = 0; d < n; d++)
+        place = place * PyArray_DIM(array, d) + index[d];
+    return place;
+}
+
+int
+ia_ndarray_place(PyObject *op, PyObject *child, Py_ssize_t *index)
+{
+    PyArrayObject *array = (PyArrayObject *)op;
+    *index = -1;
+    if (PyArray_BASE(array) == child || PyArray_TYPE(array) != NPY_OBJECT)
+        return PyArray_NDIM(array);
+    PyObject **items = PyArray_DATA(array);
+    npy_intp n = PyArray_SIZE(array);
+    for (npy_intp i = 0; *index < 0 && i < n; i++)
+        if (items[i] == child)
+            *index = place_in_c_order(array, i * PyArray_ITEMSIZE(array));
+    return PyArray_NDIM(array);
+}
+
 PyObject *
 ia_instance_attribute(PyObject *op, const char *name)
 {

@@ -2,8 +2,9 @@
  *
  * The collector's own arithmetic, read-only: among the objects that no root
  * reached, take from each reference count the references that come from
- * inside.  What is left over comes from C code, from C++ (the autograd graph
- * holds tensors) or from the temporaries of a running call.
+ * inside.  What is left is what the collector would spare.  Then take off
+ * those of the autograd graph, which it can't see: what is left over now comes
+ * from C code, from C++ or from the temporaries of a running call.
  */
 
 #include "compat.h"
@@ -18,6 +19,8 @@ typedef struct {
     PyObject *op;        /* borrowed */
     Py_ssize_t outside;  /* references from outside the set */
     uint32_t before;     /* some member that refers to this one, or NONE */
+    int of_graph;        /* the graph's hold on this tensor is taken off */
+    int spared;          /* the collector would not free it */
 } orphan;
 
 typedef struct {
@@ -48,7 +51,7 @@ gather(PyObject *op, void *arg)
         o->failed = 1;
     else
         o->items[o->count++] =
-            (orphan){op, Py_REFCNT(op), IA_PTRMAP_NONE};
+            (orphan){op, Py_REFCNT(op), IA_PTRMAP_NONE, 0, 0};
 }
 
 static int
@@ -76,11 +79,10 @@ take_off_all(orphans *o)
 }
 
 static void
-take_off_handed(orphans *o, PyObject *handed)
+take_off_handed(orphans *o, const ia_handed *handed)
 {
-    for (Py_ssize_t i = 0; handed && i < PyTuple_GET_SIZE(handed); i++) {
-        uint32_t at = ia_ptrmap_get(
-            &o->index, (uintptr_t)PyTuple_GET_ITEM(handed, i));
+    for (uint32_t i = 0; handed != NULL && i < handed->count; i++) {
+        uint32_t at = ia_ptrmap_get(&o->index, (uintptr_t)handed->items[i]);
         if (at != IA_PTRMAP_NONE)
             o->items[at].outside--;
     }
@@ -90,6 +92,127 @@ static int
 is_tensor(PyObject *op)
 {
     return ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR;
+}
+
+/* -- what the collector would spare -------------------------------------- */
+
+typedef struct {
+    orphans *o;
+    uint32_t *stack, depth;
+} spared_walk;
+
+static int
+spare(PyObject *op, void *arg)
+{
+    spared_walk *s = arg;
+    uint32_t i = op ? ia_ptrmap_get(&s->o->index, (uintptr_t)op)
+                    : IA_PTRMAP_NONE;
+    if (i != IA_PTRMAP_NONE && !s->o->items[i].spared) {
+        s->o->items[i].spared = 1;
+        s->stack[s->depth++] = i;
+    }
+    return 0;
+}
+
+/* Everything that hangs on references from outside, as tp_traverse sees it.
+ * 0, or -1 when memory is short. */
+static int
+find_spared(orphans *o)
+{
+    spared_walk s = {o, malloc((o->count + 1) * sizeof(uint32_t)), 0};
+    if (s.stack == NULL)
+        return -1;
+    for (uint32_t i = 0; i < o->count; i++)
+        if (o->items[i].outside > 0)
+            spare(o->items[i].op, &s);
+    while (s.depth > 0) {
+        PyObject *op = o->items[s.stack[--s.depth]].op;
+        if (Py_TYPE(op)->tp_traverse != NULL)
+            Py_TYPE(op)->tp_traverse(op, spare, &s);
+    }
+    free(s.stack);
+    return 0;
+}
+
+/* -- the autograd graph's references ------------------------------------- */
+
+typedef struct {
+    ia_sink sink; /* first */
+    orphans *o;
+    struct {
+        void *node;
+        uint32_t owner; /* the orphan over which it was reached */
+    } *nodes;
+    uint32_t count, capacity;
+    ia_ptrmap seen;
+} graph_walk;
+
+/* All of C++ together holds one reference to a tensor's Python object. */
+static int
+take_off_of_graph(ia_sink *sink, PyObject *op, ia_edge_kind kind,
+                  const char *name, Py_ssize_t index)
+{
+    orphans *o = ((graph_walk *)sink)->o;
+    uint32_t i = ia_ptrmap_get(&o->index, (uintptr_t)op);
+    (void)kind, (void)name, (void)index;
+    if (i == IA_PTRMAP_NONE || o->items[i].of_graph)
+        return 0;
+    o->items[i].of_graph = is_tensor(op);
+    return take_off(op, o);
+}
+
+static int
+add_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
+         Py_ssize_t index)
+{
+    graph_walk *g = (graph_walk *)sink;
+    (void)kind, (void)name, (void)index;
+    if (node == NULL || g->o->failed ||
+        ia_bitmap_test(g->o->w->seen, (uintptr_t)node) ||
+        ia_ptrmap_get(&g->seen, (uintptr_t)node) != IA_PTRMAP_NONE)
+        return 0;
+    if (g->count == g->capacity) {
+        uint32_t bigger = g->capacity ? g->capacity * 2 : 256;
+        void *moved = realloc(g->nodes, bigger * sizeof *g->nodes);
+        if (moved == NULL) {
+            g->o->failed = 1;
+            return 0;
+        }
+        g->nodes = moved;
+        g->capacity = bigger;
+    }
+    if (ia_ptrmap_set(&g->seen, (uintptr_t)node, g->count) < 0)
+        g->o->failed = 1;
+    g->nodes[g->count].node = node;
+    g->nodes[g->count++].owner = g->o->current;
+    return 0;
+}
+
+static int
+ignore_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
+               const char *name, Py_ssize_t index)
+{
+    (void)sink, (void)storage, (void)kind, (void)name, (void)index;
+    return 0;
+}
+
+static void
+take_off_graph(orphans *o)
+{
+    graph_walk g = {.sink = {take_off_of_graph, add_node, ignore_storage},
+                    .o = o};
+    for (o->current = 0; o->current < o->count; o->current++) {
+        PyObject *op = o->items[o->current].op;
+        int kind = ia_kind_of(Py_TYPE(op));
+        if (kind != IA_KIND_PLAIN && kind < IA_KIND_NDARRAY)
+            ia_the_framework->expand_object(op, (ia_kind)kind, &g.sink);
+    }
+    for (uint32_t i = 0; i < g.count && !o->failed; i++) {
+        o->current = g.nodes[i].owner;
+        ia_the_framework->expand_node(g.nodes[i].node, &g.sink);
+    }
+    free(g.nodes);
+    ia_ptrmap_free(&g.seen);
 }
 
 /* -- crowds -------------------------------------------------------------- */
@@ -219,29 +342,45 @@ cycle_of(const orphans *o, uint32_t start)
 }
 
 static int
-seed_cycles(ia_walk *w, ia_roots *roots, const orphans *o)
+list_cycles(const ia_walk *w, const orphans *o, int spared,
+            object_list *list)
 {
-    object_list list = {0};
     uint8_t *listed = calloc(o->count + 1, 1);
     int result = listed == NULL ? -1 : 0;
     for (uint32_t i = 0; result == 0 && i < o->count; i++) {
         if (ia_bitmap_test(w->seen, (uintptr_t)o->items[i].op))
             continue;
         uint32_t at = cycle_of(o, i);
-        if (at == IA_PTRMAP_NONE || listed[at])
+        if (at == IA_PTRMAP_NONE || listed[at] ||
+            o->items[at].spared != spared)
             continue;
         listed[at] = 1;
-        result = add_object(&list, o->items[at].op);
+        result = add_object(list, o->items[at].op);
     }
-    if (result == 0)
-        result = seed_all(w, roots, &list, IA_ROOT_CYCLE);
-    free(list.items);
     free(listed);
     return result;
 }
 
+/* First those that stay for ever: they may hold the others. */
+static int
+seed_cycles(ia_walk *w, ia_roots *roots, const orphans *o)
+{
+    int result = 0;
+    for (int spared = 1; result == 0 && spared >= 0; spared--) {
+        object_list list = {0};
+        uint32_t first = roots->count;
+        result = list_cycles(w, o, spared, &list);
+        if (result == 0)
+            result = seed_all(w, roots, &list, IA_ROOT_CYCLE);
+        for (; first < roots->count; first++)
+            roots->items[first].forever = spared;
+        free(list.items);
+    }
+    return result;
+}
+
 int
-ia_walk_unrooted(ia_walk *w, ia_roots *roots, PyObject *handed)
+ia_walk_unrooted(ia_walk *w, ia_roots *roots, const ia_handed *handed)
 {
     orphans o = {.w = w};
     int result = -1;
@@ -250,7 +389,11 @@ ia_walk_unrooted(ia_walk *w, ia_roots *roots, PyObject *handed)
         goto done;
     take_off_all(&o);
     take_off_handed(&o, handed);
-    if (seed_outside(w, roots, &o, 0) < 0 ||
+    if (find_spared(&o) < 0)
+        goto done;
+    if (w->graph)
+        take_off_graph(&o);
+    if (o.failed || seed_outside(w, roots, &o, 0) < 0 ||
         seed_outside(w, roots, &o, 1) < 0 || seed_cycles(w, roots, &o) < 0)
         goto done;
     result = w->failed ? -1 : 0;

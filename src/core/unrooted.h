@@ -4,14 +4,20 @@
 
 #include "roots.h"
 
+/* References that the caller of ours made, each as often as it made it. */
+typedef struct {
+    PyObject **items; /* borrowed */
+    uint32_t count;
+} ia_handed;
+
 /* Continues a finished walk from what the collector tracks but no root
- * reached.  Objects with references that no tracked object accounts for are
+ * reached.  Objects with references that nothing in there accounts for are
  * held from outside Python (IA_ROOT_OUTSIDE, tensors IA_ROOT_NATIVE); the rest
- * hangs on a garbage cycle (IA_ROOT_CYCLE; the root object is on the cycle).
- * `roots` must be the walk's own list; references
- * from the tuple `handed`, which may be NULL, are the caller's and count for
+ * hangs on a garbage cycle (IA_ROOT_CYCLE; the crowd's members are on one).
+ * Where C++ is part of the cycle, the collector never frees it.  `roots` must
+ * be the walk's own list; what was handed in, which may be NULL, counts for
  * nothing.  0, or -1 when memory is short. */
-int ia_walk_unrooted(ia_walk *, ia_roots *, PyObject *handed);
+int ia_walk_unrooted(ia_walk *, ia_roots *, const ia_handed *);
 
 /* Seeds one object as a root of its own, unless the walk has seen it, and
  * continues.  0, or -1 when memory is short. */

@@ -185,16 +185,33 @@ class Emitter {
 
     int contents(const c10::TensorImpl &impl, const Label &label);
     int sparse_parts(const c10::TensorImpl &impl);
-    int autograd_parts(const AutogradMeta &meta);
+    int autograd_parts(const AutogradMeta &meta, const Label &grad_fn);
     int view_bases(const AutogradMeta &meta);
     int tensor_hooks(const AutogradMeta &meta);
     int tangent(const std::shared_ptr<ForwardGrad> &tangents);
-    int pre_hook(const FunctionPreHook *hook);
+    int pre_hook(const FunctionPreHook *hook, const char *name = nullptr);
 
     ia_sink *sink_;
     std::vector<BareTensor> bare_;
     size_t seen_ = 0;
 };
+
+/* The node of a tensor that is looked through is named with what led to it:
+ * .grad.grad_fn, .saved[x].grad_fn. */
+Label
+grad_fn_label(const Label &to)
+{
+    switch (to.kind) {
+    case IA_EDGE_GRAD:
+        return {IA_EDGE_GRAD_FN, to.name ? to.name : "grad", -1};
+    case IA_EDGE_BASE:
+        return {IA_EDGE_GRAD_FN, "_base", -1};
+    case IA_EDGE_SAVED:
+        return {IA_EDGE_GRAD_FN, to.name, to.index};
+    default:
+        return {IA_EDGE_GRAD_FN, nullptr, -1};
+    }
+}
 
 int
 Emitter::contents(const c10::TensorImpl &impl, const Label &label)
@@ -204,7 +221,9 @@ Emitter::contents(const c10::TensorImpl &impl, const Label &label)
         stop = sparse_parts(impl);
     }
     auto *meta = static_cast<AutogradMeta *>(impl.autograd_meta());
-    return stop || meta == nullptr ? stop : autograd_parts(*meta);
+    return stop || meta == nullptr
+               ? stop
+               : autograd_parts(*meta, grad_fn_label(label));
 }
 
 int
@@ -236,9 +255,9 @@ Emitter::sparse_parts(const c10::TensorImpl &impl)
 
 /* The gradient accumulator is left out: a tensor knows it only weakly. */
 int
-Emitter::autograd_parts(const AutogradMeta &meta)
+Emitter::autograd_parts(const AutogradMeta &meta, const Label &grad_fn)
 {
-    int stop = node(meta.grad_fn_, {IA_EDGE_GRAD_FN, nullptr, -1});
+    int stop = node(meta.grad_fn_, grad_fn);
     if (!stop) {
         stop = tensor_or_queue(meta.grad_, {IA_EDGE_GRAD, nullptr, -1});
     }
@@ -272,7 +291,7 @@ int
 Emitter::tensor_hooks(const AutogradMeta &meta)
 {
     for (const auto &hook : meta.hooks_) {
-        int stop = pre_hook(hook.get());
+        int stop = pre_hook(hook.get(), "_backward_hooks");
         if (stop) {
             return stop;
         }
@@ -283,7 +302,7 @@ Emitter::tensor_hooks(const AutogradMeta &meta)
                    "N5torch8autograd32PyFunctionTensorPostAccGradHooksE")) {
         return object(
             static_cast<const PyFunctionTensorPostAccGradHooks *>(after)->dict,
-            {IA_EDGE_HOOK, nullptr, -1});
+            {IA_EDGE_HOOK, "_post_accumulate_grad_hooks", -1});
     }
     return 0;
 }
@@ -299,9 +318,9 @@ Emitter::tangent(const std::shared_ptr<ForwardGrad> &tangents)
 }
 
 int
-Emitter::pre_hook(const FunctionPreHook *hook)
+Emitter::pre_hook(const FunctionPreHook *hook, const char *name)
 {
-    const Label label{IA_EDGE_HOOK, nullptr, -1};
+    const Label label{IA_EDGE_HOOK, name, -1};
 
     if (hook == nullptr) {
         return 0;
