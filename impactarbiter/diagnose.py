@@ -140,9 +140,9 @@ class Diagnostician:
             return None
         path = finding.path
         types = [edge.type for edge in path.edges] if path else []
-        if is_allowed_object(keeper["holder"]["id"]) or self.allow.covers(
-            finding, types
-        ):
+        if is_allowed_object(
+            keeper["holder"]["owners"], str(path)
+        ) or self.allow.covers(finding, types):
             return None
         now = Observation.of(keeper, look.step)
         suspicion = self._seen.setdefault(
@@ -182,7 +182,9 @@ class Diagnostician:
         """Looks once more and puts everything together."""
         _core.refresh()
         status = _core.status()
-        findings = self._diagnose(status["steps"], status["provisional"])
+        # A look comes at the end of a step, before the next one is counted.
+        step = max(status["steps"] - 1, 0)
+        findings = self._diagnose(step, status["provisional"])
         self._announce(findings)
         taken_back: list[Finding] = []
         present = {f.signature for f in findings}

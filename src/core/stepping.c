@@ -200,6 +200,31 @@ probe_graphs(void)
         run.step + (pause > PROBE_EVERY ? (uint32_t)pause : PROBE_EVERY);
 }
 
+/* An interrupt, or a sys.exit() in a signal handler: the program's, though it
+ * came while our Python code ran.  Raised again where the program goes on. */
+static int
+raise_again(void *exception)
+{
+    PyObject *value = exception;
+    PyErr_SetObject((PyObject *)Py_TYPE(value), value);
+    Py_DECREF(value);
+    return -1;
+}
+
+static void
+pass_on_exception(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(value, traceback);
+    if (Py_AddPendingCall(raise_again, value) < 0)
+        Py_DECREF(value);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+}
+
 static void
 call_back(void)
 {
@@ -207,7 +232,9 @@ call_back(void)
     int collecting = PyGC_Disable();
     PyObject *result =
         PyObject_CallFunction(run.options.callback, "I", run.step);
-    if (result == NULL)
+    if (result == NULL && !PyErr_ExceptionMatches(PyExc_Exception))
+        pass_on_exception();
+    else if (result == NULL)
         fail_with_exception("a look at the suspects failed");
     Py_XDECREF(result);
     if (collecting)

@@ -17,8 +17,7 @@
 
 typedef struct {
     PyObject *op; /* borrowed address; NULL = free entry */
-    uint32_t stack;
-    uint32_t generation;
+    ia_birth birth;
     uint32_t next_free;
     uint32_t pending;
 } entry;
@@ -105,7 +104,7 @@ add_pending(PyObject *op)
 void
 ia_tensors_born(PyObject *op)
 {
-    uint32_t stack = ia_ledger_stack_of_birth();
+    ia_birth birth = ia_ledger_birth();
     ia_tensors_died(op); /* an address whose death was not seen */
     uint32_t i = take_entry();
     if (i == UINT32_MAX)
@@ -118,8 +117,7 @@ ia_tensors_born(PyObject *op)
     }
     book.items[i] = (entry){
         .op = op,
-        .stack = stack,
-        .generation = ia_ledger_totals_now()->generation,
+        .birth = birth,
         .pending = 1,
     };
 }
@@ -150,8 +148,7 @@ resolve(entry *e)
         s.impl == 0 || in_ledger(&s))
         return;
     if (ia_the_framework->follow_storage(e->op))
-        ia_ledger_born_at(s.impl, s.bytes, s.device, e->stack,
-                          e->generation);
+        ia_ledger_born_at(s.impl, s.bytes, s.device, &e->birth);
 }
 
 void
@@ -243,11 +240,12 @@ newest_by_site(uint32_t nsites)
         if (e->op == NULL || ia_the_framework->grad_fn_of(e->op) == NULL)
             continue;
         ia_ledger_lock();
-        uint32_t site = ia_stack_site(e->stack);
+        uint32_t site = ia_stack_site(e->birth.stack);
         ia_ledger_unlock();
         if (site < nsites &&
             (newest[site] == 0 ||
-             e->generation >= book.items[newest[site] - 1].generation))
+             e->birth.generation >=
+                 book.items[newest[site] - 1].birth.generation))
             newest[site] = i + 1;
     }
     return newest;
