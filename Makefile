@@ -17,11 +17,12 @@ export TOKENIZERS_PARALLELISM ?= false
 SOURCES := setup.py pyproject.toml README.md LICENSE \
     $(shell find src impactarbiter -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test bench asan sweep lint venv build clean
+.PHONY: help demo lab test bench asan sweep lint venv build clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo    find the leak of examples/finetune_gpt2.py'
+	@echo 'make lab     the eight leaks of the leaks lab and their fixes'
 	@echo 'make test    run the tests; TESTS=tests/unit ARGS="-k ledger" for some'
 	@echo 'make bench   cost of watching, as ratios with and without'
 	@echo 'make asan    tests under AddressSanitizer and UBSan'
@@ -33,6 +34,10 @@ help:
 demo: build
 	@echo '== impactarbiter run examples/finetune_gpt2.py'
 	@$(VENV)/bin/impactarbiter run examples/finetune_gpt2.py
+
+lab: build
+	@echo '== leaks lab: leaky and fixed, what each one costs and our verdict'
+	@OMP_NUM_THREADS=1 $(PY) -P examples/leaks_lab/run.py --jobs 2 $(ARGS)
 
 test: build
 	@echo '== tests'

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from .errors import UsageError
@@ -44,28 +46,45 @@ def _label(name: str) -> int:
 
 # -- objects ---------------------------------------------------------------
 
-#: id -> weak reference, or None where the type has none.
-_objects: dict[int, weakref.ref[object] | None] = {}
+
+@dataclass
+class _Allowed:
+    """An object that was allowed: no reference that keeps it alive.
+
+    Where its type knows no weak reference (a list, a dict), what it was
+    called when a look first met it tells it from a later object that has
+    its address.
+    """
+
+    reference: weakref.ref[object] | None
+    met_as: str | None = None
+
+
+_objects: dict[int, _Allowed] = {}
 
 
 def allow_object(obj: object) -> None:
-    """What this object holds is kept on purpose.
-
-    The object is remembered weakly; one whose type knows no weak references
-    (a list, a dict) by its address, for as long as the program runs.
-    """
+    """What this object holds, itself or deeper, is kept on purpose."""
     try:
-        _objects[id(obj)] = weakref.ref(obj)
+        _objects[id(obj)] = _Allowed(weakref.ref(obj))
     except TypeError:
-        _objects[id(obj)] = None
+        _objects[id(obj)] = _Allowed(None)
 
 
-def is_allowed_object(address: int) -> bool:
-    """Whether the object at this address was passed to ``allow_object``."""
-    if address not in _objects:
-        return False
-    reference = _objects[address]
-    return reference is None or reference() is not None
+def is_allowed_object(addresses: Sequence[int], path: str) -> bool:
+    """Whether one of these, on this path to a holder, was allowed."""
+    place = re.sub(r"\[[^\[\]]*\]", "[*]", path)
+    for address in addresses:
+        allowed = _objects.get(address)
+        if allowed is None:
+            continue
+        if allowed.reference is not None:
+            if allowed.reference() is not None:
+                return True
+        elif allowed.met_as in (None, place):
+            allowed.met_as = place
+            return True
+    return False
 
 
 # -- rules -----------------------------------------------------------------

@@ -6,8 +6,9 @@ import gc
 import os
 import sys
 import sysconfig
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
@@ -116,7 +117,12 @@ class Arbiter:
             manual=manual,
             callback=self._diagnostician.look,
         )
-        self._optimizer_hook = _install()
+        try:
+            self._optimizer_hook = _install()
+        except BaseException:
+            _core.stop()
+            _uninstall(None)
+            raise
         _current = self
 
     # -- steps and phases -------------------------------------------------
@@ -169,12 +175,18 @@ class Arbiter:
 
         try:
             self._last = self._diagnostician.report()
+        except Exception as error:
+            said = f"no report could be made: {type(error).__name__}: {error}"
+            self._last = Report(warnings=(said,))
+            # Warnings may be errors; ours never break the program.
+            with suppress(RuntimeWarning):
+                warnings.warn(said, RuntimeWarning, stacklevel=2)
         finally:
             _core.stop()
             _uninstall(self._optimizer_hook)
             if _current is self:
                 _current = None
-            if self._last is None:
+            if self._last is None:  # interrupted
                 self._last = Report(warnings=("no report could be made",))
         return self._last
 
@@ -209,7 +221,8 @@ def _install() -> Any:
 def _uninstall(optimizer_hook: Any) -> None:
     from . import _core, _torch
 
-    optimizer_hook.remove()
+    if optimizer_hook is not None:
+        optimizer_hook.remove()
     if _core.collector_event in gc.callbacks:
         gc.callbacks.remove(_core.collector_event)
     _torch.uninstall()

@@ -27,7 +27,7 @@ from .forecast import Forecast
 from .growth import grown_at
 from .obfuscate import obfuscated
 from .retention import graph_of, path_of
-from .severity import DEFAULT_RULES
+from .severity import BOUNDED, DEFAULT_RULES
 from .sources import environment, site_of, stack_of
 from .verdicts import (
     LOOK_GAP,
@@ -43,7 +43,7 @@ GROWS_COUNT, GROWS_BYTES, GROWS_GRAPH, GROWS_CYCLES = 1, 2, 4, 8
 
 #: Looks that are made in any case, and the share of the run that further
 #: ones may take.
-FREE_LOOKS = 3
+FREE_LOOKS = 6
 LOOK_SHARE = 0.005
 
 
@@ -74,8 +74,9 @@ class Diagnostician:
                 _core.look_at(step + max(LOOK_GAP, pause))
                 return
         findings = self._diagnose(step, status["provisional"])
-        unsettled = any(f.verdict == "growing" for f in findings)
-        _core.look_at(step + (LOOK_GAP if unsettled else max(step, LOOK_GAP)))
+        gaps = [_gap(f) for f in findings if f.verdict == "growing"]
+        pause = max(gaps) if gaps else step
+        _core.look_at(step + max(pause, LOOK_GAP))
         self._announce(findings)
 
     def _pause(self, status: dict[str, Any]) -> int:
@@ -105,11 +106,8 @@ class Diagnostician:
         if not wanted:
             self._answer = None
             return []
-        any_age = [
-            i
-            for i in wanted
-            if suspects[i]["kinds"] & (GROWS_BYTES | GROWS_GRAPH)
-        ]
+        # Growth without more storages may be that of an old one.
+        any_age = [i for i in wanted if not suspects[i]["kinds"] & GROWS_COUNT]
         answer = self._answer = _core.diagnose(wanted, any_age)
         self._looks += 1
         look = Look(
@@ -134,16 +132,22 @@ class Diagnostician:
     # -- one finding ------------------------------------------------------
 
     def _finding(self, look: Look, keeper: dict[str, Any]) -> Finding | None:
+        if keeper["purpose"] == "optimizer_state":
+            return None  # of an optimizer that steps, for parameters it has
         finding = look.describe(keeper, self.phases)
+        finding = replace(finding, grown_at=grown_at(finding))
+        if not look.is_credible(keeper, finding):
+            return None
         path = finding.path
         types = [edge.type for edge in path.edges] if path else []
-        if is_allowed_object(keeper["holder"]["id"]) or self.allow.covers(
-            finding, types
-        ):
+        if is_allowed_object(
+            keeper["holder"]["owners"], str(path)
+        ) or self.allow.covers(finding, types):
             return None
         now = Observation.of(keeper, look.step)
         suspicion = self._seen.setdefault(
-            finding.signature, Suspicion(keeper["site"], now, now)
+            finding.signature,
+            Suspicion(keeper["site"], now, now, provisional=look.provisional),
         )
         suspicion.last = now
         verdict = judge(
@@ -165,7 +169,6 @@ class Diagnostician:
             confirmation=settled_by(suspicion, look.offset)
             if verdict == "growing"
             else None,
-            grown_at=grown_at(finding),
         )
         finding = look.forecast.apply(finding)
         finding = replace(finding, advice=advise(finding))
@@ -179,18 +182,27 @@ class Diagnostician:
         """Looks once more and puts everything together."""
         _core.refresh()
         status = _core.status()
-        findings = self._diagnose(status["steps"], status["provisional"])
+        # A look comes at the end of a step, before the next one is counted.
+        step = max(status["steps"] - 1, 0)
+        findings = self._diagnose(step, status["provisional"])
         self._announce(findings)
+        taken_back: list[Finding] = []
         present = {f.signature for f in findings}
         for signature, suspicion in self._seen.items():
             if signature not in present:
                 past = _core.past(suspicion.site)
-                gone = afterwards(suspicion, past, status["offset"])
-                findings += [gone] if gone else []
+                gone = afterwards(
+                    suspicion, past, status["steps"], status["offset"]
+                )
+                if gone and gone.verdict in BOUNDED:
+                    taken_back.append(gone)
+                elif gone:
+                    findings.append(gone)
         totals = _core.totals()
         points = _core.history()
         report = Report(
             findings=tuple(findings),
+            taken_back=tuple(taken_back),
             steps=status["steps"] - status["offset"],
             live_bytes=totals["live_bytes"],
             peak_bytes=totals["peak_bytes"],
@@ -297,6 +309,18 @@ class Look:
             phase=phases[self.suspects[keeper["site"]]["phase"]] or None,
         )
 
+    def is_credible(self, keeper: dict[str, Any], finding: Finding) -> bool:
+        """Whether growth in bytes alone is growth of one and the same thing.
+
+        A tensor that is replaced by a larger one each step may as well be a
+        batch of a curriculum: it grows only where the source says that the
+        new one is made from the old (``cache = torch.cat([cache, x])``).
+        """
+        kinds = {self.suspects[g["site"]]["kinds"] for g in keeper["groups"]}
+        if any(kind & ~GROWS_BYTES for kind in kinds):
+            return True
+        return finding.grown_at is not None
+
     def _step(self, generation: int) -> int:
         """The step of a generation; 0 for before the first."""
         return max(generation - self.offset + 1, 0)
@@ -330,6 +354,12 @@ class Look:
                 bytes=e["bytes"],
             ),
         )
+
+
+def _gap(finding: Finding) -> int:
+    """Steps until a finding of this pace should have grown again."""
+    spread = finding.last_step - finding.first_step
+    return int(1.5 * spread / max(finding.generations - 1, 1)) + 1
 
 
 def _joined(first: Finding, other: Finding) -> Finding:

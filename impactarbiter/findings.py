@@ -310,12 +310,15 @@ class History:
 class Report:
     """All that a run has shown; ``findings`` are ordered here by rate.
 
+    ``taken_back`` are former leaks that stopped growing before the end.
+
     ``accounted`` maps categories to bytes that add up to ``live_bytes``.
     ``needed_steps`` is the fewest steps that a verdict takes: silence after
     fewer proves nothing.  ``memory_limit`` is the forecast's limit in bytes.
     """
 
     findings: tuple[Finding, ...] = ()
+    taken_back: tuple[Finding, ...] = ()
     steps: int = 0
     live_bytes: int = 0
     peak_bytes: int = 0

@@ -18,27 +18,27 @@ from functools import lru_cache
 from . import _core
 from .findings import Finding, Site
 
-#: Methods that add to a container.
-GROWING = frozenset(
+_HOOKS = frozenset(
     {
-        "add",
-        "append",
-        "appendleft",
-        "extend",
-        "extendleft",
-        "insert",
-        "push",
-        "put",
-        "put_nowait",
         "register_backward_hook",
         "register_forward_hook",
         "register_forward_pre_hook",
         "register_full_backward_hook",
         "register_hook",
-        "setdefault",
-        "update",
     }
 )
+_LIST = frozenset({"append", "extend", "insert"})
+_DICT = frozenset({"setdefault", "update"}) | _HOOKS
+#: Methods that add to a container, by its type; others take any of them.
+GROWING = {
+    "list": _LIST,
+    "deque": _LIST | {"appendleft", "extendleft", "put", "put_nowait"},
+    "set": frozenset({"add", "update"}),
+    "dict": _DICT,
+    "OrderedDict": _DICT,
+    "defaultdict": _DICT | _LIST,
+}
+_ANY = frozenset({"add", "push", "put", "put_nowait"}).union(*GROWING.values())
 #: User modules whose source is searched.
 MOST_FILES = 200
 
@@ -54,11 +54,18 @@ def grown_at(finding: Finding) -> Site | None:
     if name is None:
         return None
     files = _user_files(finding)
-    found = [site for file in files for site in _candidates(file, name)]
-    if len(found) > 1:
-        near = {(f.file, f.function.rpartition(".")[2]) for f in finding.stack}
-        found = [s for s in found if (s.file, s.function) in near] or found
-    return found[0] if len(found) == 1 else None
+    kind = finding.holder.type
+    found = [s for file in files for s in _candidates(file, name, kind)]
+    here = finding.allocated_at
+    near = {(f.file, f.function.rpartition(".")[2]) for f in finding.stack}
+    for chosen in (
+        [s for s in found if (s.file, s.line) == (here.file, here.line)],
+        found,
+        [s for s in found if (s.file, s.function) in near],
+    ):
+        if len(chosen) == 1:
+            return chosen[0]
+    return None
 
 
 def _last_name(expression: str) -> str | None:
@@ -87,7 +94,7 @@ def _user_files(finding: Finding) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _candidates(file: str, name: str) -> tuple[Site, ...]:
+def _candidates(file: str, name: str, kind: str) -> tuple[Site, ...]:
     lines = linecache.getlines(file)
     try:
         tree = ast.parse("".join(lines))
@@ -96,7 +103,7 @@ def _candidates(file: str, name: str) -> tuple[Site, ...]:
     return tuple(
         Site(file, node.lineno, function, lines[node.lineno - 1].strip())
         for function, node in _statements(tree, "<module>")
-        if name in _grown_names(node)
+        if name in _grown_names(node, kind)
     )
 
 
@@ -113,29 +120,51 @@ def _statements(
         yield from _statements(child, inner)
 
 
-def _grown_names(node: ast.stmt) -> set[str]:
-    """Names of what a statement adds to."""
+def _grown_names(node: ast.stmt, kind: str) -> set[str]:
+    """Names of what a statement adds to, given the holder's type."""
     if isinstance(node, ast.AugAssign):
         return _names_of(node.target)
-    if isinstance(node, ast.Assign):
-        return _assigned(node)
-    names: set[str] = set()
+    names = _assigned(node, kind) if isinstance(node, ast.Assign) else set()
+    methods = GROWING.get(kind, _ANY)
     for call in ast.walk(node):
         if (
             isinstance(call, ast.Call)
             and isinstance(call.func, ast.Attribute)
-            and call.func.attr in GROWING
+            and call.func.attr in methods
         ):
             names |= _names_of(call.func.value)
+        if isinstance(call, ast.Call):
+            names |= _named(call)
     return names
 
 
-def _assigned(node: ast.Assign) -> set[str]:
-    """``x[key] = ...`` adds to x; ``x = f(x)`` makes it longer."""
+def _named(call: ast.Call) -> set[str]:
+    """``register_buffer("mem", cat([self.mem, x]))``, ``setattr`` alike."""
+    function = _names_of(call.func)
+    if not function & {"register_buffer", "setattr"}:
+        return set()
+    texts = [
+        arg.value
+        for arg in call.args
+        if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
+    ]
+    used = {
+        n
+        for arg in call.args
+        for part in ast.walk(arg)
+        for n in _names_of(part)
+    }
+    return {text for text in texts if text in used}
+
+
+def _assigned(node: ast.Assign, kind: str) -> set[str]:
+    """``x[key] = ...`` adds to a dict; ``x = f(x)`` makes x longer."""
     names: set[str] = set()
     used = {n for part in ast.walk(node.value) for n in _names_of(part)}
     for target in node.targets:
         if isinstance(target, ast.Subscript):
+            if kind in GROWING and not kind.endswith(("dict", "Dict")):
+                continue
             names |= _names_of(target.value)
         else:
             names |= _names_of(target) & used

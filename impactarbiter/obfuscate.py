@@ -140,6 +140,7 @@ def obfuscated(report: Report) -> Report:
     return replace(
         report,
         findings=tuple(_finding(f, masks) for f in report.findings),
+        taken_back=tuple(_finding(f, masks) for f in report.taken_back),
         environment=environment,
         warnings=tuple(_warnings(report.warnings)),
     )

@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .findings import Finding
+from .severity import BOUNDED
 
 #: Steps between the two looks that confirm a leak.
 LOOK_GAP = 4
+#: Purposes of storages that a model or its optimizer is made of.
+EXPLAINED = frozenset({"parameters", "buffers", "optimizer_state"})
 #: A reset stands for a habit until this many times its period has passed.
 RESET_PERIODS = 3
 
@@ -44,9 +47,9 @@ class Observation:
 
     def exceeds(self, older: Observation) -> bool:
         """Whether the holder has gained anything since."""
+        # As many of new steps in place of old ones are no growth.
         return (
             self.items > older.items
-            or self.storages > older.storages
             or self.nodes > older.nodes
             or self.bytes > older.bytes
         )
@@ -61,6 +64,8 @@ class Suspicion:
     last: Observation
     confirmed_at: int | None = None
     announced: bool = False
+    explained: bool = False  # what a model or its optimizer is made of
+    provisional: bool = False  # all of it seen while steps were guessed
     finding: Finding | None = None
 
     def items_per_step(self) -> float | None:
@@ -97,6 +102,8 @@ def judge(
     left, ``provisional`` says that steps are guessed just now: nothing is
     confirmed then.
     """
+    suspicion.explained = keeper["purpose"] in EXPLAINED
+    suspicion.provisional &= provisional
     root = keeper["path"][0]
     if root in ("cycle", "native"):
         return "cycle" if keeper["cycle"] else "native"
@@ -146,7 +153,7 @@ def settled_by(suspicion: Suspicion, offset: int) -> str:
 
 
 def afterwards(
-    suspicion: Suspicion, past: dict[str, Any], offset: int
+    suspicion: Suspicion, past: dict[str, Any], step: int, offset: int
 ) -> Finding | None:
     """The finding of a holder that is no suspect any more.
 
@@ -159,20 +166,22 @@ def afterwards(
     if finding is None:
         return None
     seen = suspicion.last.step - offset
-    if past["growing"] and finding.verdict not in ("accumulation", "cache"):
+    resets = _resets(past, step)
+    if past["growing"] and not resets and finding.verdict not in BOUNDED:
+        if suspicion.provisional:
+            return None
         return replace(
             finding, note=f"released by now: figures as of step {seen}"
         )
-    if suspicion.confirmed_at is None:
+    if suspicion.confirmed_at is None or suspicion.explained:
         return None
     last = past["last_high"] - offset + 1
-    verdict = "accumulation" if past["resets"] else "cache"
+    verdict = "accumulation" if resets else "cache"
     return replace(
         finding,
         verdict=verdict,
         severity="info",
         steps_to_oom=None,
         seconds_to_oom=None,
-        note=f"taken back as a leak: it has not grown since step {last}"
-        f" (figures as of step {seen})",
+        note=f"but has not since step {last}",
     )

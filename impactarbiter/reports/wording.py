@@ -270,6 +270,10 @@ def footer(report: Report) -> list[str]:
         f" {format_bytes(report.peak_bytes)} at the peak"
     )
     lines = [watched]
+    lines += [
+        f"taken back: {subject(f)} grew for a while, {f.note}"
+        for f in report.taken_back
+    ]
     shares = sorted(report.accounted.items(), key=lambda item: -item[1])
     shown = [
         f"{name.replace('_', ' ')} {format_bytes(size)}"

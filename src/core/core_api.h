@@ -95,6 +95,10 @@ typedef struct {
     void *(*grad_fn_of)(PyObject *tensor);
     /* Sinks the next nodes only: cheap, for counting.  Holds nothing. */
     int (*next_nodes)(void *node, ia_sink *);
+    /* When a node was made, by the count of its thread, and that count now;
+     * UINT64_MAX for nodes that are of no time (AccumulateGrad). */
+    uint64_t (*node_sequence)(void *node);
+    uint64_t (*sequence_now)(void);
     /* Bytes of the node itself and its list of edges, at least; 0 where they
      * can't be told.  What it saved is not in it. */
     size_t (*node_bytes)(void *node);

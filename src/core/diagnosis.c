@@ -172,6 +172,25 @@ build_groups(const diagnosis *d, const ia_keeper *k)
     return list;
 }
 
+/* Owners of a holder that are told: an allowed object may be any of them. */
+#define MAX_OWNERS 32
+
+/* Addresses of the holder and of what it hangs on, the holder first. */
+static PyObject *
+build_owners(const diagnosis *d, uint32_t entry)
+{
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && i < MAX_OWNERS && entry != IA_NO_ENTRY; i++) {
+        PyObject *address = PyLong_FromUnsignedLongLong(
+            IA_ADDRESS(d->w.queue[entry].ref));
+        if (address == NULL || PyList_Append(list, address) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(address);
+        entry = d->w.queue[entry].parent;
+    }
+    return list;
+}
+
 static PyObject *
 build_holder(const diagnosis *d, const ia_keeper *k)
 {
@@ -184,9 +203,14 @@ build_holder(const diagnosis *d, const ia_keeper *k)
     Py_ssize_t length = ia_entry_is_container(&d->w, k->holder)
                             ? ia_container_length((PyObject *)ref)
                             : -1;
-    return Py_BuildValue("{s:s,s:n,s:N,s:K,s:i}", "type", type, "length",
-                         length, "bound", bound, "id",
-                         (unsigned long long)ref, "emptied", k->emptied);
+    PyObject *owners = build_owners(d, k->holder);
+    if (owners == NULL) {
+        Py_DECREF(bound);
+        return NULL;
+    }
+    return Py_BuildValue("{s:s,s:n,s:N,s:N,s:i}", "type", type, "length",
+                         length, "bound", bound, "owners", owners, "emptied",
+                         k->emptied);
 }
 
 static PyObject *

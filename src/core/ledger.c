@@ -331,17 +331,17 @@ ia_ledger_born(uintptr_t key, size_t bytes, uint16_t device)
 
 void
 ia_ledger_born_at(uintptr_t key, size_t bytes, uint16_t device,
-                  uint32_t stack, uint32_t generation)
+                  const ia_birth *birth)
 {
     ia_ledger_lock();
     ia_row row = {
         .key = key,
         .bytes = bytes,
         .device = device,
-        .stack = stack,
-        .generation = generation,
-        .allowed = allowed_label,
-        .phase = book.phase,
+        .stack = birth->stack,
+        .generation = birth->generation,
+        .allowed = birth->allowed,
+        .phase = birth->phase,
     };
     if (add_row(&row) < 0)
         book.totals.lost++;
@@ -360,8 +360,8 @@ ia_ledger_died(uintptr_t key)
     sample_end(begin);
 }
 
-uint32_t
-ia_ledger_stack_of_birth(void)
+static uint32_t
+stack_of_birth(void)
 {
     uint32_t stack = fresh_stack;
     ia_raw_frame top;
@@ -376,6 +376,14 @@ ia_ledger_stack_of_birth(void)
     stack = ia_stack_intern(&raw);
     ia_ledger_unlock();
     return stack;
+}
+
+ia_birth
+ia_ledger_birth(void)
+{
+    /* The GIL guards generation and phase against changes. */
+    return (ia_birth){stack_of_birth(), book.totals.generation,
+                      allowed_label, book.phase};
 }
 
 uint64_t

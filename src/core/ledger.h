@@ -71,15 +71,23 @@ void ia_ledger_unlock(void);
 /* In the child of a fork: the lock may be held by a thread that is gone. */
 void ia_ledger_after_fork(void);
 
+/* Where and when a storage was born, as known at that moment. */
+typedef struct {
+    uint32_t stack;
+    uint32_t generation;
+    uint16_t allowed;
+    uint16_t phase;
+} ia_birth;
+
 /* Both take the lock. */
 void ia_ledger_born(uintptr_t key, size_t bytes, uint16_t device);
 void ia_ledger_died(uintptr_t key);
 /* A storage whose birth was noticed late: its own stack and generation. */
 void ia_ledger_born_at(uintptr_t key, size_t bytes, uint16_t device,
-                       uint32_t stack, uint32_t generation);
-/* Stack of a Python tensor that is being born on this thread: that of the
+                       const ia_birth *);
+/* The birth of a Python tensor on this thread.  Its stack is that of the
  * storage just born for it, else captured now; takes the lock. */
-uint32_t ia_ledger_stack_of_birth(void);
+ia_birth ia_ledger_birth(void);
 
 /* Nanoseconds spent in births and deaths, by sampling. */
 uint64_t ia_ledger_hook_ns(void);

@@ -90,7 +90,9 @@ start(PyObject *self, PyObject *args, PyObject *kwargs)
                         "every must be at least 1 and window at least 2");
         return NULL;
     }
-    if (!handles_fork && pthread_atfork(NULL, NULL, in_child) == 0)
+    /* The lock is held over a fork, so that the child's ledger is whole. */
+    if (!handles_fork &&
+        pthread_atfork(ia_ledger_lock, ia_ledger_unlock, in_child) == 0)
         handles_fork = 1;
     if (o.callback == Py_None)
         o.callback = NULL;

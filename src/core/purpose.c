@@ -78,6 +78,19 @@ ia_ndarray_traverse(PyObject *op, visitproc visit, void *arg)
     return stop;
 }
 
+/* A dict's value by name, without hashing or comparing through Python. */
+static PyObject *
+dict_value(PyObject *dict, const char *name)
+{
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    while (PyDict_Next(dict, &pos, &key, &value))
+        if (PyUnicode_Check(key) &&
+            PyUnicode_CompareWithASCIIString(key, name) == 0)
+            return value;
+    return NULL;
+}
+
 /* Items of an array that owns its memory lie side by side, in an order that
  * its strides tell: from the greatest to the smallest. */
 static Py_ssize_t
@@ -131,13 +144,8 @@ ia_instance_attribute(PyObject *op, const char *name)
         }
         return NULL;
     }
-    PyObject *dict = ia_get_instance_dict(op), *key, *value;
-    Py_ssize_t pos = 0;
-    while (dict != NULL && PyDict_Next(dict, &pos, &key, &value))
-        if (PyUnicode_Check(key) &&
-            PyUnicode_CompareWithASCIIString(key, name) == 0)
-            return value;
-    return NULL;
+    PyObject *dict = ia_get_instance_dict(op);
+    return dict == NULL ? NULL : dict_value(dict, name);
 }
 
 static void
@@ -163,6 +171,38 @@ note_values(ia_storages *storages, PyObject *dict, ia_purpose purpose)
         note_tensor(storages, value, purpose);
 }
 
+/* Adds the parameters that an optimizer still has to a set. */
+static void
+add_parameters(ia_ptrmap *set, PyObject *groups)
+{
+    if (groups == NULL || !PyList_Check(groups))
+        return;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(groups); i++) {
+        PyObject *group = PyList_GET_ITEM(groups, i);
+        PyObject *params = PyDict_Check(group)
+                               ? dict_value(group, "params") : NULL;
+        if (params == NULL || !PyList_Check(params))
+            continue;
+        for (Py_ssize_t j = 0; j < PyList_GET_SIZE(params); j++)
+            ia_ptrmap_set(set, (uintptr_t)PyList_GET_ITEM(params, j), 1);
+    }
+}
+
+/* The state of parameters that the optimizer no longer has is a leftover. */
+static void
+note_optimizer(ia_storages *storages, PyObject *op)
+{
+    ia_ptrmap params = {0};
+    PyObject *state = ia_instance_attribute(op, "state"), *key, *value;
+    Py_ssize_t pos = 0;
+    add_parameters(&params, ia_instance_attribute(op, "param_groups"));
+    while (state != NULL && PyDict_Check(state) &&
+           PyDict_Next(state, &pos, &key, &value))
+        if (ia_ptrmap_get(&params, (uintptr_t)key) != IA_PTRMAP_NONE)
+            note_values(storages, value, IA_FOR_OPTIMIZER);
+    ia_ptrmap_free(&params);
+}
+
 void
 ia_purpose_note(ia_storages *storages, PyObject *op, int kind)
 {
@@ -174,12 +214,6 @@ ia_purpose_note(ia_storages *storages, PyObject *op, int kind)
         return;
     }
     /* State of a throw-away optimizer explains nothing. */
-    if (ia_optimizer_steps == NULL || !ia_optimizer_steps(op))
-        return;
-    PyObject *state = ia_instance_attribute(op, "state"), *key, *value;
-    Py_ssize_t pos = 0;
-    if (state == NULL || !PyDict_Check(state))
-        return;
-    while (PyDict_Next(state, &pos, &key, &value))
-        note_values(storages, value, IA_FOR_OPTIMIZER);
+    if (ia_optimizer_steps != NULL && ia_optimizer_steps(op))
+        note_optimizer(storages, op);
 }

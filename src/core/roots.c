@@ -154,13 +154,21 @@ add_frame(ia_roots *roots, ia_frame *frame, int user)
                         (uintptr_t)frame | IA_TAG_FRAME, user, name) ? 0 : -1;
 }
 
+/* The outermost first: of two paths of one length, `main().server.cache` is
+ * the same at every look, `Server.reply().self.cache` is not. */
 static int
 add_frames(ia_roots *roots, PyThreadState *tstate, int user)
 {
+    uint32_t first = roots->count;
     ia_frame *f = ia_frame_top(tstate);
     for (; f != NULL; f = ia_frame_back(f))
         if (add_frame(roots, f, user) < 0)
             return -1;
+    for (uint32_t i = first, j = roots->count; i + 1 < j; i++, j--) {
+        ia_root swapped = roots->items[i];
+        roots->items[i] = roots->items[j - 1];
+        roots->items[j - 1] = swapped;
+    }
     return 0;
 }
 

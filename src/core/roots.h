@@ -5,7 +5,7 @@
 #include "frames.h"
 #include "heapwalk.h"
 
-/* Fills the list, the user's own first: __main__, frames from the innermost,
+/* Fills the list, the user's own first: __main__, frames from the outermost,
  * the user's modules; then libraries' frames and modules; then what C code
  * interned.  Names are copied, references are not taken: good while the GIL
  * is held.  0, or -1 with an exception set. */

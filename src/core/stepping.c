@@ -28,7 +28,8 @@
 /* Share of the run that probing graphs may take. */
 #define PROBE_SHARE 0.003
 #define PROBE_BUDGET 400000
-#define PROBE_EVERY 4 /* steps, at most this often */
+#define PROBE_EVERY 2 /* steps, at most this often */
+#define FREE_PROBES 10 /* made in any case, so that a first word comes soon */
 
 #define HISTORY 4096
 #define OPTIMIZERS 64
@@ -46,7 +47,7 @@ static struct {
     int provisional;
     int busy; /* inside a boundary: events of our own don't count */
     uint32_t look_at;
-    uint32_t next_probe;
+    uint32_t next_probe, probes;
     double started, last, boundary_seconds, callback_seconds, step_seconds;
     ia_history_point history[HISTORY];
     uint32_t nhistory, stride;
@@ -192,11 +193,36 @@ probe_graphs(void)
     double start = now();
     ia_tensors_probe_graphs(run.step, PROBE_BUDGET);
     double cost = now() - start;
-    double pause = run.step_seconds > 0
+    double pause = run.step_seconds > 0 && ++run.probes > FREE_PROBES
                        ? cost / (PROBE_SHARE * run.step_seconds)
                        : 0;
     run.next_probe =
         run.step + (pause > PROBE_EVERY ? (uint32_t)pause : PROBE_EVERY);
+}
+
+/* An interrupt, or a sys.exit() in a signal handler: the program's, though it
+ * came while our Python code ran.  Raised again where the program goes on. */
+static int
+raise_again(void *exception)
+{
+    PyObject *value = exception;
+    PyErr_SetObject((PyObject *)Py_TYPE(value), value);
+    Py_DECREF(value);
+    return -1;
+}
+
+static void
+pass_on_exception(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(value, traceback);
+    if (Py_AddPendingCall(raise_again, value) < 0)
+        Py_DECREF(value);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
 }
 
 static void
@@ -206,7 +232,9 @@ call_back(void)
     int collecting = PyGC_Disable();
     PyObject *result =
         PyObject_CallFunction(run.options.callback, "I", run.step);
-    if (result == NULL)
+    if (result == NULL && !PyErr_ExceptionMatches(PyExc_Exception))
+        pass_on_exception();
+    else if (result == NULL)
         fail_with_exception("a look at the suspects failed");
     Py_XDECREF(result);
     if (collecting)
@@ -234,6 +262,7 @@ boundary(void)
     int check = run.step % run.options.every == 0;
     run.busy = 1;
     measure_step(start);
+    ia_tensors_end_step();
     if (check) {
         ia_stepping_refresh();
         probe_graphs();

@@ -17,8 +17,7 @@
 
 typedef struct {
     PyObject *op; /* borrowed address; NULL = free entry */
-    uint32_t stack;
-    uint32_t generation;
+    ia_birth birth;
     uint32_t next_free;
     uint32_t pending;
 } entry;
@@ -29,6 +28,7 @@ static struct {
     ia_ptrmap index;
     PyObject **pending; /* owned array of addresses; may name dead ones */
     uint32_t npending, pending_capacity;
+    uint64_t sequence[2]; /* of the nodes at the last two boundaries */
 } book = {.free_entry = UINT32_MAX};
 
 void
@@ -104,7 +104,7 @@ add_pending(PyObject *op)
 void
 ia_tensors_born(PyObject *op)
 {
-    uint32_t stack = ia_ledger_stack_of_birth();
+    ia_birth birth = ia_ledger_birth();
     ia_tensors_died(op); /* an address whose death was not seen */
     uint32_t i = take_entry();
     if (i == UINT32_MAX)
@@ -117,8 +117,7 @@ ia_tensors_born(PyObject *op)
     }
     book.items[i] = (entry){
         .op = op,
-        .stack = stack,
-        .generation = ia_ledger_totals_now()->generation,
+        .birth = birth,
         .pending = 1,
     };
 }
@@ -149,8 +148,7 @@ resolve(entry *e)
         s.impl == 0 || in_ledger(&s))
         return;
     if (ia_the_framework->follow_storage(e->op))
-        ia_ledger_born_at(s.impl, s.bytes, s.device, e->stack,
-                          e->generation);
+        ia_ledger_born_at(s.impl, s.bytes, s.device, &e->birth);
 }
 
 void
@@ -165,6 +163,15 @@ ia_tensors_resolve(void)
     book.npending = 0;
 }
 
+void
+ia_tensors_end_step(void)
+{
+    if (ia_the_framework == NULL)
+        return;
+    book.sequence[0] = book.sequence[1];
+    book.sequence[1] = ia_the_framework->sequence_now();
+}
+
 /* -- graphs -------------------------------------------------------------- */
 
 typedef struct {
@@ -173,6 +180,8 @@ typedef struct {
     void **stack; /* owned */
     uint32_t depth, capacity;
     int failed;
+    uint64_t nodes;
+    uint64_t oldest; /* sequence number */
 } probe;
 
 static int
@@ -197,23 +206,28 @@ probe_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     return 0;
 }
 
-/* Nodes reachable from `root`, up to `budget`; UINT64_MAX on failure. */
-static uint64_t
-count_nodes(void *root, uint64_t budget)
+/* Looks at the nodes reachable from `root`, up to `budget`. */
+static void
+probe_graph(probe *p, void *root, uint64_t budget)
 {
-    probe p = {.sink = {NULL, probe_node, NULL}, .seen = ia_bitmap_new()};
-    uint64_t n = 0;
-    if (p.seen == NULL)
-        return UINT64_MAX;
-    probe_node(&p.sink, root, IA_EDGE_GRAD_FN, NULL, -1);
-    while (p.depth > 0 && n < budget && !p.failed) {
-        ia_the_framework->next_nodes(p.stack[--p.depth], &p.sink);
-        n++;
+    *p = (probe){
+        .sink = {NULL, probe_node, NULL},
+        .seen = ia_bitmap_new(),
+        .oldest = UINT64_MAX,
+    };
+    p->failed = p->seen == NULL;
+    if (!p->failed)
+        probe_node(&p->sink, root, IA_EDGE_GRAD_FN, NULL, -1);
+    while (p->depth > 0 && p->nodes < budget && !p->failed) {
+        void *node = p->stack[--p->depth];
+        uint64_t sequence = ia_the_framework->node_sequence(node);
+        if (sequence < p->oldest)
+            p->oldest = sequence;
+        ia_the_framework->next_nodes(node, &p->sink);
+        p->nodes++;
     }
-    int failed = p.failed;
-    ia_bitmap_free(p.seen);
-    free(p.stack);
-    return failed ? UINT64_MAX : n;
+    ia_bitmap_free(p->seen);
+    free(p->stack);
 }
 
 /* Index of the site's newest tensor with a graph, per site; calloc'd. */
@@ -226,11 +240,12 @@ newest_by_site(uint32_t nsites)
         if (e->op == NULL || ia_the_framework->grad_fn_of(e->op) == NULL)
             continue;
         ia_ledger_lock();
-        uint32_t site = ia_stack_site(e->stack);
+        uint32_t site = ia_stack_site(e->birth.stack);
         ia_ledger_unlock();
         if (site < nsites &&
             (newest[site] == 0 ||
-             e->generation >= book.items[newest[site] - 1].generation))
+             e->birth.generation >=
+                 book.items[newest[site] - 1].birth.generation))
             newest[site] = i + 1;
     }
     return newest;
@@ -250,12 +265,17 @@ ia_tensors_probe_graphs(uint32_t step, uint64_t budget)
             continue;
         void *root =
             ia_the_framework->grad_fn_of(book.items[newest[i] - 1].op);
-        uint64_t n = count_nodes(root, budget);
-        if (n == UINT64_MAX)
+        probe p;
+        probe_graph(&p, root, budget);
+        if (p.failed)
             break;
-        budget -= n;
+        budget -= p.nodes;
+        /* A larger model makes a larger graph; only one that reaches back
+         * over steps is kept for ever. */
+        if (p.oldest >= book.sequence[0])
+            continue;
         ia_ledger_lock();
-        ia_criterion_note_graph(i, n, step);
+        ia_criterion_note_graph(i, p.nodes, step);
         ia_ledger_unlock();
     }
     ia_the_framework->walk_end();

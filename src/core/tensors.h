@@ -14,6 +14,8 @@ void ia_tensors_born(PyObject *);
 void ia_tensors_died(PyObject *);
 /* Looks at those born since the last call that are still alive. */
 void ia_tensors_resolve(void);
+/* Marks where in time a step ended, for the graphs. */
+void ia_tensors_end_step(void);
 /* Measures how many graph nodes the newest tensor of each site keeps, at most
  * `budget` nodes in all, and tells the criterion. */
 void ia_tensors_probe_graphs(uint32_t step, uint64_t budget);

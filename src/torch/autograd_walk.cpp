@@ -7,6 +7,7 @@
 #include "torch_compat.h"
 
 #ifdef __GLIBC__
+#include <ATen/SequenceNumber.h>
 #include <malloc.h>
 #endif
 #include <torch/csrc/autograd/graph_task.h>
@@ -108,6 +109,18 @@ walk_next_nodes(void *node, ia_sink *sink)
     return stop;
 }
 
+extern "C" uint64_t
+walk_node_sequence(void *node)
+{
+    return static_cast<Node *>(node)->sequence_nr();
+}
+
+extern "C" uint64_t
+walk_sequence_now(void)
+{
+    return at::sequence_number::peek();
+}
+
 /* Each node is a block of its own, made by new; the C library knows its
  * size, which sizeof of a class that torch hides could not tell. */
 extern "C" size_t
@@ -152,6 +165,8 @@ const ia_framework framework = {
     .storage_of = ia_tensor_storage_of,
     .grad_fn_of = walk_grad_fn_of,
     .next_nodes = walk_next_nodes,
+    .node_sequence = walk_node_sequence,
+    .sequence_now = walk_sequence_now,
     .node_bytes = walk_node_bytes,
     .walk_begin = walk_begin,
     .walk_end = walk_end,

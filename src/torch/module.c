@@ -173,8 +173,15 @@ static PyMethodDef torch_methods[] = {
 static int
 import_core(void)
 {
-    const ia_core_api *api = PyCapsule_Import(IA_API_CAPSULE, 0);
+    /* PyCapsule_Import() itself imports the package alone. */
+    PyObject *core = PyImport_ImportModule("impactarbiter._core");
+    const ia_core_api *api;
 
+    if (core == NULL) {
+        return -1;
+    }
+    Py_DECREF(core);
+    api = PyCapsule_Import(IA_API_CAPSULE, 0);
     if (api == NULL) {
         return -1;
     }

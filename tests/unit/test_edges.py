@@ -643,7 +643,7 @@ case(
 )
 case(
     "running function, free variable",
-    "run.<locals>.inner().x[0]",
+    "run().x[0]",
     """
     def run(ask):
         x = [globals().pop('t')]

@@ -38,7 +38,10 @@ needs_fork = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def nothing_stays() -> Iterator[None]:
     before = State()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # or tiny matrices wait for busy cores
     yield
+    torch.set_num_threads(threads)
     left, after = current(), State()
     if left is not None:
         left.stop()
@@ -200,9 +203,7 @@ def test_a_watch_that_fails_leaves_no_hook(
         raise RuntimeError("torch refused")
 
     with monkeypatch.context() as patch:
-        patch.setattr(
-            optimizers, "register_optimizer_step_post_hook", refuse
-        )
+        patch.setattr(optimizers, "register_optimizer_step_post_hook", refuse)
         with pytest.raises(RuntimeError, match="torch refused"):
             impactarbiter.watch()
     assert State() == before
@@ -518,8 +519,9 @@ def test_a_data_loader_with_workers() -> None:
             batches.append(batch[:, 0].tolist())
             arbiter.step()
         assert _core.is_active()
-    assert batches == [[float(i * i) for i in range(n, n + 4)]
-                       for n in (0, 4, 8, 12)]
+    assert batches == [
+        [float(i * i) for i in range(n, n + 4)] for n in (0, 4, 8, 12)
+    ]
 
 
 # -- errors of our own --------------------------------------------------------

@@ -3,7 +3,8 @@
 All cases run in one process of their own: for each some calls to warm up,
 then rounds of as many again, measured by the exact number of objects that the
 collector knows, of Python's memory blocks, and of bytes that malloc has given
-out.  Noise comes and goes; what leaks grows in every round.
+out.  Noise comes and goes; what leaks grows in every round, by one object,
+one block or 16 bytes a call at least.  Half of that is too much.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ import impactarbiter
 from impactarbiter import _core, _torch
 
 CALLS = 60
-ROUNDS = 5
+ROUNDS = 20
 #: Those that walk the heap take long.
-FEW_CALLS = 6
+FEW_CALLS = 2
 
 MEASURE = r"""
-import ctypes, gc, json, sys, traceback
+import ctypes, gc, json, sys, traceback, warnings
 
 class Malloc(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in
@@ -44,6 +45,10 @@ def mallinfo():
 
 def measure():
     gc.collect()
+    # The method cache keeps names, thousands of them until it is full.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sys._clear_type_cache()
     return len(gc.get_objects()), sys.getallocatedblocks(), mallinfo()
 
 def run(call, calls, rounds):
@@ -58,10 +63,13 @@ def run(call, calls, rounds):
         after = measure()
         least = [min(l, a - b)
                  for l, a, b in zip(least, after, before, strict=True)]
-        if max(least) <= 0:
-            break
-    for name, grown in zip(("objects", "blocks", "malloc"), least):
-        assert grown <= 0, f"{name}: at least {grown} in {calls} calls"
+        units = (1, 1, 16)
+        if all(2 * n < unit * calls for n, unit in zip(least, units)):
+            return
+    raise AssertionError(
+        "in {} calls at least {} objects, {} blocks, {} bytes of malloc's"
+        .format(calls, *least)
+    )
 
 def raises(error, call, *args, **kwargs):
     try:
@@ -112,11 +120,11 @@ weight = torch.ones(4, requires_grad=True)
 
 #: A run with a leak of its own, which a look has something to say about.
 LEAKING = """
-arbiter = impactarbiter.watch(step="manual", warmup=1)
+arbiter = impactarbiter.watch(step="manual", warmup=1, window=2)
 kept = []
 def make():
     kept.append((torch.ones(8, requires_grad=True) * 2).sum())
-for _ in range(30):
+for _ in range(10):
     make()
     arbiter.step()
 assert arbiter.report().findings
@@ -394,7 +402,11 @@ def results() -> dict[str, str | None]:
         input=json.dumps(cases),
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONMALLOC": "pymalloc"},
+        env={
+            **os.environ,
+            "PYTHONMALLOC": "pymalloc",
+            "OMP_NUM_THREADS": "1",
+        },
         timeout=200,
     )
     print(done.stderr)

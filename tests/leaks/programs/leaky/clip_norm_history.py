@@ -18,7 +18,7 @@ for _step in range(60):
     norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     grad_norms.append(norm.item() if FIX else norm)
     optimizer.step()
-print(f"largest norm {max(float(n) for n in grad_norms):.3f}")
+print(f"largest norm {max(n for n in grad_norms):.3f}")
 
 EXPECT = {
     "holder": "grad_norms",

@@ -15,12 +15,12 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
 def watch_overlap(batch):
     def hook(module, inputs, output):
-        module.overlap = float((output * batch).mean())
+        module.overlap = (output * batch).mean().item()
 
     return model[2].register_forward_hook(hook)
 
 
-for step in range(50):
+for _step in range(50):
     images = torch.randn(32, 64)
     handle = watch_overlap(images)
     loss = (model(images) - images).square().mean()

@@ -30,7 +30,7 @@ def main():
         loss.backward()
         optimizer.step()
         if FIX:
-            log.debug("step %d: mean %s", step, float(output.mean()))
+            log.debug("step %d: mean %s", step, output.mean().item())
         else:
             log.debug("step %d: output %s", step, output)
     print(f"{len(memory.buffer)} records")

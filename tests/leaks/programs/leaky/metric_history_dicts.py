@@ -14,7 +14,7 @@ class Run:
 
     def log(self, **metrics):
         if FIX:
-            metrics = {name: float(value) for name, value in metrics.items()}
+            metrics = {name: value.item() for name, value in metrics.items()}
         self.history.append(metrics)
 
 

@@ -37,7 +37,7 @@ def main(steps=50):
         optimizer.zero_grad()
         total.backward()
         optimizer.step()
-    print({task: f"{float(kept[-1]):.3f}" for task, kept in losses.items()})
+    print({task: f"{kept[-1]:.3f}" for task, kept in losses.items()})
 
 
 main()

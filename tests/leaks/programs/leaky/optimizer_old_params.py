@@ -13,7 +13,7 @@ def main(tasks=40):
     torch.manual_seed(0)
     body = nn.Linear(32, 64)
     optimizer = torch.optim.Adam(body.parameters(), lr=1e-3)
-    for task in range(tasks):
+    for _task in range(tasks):
         head = nn.Linear(64, 10)
         optimizer.add_param_group({"params": list(head.parameters())})
         for _ in range(2):
@@ -26,7 +26,7 @@ def main(tasks=40):
             old = optimizer.param_groups.pop()
             for parameter in old["params"]:
                 del optimizer.state[parameter]
-    print(f"task {task}: loss {loss.item():.3f}")
+    print(f"loss {loss.item():.3f}")
 
 
 main()

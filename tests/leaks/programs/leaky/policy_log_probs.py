@@ -51,4 +51,4 @@ EXPECT = {
     "grown": "self.saved_log_probs.append",
     "within": 15,
 }
-FIXED = None
+FIXED = {"at_most": "accumulation"}

@@ -11,14 +11,14 @@ torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 total_loss = 0.0
-for step in range(80):
+for _step in range(80):
     x = torch.randn(8, 16)
     loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
     total_loss += loss.item() if FIX else loss
-print(f"mean loss {float(total_loss) / 80:.3f}")
+print(f"mean loss {total_loss / 80:.3f}")
 
 EXPECT = {
     "holder": "total_loss",

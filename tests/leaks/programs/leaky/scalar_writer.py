@@ -22,7 +22,7 @@ class Writer:
 
     def add_scalar(self, tag, value, step):
         if FIX:
-            value = float(value)
+            value = value.item()
         self._events.append(Event(tag, value, step))
 
 

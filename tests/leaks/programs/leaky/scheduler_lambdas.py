@@ -15,7 +15,7 @@ class RuleSchedule:
         self.optimizer, self.base, self.rules = optimizer, base, []
 
     def add_rule(self, loss):
-        level = float(loss) if FIX else loss
+        level = loss.item() if FIX else loss
         self.rules.append(lambda step: 0.999 if level > 0.5 else 1.0)
 
     def step(self, count):

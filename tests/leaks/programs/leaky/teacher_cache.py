@@ -27,7 +27,8 @@ def soft_labels(epoch, index):
 for epoch in range(8):
     for index in range(10):
         guess = F.log_softmax(student(data[index]), -1)
-        loss = F.kl_div(guess, soft_labels(epoch, index))
+        target = soft_labels(epoch, index)
+        loss = F.kl_div(guess, target, reduction="batchmean")
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -35,7 +35,8 @@ class Trainer:
 
 
 torch.manual_seed(0)
-trainer = Trainer(nn.Sequential(nn.Linear(24, 48), nn.GELU(), nn.Linear(48, 8)))
+model = nn.Sequential(nn.Linear(24, 48), nn.GELU(), nn.Linear(48, 8))
+trainer = Trainer(model)
 print(f"train_loss {trainer.train(60):.4f}")
 
 EXPECT = {

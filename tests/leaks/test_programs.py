@@ -1,0 +1,84 @@
+"""Every program in ``programs/`` under the launcher: what leaks is found with
+its holder and line, and what doesn't is met with silence.
+
+What a program expects stands at its own end; ``benchmarks/verdicts.py`` says
+how, and prints all of it as one table.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+verdicts = load(ROOT / "benchmarks" / "verdicts.py")
+
+
+def parameters() -> list[Any]:
+    """Leaky and healthy programs; fixed twins and slow ones are for sweeps."""
+    found = []
+    for case in verdicts.cases():
+        slow = case.slow or case.arguments
+        marks = [pytest.mark.slow] if slow else []
+        if case.missing:
+            marks.append(pytest.mark.skip(reason=f"needs {case.needs}"))
+        found.append(pytest.param(case, id=case.name, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize("case", parameters())
+def test_program(case: Any) -> None:
+    outcome = verdicts.judge(case)
+    said = "\n".join(outcome.said)
+    assert not outcome.wrongs, said
+    assert outcome.right, said
+
+
+def chat(folder: Path, *arguments: str) -> dict[str, Any]:
+    report = folder / "run.json"
+    command = [sys.executable, "-P", "-m", "impactarbiter", "run"]
+    command += ["--json", str(report)]
+    command += [str(ROOT / "examples" / "chatbot.py"), *arguments]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    answer: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+    return answer
+
+
+@pytest.mark.parametrize("conversations", ["1", "3"])
+def test_chatbot_is_found(tmp_path: Path, conversations: str) -> None:
+    report = chat(tmp_path, "--conversations", conversations)
+    alarms = [
+        f
+        for f in report["findings"]
+        if f["verdict"] not in verdicts.INFORMATION
+    ]
+    (finding,) = alarms
+    assert finding["verdict"] == "leak"
+    assert "attention_masks" in finding["holder"]["expression"]
+    assert "torch.ones" in finding["allocated_at"]["source"]
+
+
+@pytest.mark.parametrize("conversations", ["1", "3"])
+def test_fixed_chatbot_is_silent(tmp_path: Path, conversations: str) -> None:
+    options = ("--variant", "fixed", "--conversations", conversations)
+    findings = chat(tmp_path, *options)["findings"]
+    assert all(f["verdict"] in verdicts.INFORMATION for f in findings)
+    assert not any("cache" in f["holder"]["expression"] for f in findings)
