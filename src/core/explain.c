@@ -23,7 +23,7 @@ typedef struct {
     PyObject *op; /* borrowed from the tuple */
     uint32_t *referrers; /* owned: entries that refer to it */
     uint32_t count;
-    uint32_t variables; /* of the caller */
+    uint32_t variables; /* of the caller: references that it has */
     uint32_t crowd; /* entry of the crowd it is a member of, or NONE */
 } target;
 
@@ -131,6 +131,14 @@ count_variables(question *q)
         count_variable(q, value);
 }
 
+/* References that f(*objects, paths=n) makes besides its tuples. */
+static uint32_t
+passed_in_array(const question *q)
+{
+    return q->caller != 0 &&
+           ia_frame_calls_with_array((ia_frame *)IA_ADDRESS(q->caller));
+}
+
 static int
 by_parent(const void *a, const void *b)
 {
@@ -150,14 +158,14 @@ add_cut(question *q, uintptr_t parent, uintptr_t child)
 static int
 set_the_caller_aside(question *q)
 {
-    uint32_t references = 0;
+    uint32_t references = 0, extra = passed_in_array(q);
     q->cuts = calloc((size_t)q->ntargets * 3 + 1, sizeof *q->cuts);
     if (q->cuts == NULL)
         return -1;
     count_variables(q);
     for (Py_ssize_t i = 0; i < q->ntargets; i++) {
         uintptr_t ref = (uintptr_t)q->targets[i].op;
-        references += 1 + q->targets[i].variables;
+        references += 1 + extra + q->targets[i].variables;
         add_cut(q, ref, 0);
         if (q->caller)
             add_cut(q, q->caller, ref);
@@ -168,10 +176,35 @@ set_the_caller_aside(question *q)
     if (q->handed.items == NULL)
         return -1;
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
-        for (uint32_t n = 0; n <= q->targets[i].variables; n++)
+        for (uint32_t n = 0; n <= extra + q->targets[i].variables; n++)
             q->handed.items[q->handed.count++] = q->targets[i].op;
     qsort(q->cuts, q->ncuts, sizeof *q->cuts, by_parent);
     return ia_walk_set_cuts(&q->w, q->cuts, q->ncuts);
+}
+
+/* f(*objects) hands over a tuple of its own: the one that the call was made
+ * with lies on the caller's stack, where nothing leads to it. */
+static void
+set_twin_aside(PyObject *op, void *arg)
+{
+    question *q = arg;
+    if (!PyTuple_CheckExact(op) || PyTuple_GET_SIZE(op) != q->ntargets ||
+        ia_bitmap_test(q->w.seen, (uintptr_t)op))
+        return;
+    for (Py_ssize_t i = 0; i < q->ntargets; i++)
+        if (PyTuple_GET_ITEM(op, i) != q->targets[i].op)
+            return;
+    PyObject **moved =
+        realloc(q->handed.items, (q->handed.count + (size_t)q->ntargets) *
+                                     sizeof *moved);
+    if (moved == NULL) {
+        q->w.failed = 1;
+        return;
+    }
+    q->handed.items = moved;
+    for (Py_ssize_t i = 0; i < q->ntargets; i++)
+        moved[q->handed.count++] = q->targets[i].op;
+    ia_walk_hide(&q->w, op);
 }
 
 /* -- the walk ------------------------------------------------------------ */
@@ -232,6 +265,8 @@ walk(question *q, PyObject *objects)
         return -1;
     ia_walk_from_roots(&q->w);
     go_past_targets(q);
+    if (!all_answered(q) && q->ntargets > 0)
+        ia_each_gc_object(set_twin_aside, q);
     if (!all_answered(q) &&
         ia_walk_unrooted(&q->w, &q->roots, &q->handed) < 0)
         return -1;
@@ -284,21 +319,6 @@ variable_of(const question *q)
     return IA_NO_ENTRY;
 }
 
-static PyObject *
-build_paths(question *q, const target *t, Py_ssize_t most, int variable)
-{
-    PyObject *list = PyList_New(0);
-    uint32_t caller = variable ? variable_of(q) : IA_NO_ENTRY;
-    if (list != NULL && caller != IA_NO_ENTRY &&
-        append_path(q, t, caller, list) < 0)
-        Py_CLEAR(list);
-    for (uint32_t i = 0;
-         list != NULL && i < t->count && PyList_GET_SIZE(list) < most; i++)
-        if (append_path(q, t, t->referrers[i], list) < 0)
-            Py_CLEAR(list);
-    return list;
-}
-
 /* Root of the entry in whose tree the target lies. */
 static const ia_root *
 root_of(const question *q, uint32_t entry)
@@ -306,6 +326,32 @@ root_of(const question *q, uint32_t entry)
     while (q->w.queue[entry].parent != IA_NO_ENTRY)
         entry = q->w.queue[entry].parent;
     return &q->roots.items[q->w.queue[entry].root];
+}
+
+/* By something that is there for more than the question. */
+static int
+is_held(const question *q, uint32_t entry)
+{
+    return root_of(q, entry)->kind != IA_ROOT_CALLER;
+}
+
+static PyObject *
+build_paths(question *q, const target *t, Py_ssize_t most, int variable)
+{
+    PyObject *list = PyList_New(0);
+    int held = 0;
+    for (uint32_t i = 0; i < t->count && !held; i++)
+        held = is_held(q, t->referrers[i]);
+    uint32_t caller = variable ? variable_of(q) : IA_NO_ENTRY;
+    if (list != NULL && caller != IA_NO_ENTRY &&
+        append_path(q, t, caller, list) < 0)
+        Py_CLEAR(list);
+    for (uint32_t i = 0;
+         list != NULL && i < t->count && PyList_GET_SIZE(list) < most; i++)
+        if ((!held || is_held(q, t->referrers[i])) &&
+            append_path(q, t, t->referrers[i], list) < 0)
+            Py_CLEAR(list);
+    return list;
 }
 
 /* The member of a crowd under which the target lies, or it itself. */
@@ -368,6 +414,12 @@ judge(const question *q, const target *t, judgement *j)
     case IA_ROOT_CALLER:
         j->variable = t->variables > 0;
         j->verdict = j->variable ? "held" : "free";
+        /* Another target that leads to it may hide a cycle of its own. */
+        if (q->ntargets > 1)
+            j->cycle = ia_cycle_build((uintptr_t)t->op, q->w.graph);
+        j->on_cycle = j->cycle != NULL && PyList_GET_SIZE(j->cycle) > 0;
+        if (j->on_cycle)
+            j->verdict = "cycle";
         break;
     default:
         break;

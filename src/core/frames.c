@@ -6,6 +6,10 @@
 #include "internal/pycore_code.h"
 #include "frames.h"
 
+#if PY_VERSION_HEX < 0x030C0000
+#include <opcode.h>
+#endif
+
 #if PY_VERSION_HEX >= 0x030E0000
 #include "internal/pycore_stackref.h"
 #endif
@@ -79,6 +83,18 @@ ia_frame_instr(ia_frame *f)
 #endif
     return (int)((at - _PyCode_CODE(ia_frame_code(f))) *
                  (Py_ssize_t)sizeof(_Py_CODEUNIT));
+}
+
+int
+ia_frame_calls_with_array(ia_frame *f)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    return _Py_OPCODE(*f->prev_instr) == CALL_FUNCTION_EX &&
+           (_Py_OPARG(*f->prev_instr) & 1);
+#else
+    (void)f;
+    return 0;
+#endif
 }
 
 PyObject *

@@ -24,6 +24,10 @@ PyObject *ia_frame_locals(ia_frame *);     /* borrowed or NULL */
 PyObject *ia_frame_function(ia_frame *);   /* borrowed or NULL */
 PyObject *ia_frame_object(ia_frame *);     /* borrowed or NULL */
 
+/* Is it in a call f(*args, **names) for which CPython holds the arguments in
+ * an array of its own, besides the tuple? */
+int ia_frame_calls_with_array(ia_frame *);
+
 /* Fast locals, cells and free variables first, then as much of the evaluation
  * stack as the frame has written back. */
 int ia_frame_slots(ia_frame *);
