@@ -17,7 +17,6 @@ FIXED    the same for the program when it is called with "fixed"; such a
          program has a fixed twin.
 OPTIONS  of the launcher.
 NEEDS    a package without which the program is left out.
-SLOW     True where it takes long.
 """
 
 from __future__ import annotations
@@ -77,7 +76,6 @@ class Case:
     arguments: tuple[str, ...]
     expect: dict[str, Any] | None
     options: tuple[str, ...] = ()
-    slow: bool = False
     needs: str | None = None
 
     @property
@@ -123,7 +121,7 @@ def cases(names: Iterable[str] = ()) -> list[Case]:
         known = constants(path)
         folder = path.parent.name
         options = tuple(known.get("OPTIONS", ()))
-        rest = (options, bool(known.get("SLOW")), known.get("NEEDS"))
+        rest = (options, known.get("NEEDS"))
         name = f"{folder}/{path.stem}"
         found.append(Case(name, path, (), known["EXPECT"], *rest))
         if "FIXED" in known:

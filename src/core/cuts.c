@@ -74,12 +74,33 @@ undo_others(ia_walk *w, const ia_cut *cuts, uint32_t count, uint32_t group,
     }
 }
 
+/* Graph nodes that nothing but the holders keeps: few, and looked at once
+ * for each group. */
+typedef struct {
+    uintptr_t *refs; /* owned */
+    uint32_t count;
+} loose_nodes;
+
 static int
-node_is_freed(const ia_walk *base, const ia_walk *again, uintptr_t ref)
+is_loose(const ia_walk *base, uintptr_t ref)
 {
     return IA_TAG(ref) == IA_TAG_NODE &&
-           !ia_bitmap_test(base->seen, IA_ADDRESS(ref)) &&
-           !ia_bitmap_test(again->seen, IA_ADDRESS(ref));
+           !ia_bitmap_test(base->seen, IA_ADDRESS(ref));
+}
+
+static int
+find_loose_nodes(const ia_walk *full, const ia_walk *base, loose_nodes *out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; full->nodes > 0 && i < full->count; i++)
+        n += is_loose(base, full->queue[i].ref);
+    out->refs = calloc(n + 1, sizeof *out->refs);
+    if (out->refs == NULL)
+        return -1;
+    for (uint32_t i = 0; n > 0 && i < full->count; i++)
+        if (is_loose(base, full->queue[i].ref))
+            out->refs[out->count++] = full->queue[i].ref;
+    return 0;
 }
 
 static ia_node_cost *
@@ -123,20 +144,21 @@ by_weight(const void *a, const void *b)
 #define MAX_NODE_KINDS 256
 
 static int
-count_nodes(const ia_walk *full, const ia_walk *base, const ia_walk *again,
-            const ia_marks *marks, uint32_t stamp, ia_cost *cost)
+count_nodes(const ia_walk *full, const loose_nodes *loose,
+            const ia_walk *again, const ia_marks *marks, uint32_t stamp,
+            ia_cost *cost)
 {
     ia_node_cost *table = calloc(MAX_NODE_KINDS, sizeof *table), *kind;
     int n = 0;
     if (table == NULL)
         return -1;
-    for (uint32_t i = 0; i < full->count; i++) {
-        if (!node_is_freed(base, again, full->queue[i].ref))
+    for (uint32_t i = 0; i < loose->count; i++) {
+        if (ia_bitmap_test(again->seen, IA_ADDRESS(loose->refs[i])))
             continue;
         cost->nodes++;
         cost->node_bytes += ia_the_framework->node_bytes(
-            (void *)IA_ADDRESS(full->queue[i].ref));
-        kind = cost_of_node(table, &n, MAX_NODE_KINDS, full->queue[i].ref);
+            (void *)IA_ADDRESS(loose->refs[i]));
+        kind = cost_of_node(table, &n, MAX_NODE_KINDS, loose->refs[i]);
         if (kind != NULL)
             kind->count++;
     }
@@ -177,8 +199,9 @@ count_storages(const ia_walk *full, ia_marks *marks, uint32_t stamp,
 }
 
 static int
-measure_group(const ia_walk *full, const ia_walk *base, const ia_cut *cuts,
-              uint32_t count, uint32_t group, ia_marks *marks, ia_cost *cost)
+measure_group(const ia_walk *full, const ia_walk *base,
+              const loose_nodes *loose, const ia_cut *cuts, uint32_t count,
+              uint32_t group, ia_marks *marks, ia_cost *cost)
 {
     ia_walk again = {0};
     int result = -1;
@@ -197,7 +220,7 @@ measure_group(const ia_walk *full, const ia_walk *base, const ia_cut *cuts,
     again.marks = marks;
     undo_others(&again, cuts, count, group, base);
     ia_walk_run(&again);
-    if (again.failed || count_nodes(full, base, &again, marks, group + 1,
+    if (again.failed || count_nodes(full, loose, &again, marks, group + 1,
                                     cost) < 0)
         goto done;
     count_storages(full, marks, group + 1, cost);
@@ -213,6 +236,7 @@ ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
                 uint32_t groups, ia_cost *costs)
 {
     ia_walk base = {0};
+    loose_nodes loose = {0};
     int result = -1;
     uint32_t limit = full->storages->count;
     ia_marks marks = {
@@ -224,15 +248,17 @@ ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
     if (marks.of_storage == NULL)
         goto done;
     qsort(cuts, count, sizeof *cuts, by_parent);
-    if (keep_what_stays(&base, full, cuts, count, &marks) < 0)
+    if (keep_what_stays(&base, full, cuts, count, &marks) < 0 ||
+        find_loose_nodes(full, &base, &loose) < 0)
         goto done;
     for (uint32_t g = 0; g < groups; g++)
-        if (measure_group(full, &base, cuts, count, g, &marks, &costs[g]) <
-            0)
+        if (measure_group(full, &base, &loose, cuts, count, g, &marks,
+                          &costs[g]) < 0)
             goto done;
     result = 0;
 done:
     ia_walk_free(&base);
+    free(loose.refs);
     free(marks.of_storage);
     return result;
 }

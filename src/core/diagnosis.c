@@ -249,7 +249,7 @@ build_keeper(const diagnosis *d, uint32_t i)
             holder, "groups", groups, "cost", cost, "example", tensor,
             "cycle", cycle, "stack", example->stack, "generation",
             example->generation, "purpose",
-            ia_purpose_name(example->purpose));
+            ia_purpose_name(primary->purpose));
     Py_XDECREF(path);
     Py_XDECREF(holder);
     Py_XDECREF(groups);

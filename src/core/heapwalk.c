@@ -42,21 +42,25 @@ push(ia_walk *w, uintptr_t ref, uint32_t parent, uint32_t root)
     w->queue[w->count++] = (ia_entry){ref, parent, root};
 }
 
-static int
-has_cut(const ia_walk *w, uintptr_t parent, uintptr_t child)
+/* Number of the first cut at a parent, 0 for the roots. */
+static inline uint32_t
+first_cut(const ia_walk *w, uintptr_t parent)
 {
-    uint32_t i = ia_ptrmap_get(&w->cut_of, parent ? parent : IA_NO_PARENT);
-    for (; i < w->ncuts && w->cuts[i].parent == parent; i++)
-        if (w->cuts[i].child == child)
-            return 1;
-    return 0;
+    return w->ncuts == 0
+               ? IA_PTRMAP_NONE
+               : ia_ptrmap_get(&w->cut_of, parent ? parent : IA_NO_PARENT);
 }
 
 static int
-is_cut(const ia_walk *w, uintptr_t child)
+is_cut(const ia_walk *w, uint32_t first, uintptr_t child)
 {
-    return w->parent != IA_NO_ENTRY &&
-           has_cut(w, w->queue[w->parent].ref, child);
+    for (uint32_t i = first; i < w->ncuts; i++) {
+        if (w->cuts[i].parent != w->cuts[first].parent)
+            break;
+        if (w->cuts[i].child == child)
+            return 1;
+    }
+    return 0;
 }
 
 int
@@ -79,7 +83,8 @@ visit(PyObject *op, void *arg)
 {
     ia_walk *w = arg;
     w->edges++;
-    if (op == NULL || (w->ncuts && is_cut(w, (uintptr_t)op)))
+    if (op == NULL || (w->first_cut != IA_PTRMAP_NONE &&
+                       is_cut(w, w->first_cut, (uintptr_t)op)))
         return 0;
     if (w->on_reference != NULL)
         w->on_reference(w, op, w->on_reference_arg);
@@ -106,7 +111,8 @@ sink_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     (void)kind, (void)name, (void)index;
     w->edges++;
     uintptr_t ref = (uintptr_t)node | IA_TAG_NODE;
-    if (node == NULL || !w->graph || (w->ncuts && is_cut(w, ref)))
+    if (node == NULL || !w->graph ||
+        (w->first_cut != IA_PTRMAP_NONE && is_cut(w, w->first_cut, ref)))
         return 0;
     if (!seen_before(w, (uintptr_t)node))
         push(w, ref, w->parent, 0);
@@ -157,6 +163,7 @@ ia_walk_init(ia_walk *w, ia_storages *storages, const ia_roots *roots)
         .rooted_entries = UINT32_MAX,
         .rooted_roots = UINT32_MAX,
         .parent = IA_NO_ENTRY,
+        .first_cut = IA_PTRMAP_NONE,
     };
     w->seen = ia_bitmap_new();
     return w->seen == NULL ? -1 : 0;
@@ -182,7 +189,7 @@ ia_walk_hide(ia_walk *w, void *address)
 void
 ia_walk_seed(ia_walk *w, uintptr_t ref, uint32_t root)
 {
-    if (w->ncuts && has_cut(w, 0, ref))
+    if (is_cut(w, first_cut(w, 0), ref))
         return;
     ia_walk_hide(w, (void *)IA_ADDRESS(ref));
     push(w, ref, IA_NO_ENTRY, root);
@@ -266,17 +273,6 @@ ia_walk_expand(ia_walk *w, uintptr_t ref)
     }
 }
 
-/* 1 when everything that `ref` holds is cut away. */
-static int
-is_emptied(const ia_walk *w, uintptr_t ref)
-{
-    uint32_t i = ia_ptrmap_get(&w->cut_of, ref);
-    for (; i < w->ncuts && w->cuts[i].parent == ref; i++)
-        if (w->cuts[i].child == 0)
-            return 1;
-    return 0;
-}
-
 void
 ia_walk_step(ia_walk *w)
 {
@@ -285,16 +281,34 @@ ia_walk_step(ia_walk *w)
             (char *)IA_ADDRESS(w->queue[w->head + PREFETCH].ref) - 16);
     w->parent = w->head++;
     uintptr_t ref = w->queue[w->parent].ref;
-    if (!(w->ncuts && is_emptied(w, ref)))
+    w->first_cut = first_cut(w, ref);
+    /* A cut without a child: all that `ref` holds is cut away. */
+    if (!is_cut(w, w->first_cut, 0))
         ia_walk_expand(w, ref);
+}
+
+/* A second pass asks what is reached, not by which path: last in, first out,
+ * while its header is still in the cache, and with a short queue. */
+static void
+mark_all(ia_walk *w)
+{
+    while (w->count > 0 && !w->failed) {
+        uintptr_t ref = w->queue[--w->count].ref;
+        w->first_cut = first_cut(w, ref);
+        if (!is_cut(w, w->first_cut, 0))
+            ia_walk_expand(w, ref);
+    }
 }
 
 void
 ia_walk_run(ia_walk *w)
 {
+    if (w->marks != NULL)
+        mark_all(w);
     while (w->head < w->count && !w->failed)
         ia_walk_step(w);
     w->parent = IA_NO_ENTRY;
+    w->first_cut = IA_PTRMAP_NONE;
 }
 
 /* -- storages ------------------------------------------------------------ */

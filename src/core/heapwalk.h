@@ -130,6 +130,7 @@ struct ia_walk {
     const ia_cut *cuts; /* borrowed; those of one parent side by side */
     uint32_t ncuts;
     ia_ptrmap cut_of; /* parent ref -> its first cut */
+    uint32_t first_cut; /* of what is being expanded, or IA_PTRMAP_NONE */
     ia_marks *marks;  /* borrowed; NULL in a first pass */
     /* Called for every reference to an object, also to one that was seen
      * before; NULL where nobody asks. */

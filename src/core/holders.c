@@ -9,6 +9,12 @@
 #define MAX_LINK_HOPS 4
 
 typedef struct {
+    uint32_t holder, site, generation, storage;
+} member;
+
+typedef struct {
+    uint32_t *path;   /* entries that lead to a target, in order */
+    uint32_t npath;
     uint32_t *own;    /* generation + 1 of a storage at the entry itself */
     uint32_t *newest; /* generation + 1 below the entry, 0 = none */
     uint32_t *score;  /* branches of different generations */
@@ -22,6 +28,7 @@ typedef struct {
 static void
 scores_free(scores *s)
 {
+    free(s->path);
     free(s->own);
     free(s->newest);
     free(s->score);
@@ -41,12 +48,45 @@ scores_init(scores *s, size_t n)
     memset(s, 0, sizeof *s);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         *arrays[i] = calloc(n + 1, sizeof(uint32_t));
-        if (*arrays[i] == NULL) {
-            scores_free(s);
+        if (*arrays[i] == NULL)
             return -1;
-        }
     }
     return 0;
+}
+
+/* Marks the way up from one target, as far as it is not marked yet. */
+static uint32_t
+mark_path(const ia_walk *w, uint64_t *marked, uint32_t entry)
+{
+    uint32_t fresh = 0;
+    while (entry != IA_NO_ENTRY &&
+           !(marked[entry / 64] & UINT64_C(1) << entry % 64)) {
+        marked[entry / 64] |= UINT64_C(1) << entry % 64;
+        entry = w->queue[entry].parent;
+        fresh++;
+    }
+    return fresh;
+}
+
+/* Lists the entries on all paths: few beside the whole queue. */
+static int
+find_paths(const ia_walk *w, const member *targets, uint32_t n, scores *s)
+{
+    size_t words = w->count / 64 + 1;
+    uint64_t *marked = calloc(words, sizeof *marked);
+    uint32_t count = 0;
+    if (marked == NULL)
+        return -1;
+    for (uint32_t i = 0; i < n; i++)
+        count += mark_path(w, marked,
+                           w->storages->items[targets[i].storage].entry);
+    s->path = calloc(count + 1, sizeof *s->path);
+    for (size_t i = 0; s->path != NULL && i < words; i++)
+        for (uint64_t rest = marked[i]; rest != 0; rest &= rest - 1)
+            s->path[s->npath++] =
+                (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(rest);
+    free(marked);
+    return s->path != NULL ? 0 : -1;
 }
 
 static int
@@ -71,14 +111,14 @@ count_distinct(uint32_t *values, uint32_t n)
 static void
 score_entries(const ia_walk *w, scores *s)
 {
-    uint32_t i = w->count;
+    uint32_t i = s->npath;
     while (i > 0) {
-        uint32_t parent = w->queue[i - 1].parent, n = 0, newest = 0;
-        for (; i > 0 && w->queue[i - 1].parent == parent; i--) {
-            uint32_t g = s->newest[i - 1];
-            if (s->own[i - 1] > g)
-                g = s->newest[i - 1] = s->own[i - 1];
-            if (g == 0 || parent == IA_NO_ENTRY)
+        uint32_t parent = w->queue[s->path[i - 1]].parent, n = 0, newest = 0;
+        for (; i > 0 && w->queue[s->path[i - 1]].parent == parent; i--) {
+            uint32_t entry = s->path[i - 1], g = s->newest[entry];
+            if (s->own[entry] > g)
+                g = s->newest[entry] = s->own[entry];
+            if (parent == IA_NO_ENTRY)
                 continue;
             s->branch[n++] = g;
             if (g > newest)
@@ -146,10 +186,8 @@ is_place(const ia_walk *w, uint32_t i)
 static void
 choose_holders(const ia_walk *w, scores *s)
 {
-    for (uint32_t i = 0; i < w->count; i++) {
-        uint32_t parent = w->queue[i].parent;
-        if (s->newest[i] == 0)
-            continue;
+    for (uint32_t at = 0; at < s->npath; at++) {
+        uint32_t i = s->path[at], parent = w->queue[i].parent;
         s->best[i] = parent == IA_NO_ENTRY ? i : s->best[parent];
         s->weight[i] = parent == IA_NO_ENTRY ? 0 : s->weight[parent];
         if (s->score[i] < 2 || is_place(w, i))
@@ -194,10 +232,6 @@ depth_below(const ia_walk *w, uint32_t entry, uint32_t holder)
     return depth;
 }
 
-typedef struct {
-    uint32_t holder, site, generation, storage;
-} member;
-
 static int
 by_group(const void *a, const void *b)
 {
@@ -218,6 +252,10 @@ add_member(const ia_walk *w, ia_group *g, const member *m, uint32_t last)
     const ia_reached *r = &w->storages->items[m->storage];
     if (g->count == 0 || m->generation != last)
         g->generations++;
+    if (g->count > 0 && g->purpose != r->purpose)
+        g->purpose = IA_FOR_UNKNOWN;
+    else
+        g->purpose = r->purpose;
     if (g->count++ == 0)
         g->first_generation = m->generation;
     g->last_generation = m->generation;
@@ -260,36 +298,58 @@ is_target(const ia_reached *r, const uint8_t *wanted, uint32_t nsites,
            (wanted[r->site] == IA_WANTED_ANY_AGE || r->generation >= since);
 }
 
+/* 0 or -1; *out is malloc'ed, holders are not filled in yet. */
+static int
+list_targets(const ia_storages *all, const uint8_t *wanted, uint32_t nsites,
+             uint32_t since, member **out, uint32_t *count)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < all->count; i++)
+        n += is_target(&all->items[i], wanted, nsites, since);
+    member *list = *out = calloc(n + 1, sizeof *list);
+    if (list == NULL)
+        return -1;
+    for (uint32_t i = 0; n > 0 && i < all->count; i++) {
+        const ia_reached *r = &all->items[i];
+        if (is_target(r, wanted, nsites, since))
+            list[(*count)++] = (member){0, r->site, r->generation, i};
+    }
+    return 0;
+}
+
 int
 ia_holders_find(const ia_walk *w, const uint8_t *wanted, uint32_t nsites,
                 uint32_t since, ia_groups *out)
 {
-    scores s;
-    *out = (ia_groups){0};
-    const ia_storages *all = w->storages;
-    member *members = calloc(all->count + 1, sizeof *members);
+    scores s = {0};
+    const ia_reached *items = w->storages->items;
+    member *members = NULL;
     uint32_t n = 0;
-    if (members == NULL || scores_init(&s, w->count) < 0) {
-        free(members);
+    int result = -1;
+    *out = (ia_groups){0};
+    if (list_targets(w->storages, wanted, nsites, since, &members, &n) < 0)
         return -1;
+    if (n == 0) {
+        free(members);
+        return 0;
     }
-    for (uint32_t i = 0; i < all->count; i++) {
-        const ia_reached *r = &all->items[i];
-        if (is_target(r, wanted, nsites, since) &&
-            r->generation + 1 > s.own[r->entry])
-            s.own[r->entry] = r->generation + 1;
+    if (scores_init(&s, w->count) < 0 || find_paths(w, members, n, &s) < 0)
+        goto done;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t entry = items[members[i].storage].entry;
+        if (members[i].generation + 1 > s.own[entry])
+            s.own[entry] = members[i].generation + 1;
     }
     score_entries(w, &s);
     choose_holders(w, &s);
-    for (uint32_t i = 0; i < all->count; i++) {
-        const ia_reached *r = &all->items[i];
-        if (is_target(r, wanted, nsites, since))
-            members[n++] = (member){holder_of(w, &s, r->entry), r->site,
-                                    r->generation, i};
-    }
-    int result = make_groups(w, members, n, out);
-    out->below = s.newest;
-    s.newest = NULL;
+    for (uint32_t i = 0; i < n; i++)
+        members[i].holder =
+            holder_of(w, &s, items[members[i].storage].entry);
+    result = make_groups(w, members, n, out);
+    out->path = s.path;
+    out->npath = s.npath;
+    s.path = NULL;
+done:
     free(members);
     scores_free(&s);
     return result;
@@ -299,6 +359,6 @@ void
 ia_groups_free(ia_groups *groups)
 {
     free(groups->items);
-    free(groups->below);
+    free(groups->path);
     *groups = (ia_groups){0};
 }

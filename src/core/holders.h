@@ -21,12 +21,14 @@ typedef struct {
     uint32_t first_generation;
     uint32_t last_generation;
     uint64_t bytes;
+    int purpose; /* ia_purpose of all its storages, UNKNOWN where it differs */
 } ia_group;
 
 typedef struct {
     ia_group *items; /* owned; ordered by holder */
     uint32_t count;
-    uint32_t *below; /* owned; per entry: does a target hang there? */
+    uint32_t *path; /* owned; entries that a target hangs on, in order */
+    uint32_t npath;
 } ia_groups;
 
 /* What wanted[site] says. */

@@ -168,9 +168,9 @@ cut_edges(const ia_walk *w, const ia_groups *groups, ia_keepers *k,
           uint32_t *capacity, const ia_ptrmap *by_edge)
 {
     uint32_t edges[IA_MAX_CUT_GROUPS] = {0};
-    for (uint32_t i = 0; by_edge->used && i < w->count; i++) {
-        uint32_t up = w->queue[i].parent;
-        if (groups->below[i] == 0 || up == IA_NO_ENTRY)
+    for (uint32_t at = 0; by_edge->used && at < groups->npath; at++) {
+        uint32_t i = groups->path[at], up = w->queue[i].parent;
+        if (up == IA_NO_ENTRY)
             continue;
         uint32_t group = ia_ptrmap_get(by_edge, (uintptr_t)up + 1);
         if (group == IA_PTRMAP_NONE || edges[group]++ >= MAX_EDGE_CUTS)

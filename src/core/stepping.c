@@ -53,7 +53,8 @@ static struct {
     uint32_t nhistory, stride;
     struct {
         PyObject *optimizer; /* address, not a reference */
-        uint32_t step;
+        uint32_t step;       /* of its last one */
+        uint32_t gap;        /* between its last two, 0 after the first */
     } optimizers[OPTIMIZERS];
     uint32_t noptimizers;
 } run;
@@ -130,6 +131,7 @@ ia_stepping_optimizer(PyObject *optimizer)
     uint32_t oldest = 0;
     for (uint32_t i = 0; i < run.noptimizers; i++) {
         if (run.optimizers[i].optimizer == optimizer) {
+            run.optimizers[i].gap = run.step - run.optimizers[i].step;
             run.optimizers[i].step = run.step;
             return;
         }
@@ -140,18 +142,22 @@ ia_stepping_optimizer(PyObject *optimizer)
         oldest = run.noptimizers++;
     run.optimizers[oldest].optimizer = optimizer;
     run.optimizers[oldest].step = run.step;
+    run.optimizers[oldest].gap = 0;
 }
 
-/* Steps without one of its own after which an optimizer counts as thrown
- * away. */
-#define OPTIMIZER_PATIENCE 64
+/* An optimizer counts as thrown away after so many of its usual gaps, and so
+ * many steps, without a step of its own. */
+#define OPTIMIZER_GAPS 4
+#define OPTIMIZER_PATIENCE 2
 
 static int
 optimizer_steps(PyObject *op)
 {
     for (uint32_t i = 0; i < run.noptimizers; i++)
         if (run.optimizers[i].optimizer == op)
-            return run.step - run.optimizers[i].step <= OPTIMIZER_PATIENCE;
+            return run.step - run.optimizers[i].step <=
+                   OPTIMIZER_GAPS * run.optimizers[i].gap +
+                       OPTIMIZER_PATIENCE;
     return 0;
 }
 

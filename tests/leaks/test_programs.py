@@ -32,12 +32,30 @@ def load(path: Path) -> ModuleType:
 verdicts = load(ROOT / "benchmarks" / "verdicts.py")
 
 
+#: One program for each kind of growth, of holder and of silence; the others
+#: take as many seconds each and are for sweeps.
+QUICK = {
+    "leaky/adapters_per_request",
+    "leaky/attribute_cat",
+    "leaky/average_meter",
+    "leaky/create_graph_accumulates",
+    "leaky/lru_cache_method",
+    "leaky/running_loss_sum",
+    "leaky/self_cycle_gc_off",
+    "fixed/average_meter",
+    "fixed/running_loss_sum",
+    "healthy/curriculum_to_the_end",
+    "healthy/epoch_metrics",
+    "healthy/kv_cache_handwritten",
+    "healthy/lazy_optimizer_state",
+    "healthy/replay_deque",
+}
+
+
 def parameters() -> list[Any]:
-    """Leaky and healthy programs; fixed twins and slow ones are for sweeps."""
     found = []
     for case in verdicts.cases():
-        slow = case.slow or case.arguments
-        marks = [pytest.mark.slow] if slow else []
+        marks = [] if case.name in QUICK else [pytest.mark.slow]
         if case.missing:
             marks.append(pytest.mark.skip(reason=f"needs {case.needs}"))
         found.append(pytest.param(case, id=case.name, marks=marks))

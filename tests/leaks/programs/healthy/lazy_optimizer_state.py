@@ -8,9 +8,7 @@ from torch import nn
 class Mixture(nn.Module):
     def __init__(self, experts=24):
         super().__init__()
-        self.experts = nn.ModuleList(
-            nn.Linear(32, 32) for _ in range(experts)
-        )
+        self.experts = nn.ModuleList(nn.Linear(32, 32) for _ in range(experts))
 
     def forward(self, x, chosen):
         return self.experts[chosen](x)

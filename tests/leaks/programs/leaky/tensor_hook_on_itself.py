@@ -11,9 +11,7 @@ FIX = "fixed" in sys.argv
 torch.manual_seed(0)
 model = nn.Linear(64, 128)
 head = nn.Linear(128, 1)
-optimizer = torch.optim.SGD(
-    [*model.parameters(), *head.parameters()], lr=0.01
-)
+optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], lr=0.01)
 
 
 def guard(hidden):
