@@ -37,12 +37,8 @@ class Slotted:
 def meta_model(layers: int = 48) -> nn.Module:
     """Some 960 modules without memory behind their parameters."""
     with torch.device("meta"):
-        layer = nn.TransformerEncoderLayer(
-            1024, 16, 4096, batch_first=True
-        )
-        return nn.TransformerEncoder(
-            layer, layers, enable_nested_tensor=False
-        )
+        layer = nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True)
+        return nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
 
 
 def fill(objects: int, shuffled: bool = False) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 # -P leaves the script's folder out, lest the source tree be imported.
 sys.path.append(str(Path(__file__).resolve().parent))
 
-from pairs import TITLES, Row, line, row_line  # noqa: E402
+from pairs import TITLES, Row, line, row_line
 
 Benchmark = Callable[[float], list[Row]]
 

@@ -29,6 +29,15 @@ _COUNT = re.compile(r" \u00d7\d+ ?")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
+def _from_here(file: str) -> str:
+    """A file below the working folder by its relative name."""
+    try:
+        here = os.getcwd() + os.sep
+    except OSError:
+        return file
+    return file[len(here) :] if file.startswith(here) else file
+
+
 @dataclass(frozen=True)
 class Site:
     """A source position: ``line`` counts from 1, ``source`` is that line.
@@ -49,7 +58,8 @@ class Site:
     def __str__(self) -> str:
         if not self.known:
             return "outside Python"
-        where = f"{self.file}:{self.line}" if self.line > 0 else self.file
+        file = _from_here(self.file)
+        where = f"{file}:{self.line}" if self.line > 0 else file
         return f"{where} in {self.function}" if self.function else where
 
 

@@ -1,4 +1,4 @@
-"""The main job, end to end: the launcher on the examples, as a user runs it."""
+"""The main job, end to end: the launcher on the examples, as users run it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+COMMAND = [sys.executable, "-P", "-m", "impactarbiter", "run"]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -20,9 +21,8 @@ def run(
     folder: Path, *args: str
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     report = folder / "report.json"
-    command = [sys.executable, "-P", "-m", "impactarbiter", "run"]
     done = subprocess.run(
-        [*command, "--json", str(report), *args],
+        [*COMMAND, "--json", str(report), *args],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -121,8 +121,7 @@ def test_an_interrupted_program(tmp_path: Path) -> None:
     )
     report = tmp_path / "report.json"
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "impactarbiter", "run"]
-        + ["--json", str(report), "train.py"],
+        [*COMMAND, "--json", str(report), "train.py"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -111,7 +111,8 @@ CRITICAL leak: __main__.trainer.history keeps 10.0 MiB in 3 tensors more a\
 
 watched 120 steps; 1.3 GiB live at the end, 1.4 GiB at the peak
 live: findings 1.2 GiB, parameters 100 MiB
-watching cost 0.12 ms a step, 140 ms for 4 looks at suspects, 4.0 KiB of ledger"""
+watching cost 0.12 ms a step, 140 ms for 4 looks at suspects,\
+ 4.0 KiB of ledger"""
 
 
 def test_text() -> None:
