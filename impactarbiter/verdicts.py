@@ -50,6 +50,7 @@ class Observation:
         # As many of new steps in place of old ones are no growth.
         return (
             self.items > older.items
+            or (self.items < 0 and self.storages > older.storages)
             or self.nodes > older.nodes
             or self.bytes > older.bytes
         )
