@@ -262,7 +262,8 @@ tail_of(const void *data, Py_ssize_t size)
 
 /* Tells code from other code that lies where it lay: notebooks and exec()
  * free code and get its memory again, line table and all.  They differ in
- * the file's name or in the lines. */
+ * the file's name or in the lines.  Asked of the code of modules and cells
+ * only: functions are defined anew far more rarely, and are most of a stack. */
 static inline uint64_t
 fingerprint(PyCodeObject *code)
 {
@@ -299,7 +300,8 @@ ia_stack_capture(ia_raw_stack *out)
         h = mix(h, (uint64_t)(uintptr_t)code ^
                        (uint64_t)(uintptr_t)code->co_linetable << 17);
         h = mix(h, (uint64_t)instr << 32 ^ (uint64_t)code->co_firstlineno);
-        h = mix(h, fingerprint(code));
+        if (!(code->co_flags & CO_NEWLOCALS))
+            h = mix(h, fingerprint(code));
     }
     out->count = n;
     out->hash = h | 1;

@@ -8,7 +8,7 @@
 #include "hooks.h"
 
 /* Births of tensors after which new classes are looked for: a model's class
- * is often created after us.  The pause doubles up to the last one. */
+ * is often created after us.  The pause grows eightfold up to the last one. */
 #define FIRST_RESCAN 64
 #define LAST_RESCAN ((uint64_t)1 << 20)
 
@@ -81,7 +81,7 @@ ia_module_rescan_is_due(void)
     }
     births = 0;
     if (next_rescan < LAST_RESCAN) {
-        next_rescan *= 2;
+        next_rescan *= 8;
     }
     return 1;
 }
