@@ -98,12 +98,6 @@ ia_frame_calls_with_array(ia_frame *f)
 }
 
 PyObject *
-ia_frame_globals(ia_frame *f)
-{
-    return f->f_globals;
-}
-
-PyObject *
 ia_frame_locals(ia_frame *f)
 {
     return f->f_locals;

@@ -19,7 +19,6 @@ ia_frame *ia_frame_back(ia_frame *);
 
 PyCodeObject *ia_frame_code(ia_frame *);   /* borrowed */
 int ia_frame_instr(ia_frame *);            /* byte offset for Addr2Line */
-PyObject *ia_frame_globals(ia_frame *);    /* borrowed */
 PyObject *ia_frame_locals(ia_frame *);     /* borrowed or NULL */
 PyObject *ia_frame_function(ia_frame *);   /* borrowed or NULL */
 PyObject *ia_frame_object(ia_frame *);     /* borrowed or NULL */
