@@ -58,8 +58,8 @@ name_in_pairs(PyObject *tuple, PyObject *child, ia_edge_text *out)
     for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(tuple); i += 2) {
         if (PyTuple_GET_ITEM(tuple, i) != child)
             continue;
-        int python = ia_key_text(PyTuple_GET_ITEM(tuple, i - 1), text,
-                                 sizeof text);
+        int python =
+            ia_key_text(PyTuple_GET_ITEM(tuple, i - 1), text, sizeof text);
         return ia_edge_set(out, "key", python, "[%s]", text);
     }
     return plain;
@@ -93,9 +93,9 @@ ia_name_local(ia_frame *frame, PyObject *child, int behind, ia_edge_text *out)
             return name_temporary(child, out);
         ia_edge_set(out, "local", 0, behind ? ".<locals>.%s" : ".%s",
                     ia_utf8(name));
-        return (ia_reading){
-            cell && PyCell_Check(child) ? IA_READ_CONTENTS : IA_READ_PLAIN,
-            NULL};
+        return (ia_reading){cell && PyCell_Check(child) ? IA_READ_CONTENTS
+                                                        : IA_READ_PLAIN,
+                            NULL};
     }
     if (child == ia_frame_function(frame))
         return ia_edge_set(out, "function", 0, ".<function>");
@@ -214,8 +214,7 @@ name(PyObject *op, PyObject *child, ia_reading reading, ia_edge_text *out)
     if (PyCFunction_Check(op))
         return name_in_builtin_method(op, child, out);
     /* A proxy would look the name up in what it stands for. */
-    if (PyWeakref_Check(op) &&
-        child == ((PyWeakReference *)op)->wr_callback)
+    if (PyWeakref_Check(op) && child == ((PyWeakReference *)op)->wr_callback)
         return ia_edge_set(out, "callback", PyWeakref_CheckRef(op),
                            ".__callback__");
     return plain;

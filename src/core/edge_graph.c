@@ -61,20 +61,36 @@ set_saved(const graph_search *s, const char *what, ia_edge_text *out)
     return ia_edge_set(out, what, 0, ".%s[%zd]", what, s->index);
 }
 
-/* Over a saved tensor, a gradient or a base that Python doesn't know. */
+/* The way over a saved tensor, a gradient or a base that Python doesn't
+ * know. */
+static void
+put_way(const graph_search *s, char *buf, size_t size)
+{
+    buf[0] = 0;
+    if (s->index >= 0 && s->name[0])
+        snprintf(buf, size, ".saved[%s]", s->name);
+    else if (s->index >= 0)
+        snprintf(buf, size, ".saved[%zd]", s->index);
+    else if (s->name[0])
+        snprintf(buf, size, ".%s", s->name);
+}
+
 static ia_reading
 set_grad_fn(const graph_search *s, ia_edge_text *out)
 {
-    char node[100], over[140] = "";
+    char node[100], way[140];
     ia_ref_type_name(s->child, node, sizeof node);
-    if (s->index >= 0 && s->name[0])
-        snprintf(over, sizeof over, ".saved[%s]", s->name);
-    else if (s->index >= 0)
-        snprintf(over, sizeof over, ".saved[%zd]", s->index);
-    else if (s->name[0])
-        snprintf(over, sizeof over, ".%s", s->name);
-    return ia_edge_set(out, "grad_fn", 0, "%s.grad_fn\xE2\x86\x92%s", over,
+    put_way(s, way, sizeof way);
+    return ia_edge_set(out, "grad_fn", 0, "%s.grad_fn\xE2\x86\x92%s", way,
                        node);
+}
+
+static ia_reading
+set_base(const graph_search *s, ia_edge_text *out)
+{
+    char way[140];
+    put_way(s, way, sizeof way);
+    return ia_edge_set(out, "base", !way[0], "%s._base", way);
 }
 
 static ia_reading
@@ -98,12 +114,11 @@ set_graph_edge(const graph_search *s, ia_edge_text *out)
         return s->name[0] ? ia_edge_set(out, "grad", 0, ".<%s>", s->name)
                           : ia_edge_set(out, "grad", 1, ".grad");
     case IA_EDGE_BASE:
-        return ia_edge_set(out, "base", 1, "._base");
+        return set_base(s, out);
     case IA_EDGE_HOOK:
         /* A tensor's hooks are an attribute of it: "_backward_hooks". */
-        return s->name[0] == '_'
-                   ? ia_edge_set(out, "hook", 1, ".%s", s->name)
-                   : ia_edge_set(out, "hook", 0, ".<hook>");
+        return s->name[0] == '_' ? ia_edge_set(out, "hook", 1, ".%s", s->name)
+                                 : ia_edge_set(out, "hook", 0, ".<hook>");
     case IA_EDGE_FUNCTION:
         return ia_edge_set(out, "ctx", 0, ".<ctx>");
     case IA_EDGE_STORAGE:

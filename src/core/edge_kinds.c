@@ -48,11 +48,12 @@ int
 ia_is_name(PyObject *op)
 {
     static const char *const keywords[] = {
-        "False", "None", "True", "and", "as", "assert", "async", "await",
-        "break", "class", "continue", "def", "del", "elif", "else", "except",
-        "finally", "for", "from", "global", "if", "import", "in", "is",
-        "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try",
-        "while", "with", "yield"};
+        "False",  "None",     "True",  "and",    "as",       "assert",
+        "async",  "await",    "break", "class",  "continue", "def",
+        "del",    "elif",     "else",  "except", "finally",  "for",
+        "from",   "global",   "if",    "import", "in",       "is",
+        "lambda", "nonlocal", "not",   "or",     "pass",     "raise",
+        "return", "try",      "while", "with",   "yield"};
     if (!PyUnicode_CheckExact(op) || PyUnicode_IsIdentifier(op) != 1)
         return 0;
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
@@ -105,7 +106,8 @@ ia_key_text(PyObject *key, char *buf, size_t size)
 {
     if (is_literal(key, 0)) {
         PyObject *text = PyObject_Repr(key); /* exact built-in types only */
-        if (text != NULL && PyUnicode_GET_LENGTH(text) < (Py_ssize_t)size / 4) {
+        Py_ssize_t room = (Py_ssize_t)size / 4;
+        if (text != NULL && PyUnicode_GET_LENGTH(text) < room) {
             snprintf(buf, size, "%s", ia_utf8(text));
             Py_DECREF(text);
             return 1;
@@ -262,8 +264,7 @@ ia_reading
 ia_edge_attribute(PyObject *owner, PyObject *key, PyObject *value,
                   ia_edge_text *out)
 {
-    int module = owner != NULL &&
-                 ia_kind_of(Py_TYPE(owner)) == IA_KIND_MODULE;
+    int module = owner != NULL && ia_kind_of(Py_TYPE(owner)) == IA_KIND_MODULE;
     if (module && PyDict_Check(value) && is_child_dict(key))
         return ia_edge_pass(out, IA_READ_CHILDREN, owner);
     if (module && !ia_is_name(key))
@@ -308,8 +309,7 @@ name_in_members(PyTypeObject *t, PyObject *op, PyObject *child,
         if (*(PyObject **)((char *)op + m->offset) != child)
             continue;
         PyObject *found = ia_type_attribute(Py_TYPE(op), m->name);
-        int python = found != NULL &&
-                     Py_IS_TYPE(found, &PyMemberDescr_Type) &&
+        int python = found != NULL && Py_IS_TYPE(found, &PyMemberDescr_Type) &&
                      ((PyMemberDescrObject *)found)->d_member == m &&
                      !reads_strangely(Py_TYPE(op));
         ia_edge_set(out, "attribute", python, ".%s", m->name);
@@ -398,8 +398,8 @@ field_name(PyObject *op, Py_ssize_t i)
     PyObject *getter = ia_is_name(name)
                            ? ia_type_attribute(Py_TYPE(op), ia_utf8(name))
                            : NULL;
-    return getter != NULL && ia_base_named(Py_TYPE(getter),
-                                           "_collections._tuplegetter")
+    return getter != NULL &&
+                   ia_base_named(Py_TYPE(getter), "_collections._tuplegetter")
                ? name
                : NULL;
 }
@@ -412,9 +412,8 @@ name_in_tuple(PyObject *op, PyObject *child, ia_edge_text *out)
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *name = items[i] == child ? field_name(op, i) : NULL;
         if (name != NULL)
-            return ia_edge_set(out, "attribute",
-                               !reads_strangely(Py_TYPE(op)), ".%s",
-                               ia_utf8(name));
+            return ia_edge_set(out, "attribute", !reads_strangely(Py_TYPE(op)),
+                               ".%s", ia_utf8(name));
     }
     return name_index(op, items, n, child, &PyTuple_Type, out);
 }
@@ -445,9 +444,8 @@ Py_ssize_t
 ia_visit_position(traverseproc traverse, PyObject *parent, PyObject *child,
                   PyObject **before, PyObject **after)
 {
-    position_search s = {.child = child,
-                         .type = (PyObject *)Py_TYPE(parent),
-                         .found = -1};
+    position_search s = {
+        .child = child, .type = (PyObject *)Py_TYPE(parent), .found = -1};
     traverse(parent, count_visit, &s);
     if (before != NULL)
         *before = s.before;
@@ -481,9 +479,8 @@ static int
 name_deque(PyObject *op, PyObject *child, ia_edge_text *out)
 {
     PyTypeObject *t = ia_base_named(Py_TYPE(op), "collections.deque");
-    Py_ssize_t at = t ? ia_visit_position(t->tp_traverse, op, child, NULL,
-                                          NULL)
-                      : -1;
+    Py_ssize_t at =
+        t ? ia_visit_position(t->tp_traverse, op, child, NULL, NULL) : -1;
     int exact = t && Py_TYPE(op)->tp_as_sequence->sq_item ==
                          t->tp_as_sequence->sq_item;
     if (at >= 0)

@@ -152,9 +152,8 @@ next_of_entry(PyObject *op, void *arg)
         s->result = op;
         break;
     default:
-        s->over = !PyType_Check(op) ||
-                  strcmp(((PyTypeObject *)op)->tp_name,
-                         "functools._lru_list_elem") != 0;
+        s->over = !PyType_Check(op) || strcmp(((PyTypeObject *)op)->tp_name,
+                                              "functools._lru_list_elem") != 0;
         if (!s->over && !s->found &&
             (s->result == s->child || s->key == s->child))
             s->found = s->key;
@@ -187,8 +186,7 @@ name_in_lru_cache(PyObject *op, PyObject *child, ia_edge_text *out)
 }
 
 static ia_reading
-name_entry(PyObject *dict, PyObject *child, PyObject *cache,
-           ia_edge_text *out)
+name_entry(PyObject *dict, PyObject *child, PyObject *cache, ia_edge_text *out)
 {
     PyObject *key, *value;
     Py_ssize_t pos = 0;
@@ -210,8 +208,8 @@ name_argument(PyObject *key, PyObject *child, PyObject *cache,
         if (PyTuple_GET_ITEM(key, i) != child)
             continue;
         if (i < a.positions)
-            return ia_edge_set(out, "lru_cache", 0,
-                               ".<cache>.<argument %zd>", i);
+            return ia_edge_set(out, "lru_cache", 0, ".<cache>.<argument %zd>",
+                               i);
         return ia_edge_set(out, "lru_cache", 0, ".<cache>.<argument %s>",
                            ia_utf8(PyTuple_GET_ITEM(key, i - 1)));
     }
@@ -263,8 +261,7 @@ name_in_iterator(PyObject *op, PyObject *child, ia_edge_text *out)
     int item = is_named(op, "itertools.repeat") ||
                is_named(op, "itertools._tee_dataobject") ||
                ia_kind_of(Py_TYPE(child)) == IA_KIND_TENSOR;
-    return ia_edge_set(out, "iterator", 0,
-                       item ? ".<item>" : ".<iterable>");
+    return ia_edge_set(out, "iterator", 0, item ? ".<item>" : ".<iterable>");
 }
 
 static ia_reading
@@ -353,8 +350,7 @@ thread_name(const PyThreadState *t)
 static PyThreadState *
 thread_with(PyObject *value)
 {
-    PyThreadState *t =
-        PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    PyThreadState *t = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
     for (; t != NULL; t = PyThreadState_Next(t)) {
         PyObject *k, *v;
         Py_ssize_t pos = 0;
@@ -424,8 +420,8 @@ name_in_array(PyObject *op, PyObject *child, ia_edge_text *out)
     int exact = is_named(op, "numpy.ndarray");
     if (index < 0)
         return ia_edge_set(out, "base", exact, ".base");
-    return ia_edge_set(out, "index", exact,
-                       dims == 1 ? "[%zd]" : ".flat[%zd]", index);
+    return ia_edge_set(out, "index", exact, dims == 1 ? "[%zd]" : ".flat[%zd]",
+                       index);
 }
 
 static PyTypeObject *

@@ -185,8 +185,8 @@ class Emitter {
 
     int contents(const c10::TensorImpl &impl, const Label &label);
     int sparse_parts(const c10::TensorImpl &impl);
-    int autograd_parts(const AutogradMeta &meta, const Label &grad_fn);
-    int view_bases(const AutogradMeta &meta);
+    int autograd_parts(const AutogradMeta &meta, const Label &over);
+    int view_bases(const AutogradMeta &meta, const Label &base);
     int tensor_hooks(const AutogradMeta &meta);
     int tangent(const std::shared_ptr<ForwardGrad> &tangents);
     int pre_hook(const FunctionPreHook *hook, const char *name = nullptr);
@@ -196,20 +196,20 @@ class Emitter {
     size_t seen_ = 0;
 };
 
-/* The node of a tensor that is looked through is named with what led to it:
- * .grad.grad_fn, .saved[x].grad_fn. */
+/* What a tensor that is looked through holds is named with what led to it:
+ * .grad.grad_fn, .saved[x].grad_fn, .saved[x]._base. */
 Label
-grad_fn_label(const Label &to)
+label_behind(const Label &over, ia_edge_kind kind)
 {
-    switch (to.kind) {
+    switch (over.kind) {
     case IA_EDGE_GRAD:
-        return {IA_EDGE_GRAD_FN, to.name ? to.name : "grad", -1};
-    case IA_EDGE_BASE:
-        return {IA_EDGE_GRAD_FN, "_base", -1};
+        return {kind, over.name ? over.name : "grad", -1};
     case IA_EDGE_SAVED:
-        return {IA_EDGE_GRAD_FN, to.name, to.index};
+        return {kind, over.name, over.index};
+    case IA_EDGE_BASE:
+        return {kind, over.index < 0 ? "_base" : over.name, over.index};
     default:
-        return {IA_EDGE_GRAD_FN, nullptr, -1};
+        return {kind, nullptr, -1};
     }
 }
 
@@ -223,7 +223,7 @@ Emitter::contents(const c10::TensorImpl &impl, const Label &label)
     auto *meta = static_cast<AutogradMeta *>(impl.autograd_meta());
     return stop || meta == nullptr
                ? stop
-               : autograd_parts(*meta, grad_fn_label(label));
+               : autograd_parts(*meta, label);
 }
 
 int
@@ -255,14 +255,14 @@ Emitter::sparse_parts(const c10::TensorImpl &impl)
 
 /* The gradient accumulator is left out: a tensor knows it only weakly. */
 int
-Emitter::autograd_parts(const AutogradMeta &meta, const Label &grad_fn)
+Emitter::autograd_parts(const AutogradMeta &meta, const Label &over)
 {
-    int stop = node(meta.grad_fn_, grad_fn);
+    int stop = node(meta.grad_fn_, label_behind(over, IA_EDGE_GRAD_FN));
     if (!stop) {
         stop = tensor_or_queue(meta.grad_, {IA_EDGE_GRAD, nullptr, -1});
     }
     if (!stop && meta.is_view_) {
-        stop = view_bases(meta);
+        stop = view_bases(meta, label_behind(over, IA_EDGE_BASE));
     }
     if (!stop) {
         stop = tensor_hooks(meta);
@@ -271,18 +271,16 @@ Emitter::autograd_parts(const AutogradMeta &meta, const Label &grad_fn)
 }
 
 int
-Emitter::view_bases(const AutogradMeta &meta)
+Emitter::view_bases(const AutogradMeta &meta, const Label &base)
 {
     auto &view = static_cast<const DifferentiableViewMeta &>(meta);
     int stop = 0;
 
     if (view.has_bw_view()) {
-        stop = tensor_or_queue(view.get_backward_view().base_,
-                               {IA_EDGE_BASE, nullptr, -1});
+        stop = tensor_or_queue(view.get_backward_view().base_, base);
     }
     if (!stop && view.has_fw_view() && !view.shared_view_info()) {
-        stop = tensor_or_queue(view.get_forward_view().base_,
-                               {IA_EDGE_BASE, nullptr, -1});
+        stop = tensor_or_queue(view.get_forward_view().base_, base);
     }
     return stop;
 }

@@ -1350,6 +1350,15 @@ case(
     """,
 )
 case(
+    "base of a saved view",
+    "scene.y.grad_fn\u2192ExpBackward0\u2192MulBackward0.saved[other]._base",
+    """
+    import torch
+    t = torch.ones(4)
+    y = (torch.ones(2, requires_grad=True) * t[:2]).exp()
+    """,
+)
+case(
     "leaf behind its accumulator",
     "scene.y.grad_fn\u2192NegBackward0\u2192AccumulateGrad.variable",
     """
