@@ -24,7 +24,12 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
-C_FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-fvisibility=hidden"]
+C_FLAGS = [
+    "-std=c11",
+    "-D_GNU_SOURCE",
+    "-fvisibility=hidden",
+    "-Werror=implicit-function-declaration",
+]
 # No hidden visibility: statics in torch's headers must stay one with torch's.
 CXX_FLAGS = ["-std=c++20"]
 TORCH_LIBRARIES = ["torch_python", "torch", "torch_cpu", "c10"]

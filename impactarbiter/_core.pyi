@@ -53,13 +53,12 @@ def diagnose(
     keepers: list of dicts, one per holder, largest first:
       site, stack, generation, purpose: of the storage nearest to the holder
       path: _Path to that storage; holder_depth: edges of it up to the holder
-      holder: type, length (-1: no container), bound, emptied, owners:
+      holder: type, length (-1: no container), bound, owners:
         addresses of the holder and of what it hangs on
       groups: per site count, generations, first, last, depth, bytes
       cost: bytes, storages, nodes, node_bytes, saved, saved_bytes, biggest
       example: shape, dtype, device, bytes, requires_grad
       cycle: list of _Edge, or None
-    missing: storages per site that nothing was found to hold
     purposes: bytes by what storages are for
     left_out, objects, edges, nodes, graph, seconds: of the walk
     """

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from .findings import Finding, Path
+from .findings import Cycle, Finding, Path
+from .retention import cause_of
 
 
 def advise(finding: Finding) -> str:
     """What to do about a finding, from what holds it and what it holds."""
     holder, graph = finding.holder, finding.graph
     where = f"`{holder.expression}`" if holder else "the holder"
-    if finding.verdict == "cycle":
-        return (
-            f"break the reference cycle through {where} (a weak reference, or"
-            " `del` of one side); until then only the collector frees it"
-        )
+    if finding.cycle is not None:
+        return _of_cycle(finding.cycle, where)
     if finding.verdict == "native":
         return (
             "no Python object holds this: look for what C++ code or the"
@@ -43,6 +41,21 @@ def advise(finding: Finding) -> str:
     return (
         f"bound {where} or clear it once its tensors are used; what must be"
         " kept can go to the CPU or be summed up"
+    )
+
+
+def _of_cycle(cycle: Cycle, where: str) -> str:
+    cause = cause_of(cycle.path)
+    if cause:
+        return cause
+    fate = (
+        "until then only the collector frees it"
+        if cycle.collectable
+        else "the collector never frees it, as C++ is part of it"
+    )
+    return (
+        f"break the reference cycle through {where} (a weak reference, or"
+        f" `del` of one side); {fate}"
     )
 
 

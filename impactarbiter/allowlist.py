@@ -104,15 +104,24 @@ class AllowList:
                     " function of a finding"
                 )
         self._used = [False] * len(self._rules)
+        #: Rule -> what it raised when it was asked last.
+        self.failed: dict[str, str] = {}
 
     def covers(self, finding: Finding, types: Sequence[str] = ()) -> bool:
         """Whether a rule allows this finding.
 
-        ``types`` are the names of the types on its path.
+        ``types`` are the names of the types on its path.  A function that
+        raises allows nothing; the report says so.
         """
         found = False
         for i, rule in enumerate(self._rules):
-            if _matches(rule, finding, types):
+            try:
+                matched = _matches(rule, finding, types)
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                self.failed[_describe(rule)] = why
+                continue
+            if matched:
                 self._used[i] = found = True
         return found
 

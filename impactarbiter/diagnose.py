@@ -16,6 +16,7 @@ from .advice import advise
 from .allowlist import AllowList, is_allowed_object
 from .findings import (
     Cost,
+    Cycle,
     Finding,
     History,
     Holder,
@@ -26,14 +27,16 @@ from .findings import (
 from .forecast import Forecast
 from .growth import grown_at
 from .obfuscate import obfuscated
-from .retention import graph_of, path_of
+from .retention import cycle_of, graph_of, path_of
 from .severity import BOUNDED, DEFAULT_RULES
 from .sources import environment, site_of, stack_of
 from .verdicts import (
     LOOK_GAP,
+    PATIENCE,
     Observation,
     Suspicion,
     afterwards,
+    due,
     judge,
     settled_by,
 )
@@ -60,6 +63,7 @@ class Diagnostician:
     phases: Sequence[str]
     _seen: dict[str, Suspicion] = field(default_factory=dict)
     _looks: int = 0
+    _last_look: int = 0
     _answer: dict[str, Any] | None = None
     _callback_failed: str | None = None
 
@@ -73,10 +77,14 @@ class Diagnostician:
             if pause > 0:
                 _core.look_at(step + max(LOOK_GAP, pause))
                 return
-        findings = self._diagnose(step, status["provisional"])
-        gaps = [_gap(f) for f in findings if f.verdict == "growing"]
-        pause = max(gaps) if gaps else step
-        _core.look_at(step + max(pause, LOOK_GAP))
+        findings = self._diagnose(step, status["provisional"], PATIENCE)
+        self._last_look = step
+        unsettled = [
+            due(self._seen[finding.signature], finding)
+            for finding in findings
+            if finding.verdict == "growing"
+        ]
+        _core.look_at(max(min(unsettled, default=2 * step), step + LOOK_GAP))
         self._announce(findings)
 
     def _pause(self, status: dict[str, Any]) -> int:
@@ -86,12 +94,17 @@ class Diagnostician:
         return int(missing / max(status["step_seconds"], 1e-6))
 
     def _announce(self, findings: Sequence[Finding]) -> None:
-        """Tells ``on_finding`` of each settled finding, once."""
+        """Tells ``on_finding`` of each settled finding, once.
+
+        What was said to be bounded and then leaks is told again.
+        """
         for finding in findings:
             suspicion = self._seen[finding.signature]
-            if suspicion.announced or finding.verdict == "growing":
+            told, verdict = suspicion.announced, finding.verdict
+            worse = told in BOUNDED and verdict not in BOUNDED
+            if verdict == "growing" or not (told is None or worse):
                 continue
-            suspicion.announced = True
+            suspicion.announced = verdict
             if self.on_finding is None:
                 continue
             try:
@@ -99,7 +112,9 @@ class Diagnostician:
             except Exception as error:
                 self._callback_failed = f"{type(error).__name__}: {error}"
 
-    def _diagnose(self, step: int, provisional: bool) -> list[Finding]:
+    def _diagnose(
+        self, step: int, provisional: bool, patience: int = 0
+    ) -> list[Finding]:
         suspects = {s["site"]: s for s in _core.suspects()}
         grows = GROWS_COUNT | GROWS_BYTES | GROWS_GRAPH
         wanted = [i for i, s in suspects.items() if s["kinds"] & grows]
@@ -114,6 +129,7 @@ class Diagnostician:
             step=step,
             offset=_core.status()["offset"],
             provisional=provisional,
+            patience=patience,
             suspects=suspects,
             keepers=answer["keepers"],
             forecast=Forecast(self.memory_limit),
@@ -147,7 +163,13 @@ class Diagnostician:
         now = Observation.of(keeper, look.step)
         suspicion = self._seen.setdefault(
             finding.signature,
-            Suspicion(keeper["site"], now, now, provisional=look.provisional),
+            Suspicion(
+                keeper["site"],
+                look.began(keeper),
+                now,
+                now,
+                provisional=look.provisional,
+            ),
         )
         suspicion.last = now
         verdict = judge(
@@ -156,6 +178,7 @@ class Diagnostician:
             _core.past(keeper["site"]),
             look.forecast.room,
             look.provisional,
+            look.patience,
         )
         holder = finding.holder
         if holder is not None:
@@ -192,7 +215,11 @@ class Diagnostician:
             if signature not in present:
                 past = _core.past(suspicion.site)
                 gone = afterwards(
-                    suspicion, past, status["steps"], status["offset"]
+                    suspicion,
+                    past,
+                    status["steps"],
+                    status["offset"],
+                    self._last_look,
                 )
                 if gone and gone.verdict in BOUNDED:
                     taken_back.append(gone)
@@ -258,6 +285,8 @@ class Diagnostician:
                 "a backward ran in another thread during the last look: the"
                 " autograd graph was left out of it"
             )
+        for rule, error in self.allow.failed.items():
+            said.append(f"allow rule {rule} raised {error}")
         for rule in self.allow.dead():
             said.append(f"allow rule {rule} matched nothing")
         return said
@@ -273,6 +302,7 @@ class Look:
     step: int
     offset: int
     provisional: bool
+    patience: int
     suspects: dict[int, dict[str, Any]]
     keepers: list[dict[str, Any]]
     forecast: Forecast
@@ -304,9 +334,20 @@ class Look:
             first_step=self._step(min(g["first"] for g in groups)),
             last_step=self._step(max(g["last"] for g in groups)),
             graph=graph_of(cost),
+            cycle=self._cycle(keeper),
             tensors=self._examples(keeper),
             stack=stack_of(keeper["stack"]),
             phase=phases[self.suspects[keeper["site"]]["phase"]] or None,
+        )
+
+    def _cycle(self, keeper: dict[str, Any]) -> Cycle | None:
+        path = cycle_of(keeper["cycle"])
+        if path is None:
+            return None
+        return Cycle(
+            path,
+            collectable=not keeper["forever"],
+            collected_bytes=self.suspects[keeper["site"]]["cycle_bytes"],
         )
 
     def is_credible(self, keeper: dict[str, Any], finding: Finding) -> bool:
@@ -320,6 +361,14 @@ class Look:
         if any(kind & ~GROWS_BYTES for kind in kinds):
             return True
         return finding.grown_at is not None
+
+    def began(self, keeper: dict[str, Any]) -> int:
+        """The step since which it gathers, as far as that is known."""
+        first: int = min(
+            min(g["first"], self.suspects[g["site"]]["first_step"])
+            for g in keeper["groups"]
+        )
+        return first
 
     def _step(self, generation: int) -> int:
         """The step of a generation; 0 for before the first."""
@@ -354,12 +403,6 @@ class Look:
                 bytes=e["bytes"],
             ),
         )
-
-
-def _gap(finding: Finding) -> int:
-    """Steps until a finding of this pace should have grown again."""
-    spread = finding.last_step - finding.first_step
-    return int(1.5 * spread / max(finding.generations - 1, 1)) + 1
 
 
 def _joined(first: Finding, other: Finding) -> Finding:

@@ -180,6 +180,20 @@ class GraphCost:
 
 
 @dataclass(frozen=True)
+class Cycle:
+    """A garbage cycle that tensors hang on, edge by edge.
+
+    ``collectable``: the collector frees it when it runs; it never does
+    where C++ is part of the cycle.  ``collected_bytes``: tensor memory from
+    the same line that the collector has freed so far.
+    """
+
+    path: Path
+    collectable: bool = True
+    collected_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class TensorExample:
     """One retained tensor; ``shape`` is None where it is masked."""
 
@@ -216,10 +230,11 @@ def signature_of(
 class Finding:
     """A site that keeps its storages, and everything known about it.
 
-    ``path``, ``holder``, ``grown_at``, ``graph``, ``phase``, ``patch`` and
-    the forecast are None where they cannot be told.  ``confirmation`` says
-    what would settle a ``growing`` verdict, ``cause`` in a word or two what
-    kind of mistake it looks like, ``note`` anything else worth a sentence.
+    ``path``, ``holder``, ``grown_at``, ``graph``, ``cycle``, ``phase``,
+    ``patch`` and the forecast are None where they cannot be told.
+    ``confirmation`` says what would settle a ``growing`` verdict, ``cause``
+    in a word or two what kind of mistake it looks like, ``note`` anything
+    else worth a sentence.
     ``graph_bytes_per_step`` is the memory of autograd nodes, no tensors,
     that is kept beside ``bytes_per_step`` of tensor memory.
     ``signature`` is made from site and holder when it is not given.
@@ -240,6 +255,7 @@ class Finding:
     first_step: int = 0
     last_step: int = 0
     graph: GraphCost | None = None
+    cycle: Cycle | None = None
     steps_to_oom: int | None = None
     seconds_to_oom: float | None = None
     tensors: tuple[TensorExample, ...] = ()

@@ -5,26 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from . import _core
+from . import _core, cgroups
 from .findings import Finding
-
-_CGROUP_FILES = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    (
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-    ),
-)
-#: Limits above this are "no limit" written as a number.
-_NO_LIMIT = 1 << 60
-
-
-def _read_number(path: str) -> int | None:
-    try:
-        with open(path, encoding="ascii") as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return None
 
 
 def _meminfo(field: str) -> int | None:
@@ -68,14 +50,13 @@ class Forecast:
     def _from_machine(self) -> None:
         self.limit = _meminfo("MemTotal")
         self.room = _meminfo("MemAvailable")
-        for maximum, current in _CGROUP_FILES:
-            limit, used = _read_number(maximum), _read_number(current)
-            if limit is None or used is None or limit > _NO_LIMIT:
-                continue
-            if self.limit is None or limit < self.limit:
-                self.limit = limit
-            if self.room is None or limit - used < self.room:
-                self.room = limit - used
+        group = cgroups.narrowest()
+        if group is None:
+            return
+        if self.limit is None or group.limit < self.limit:
+            self.limit = group.limit
+        if self.room is None or group.room < self.room:
+            self.room = group.room
 
     def apply(self, finding: Finding) -> Finding:
         """The finding with its forecast; unchanged where none can be made."""

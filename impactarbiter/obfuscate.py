@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from .advice import advise
-from .findings import Edge, Finding, Holder, Path, Report, Site
+from .findings import Cycle, Edge, Finding, Holder, Path, Report, Site
 
 #: Edges whose text is a name that torch or Python gave.
 _PUBLIC_KINDS = frozenset(
@@ -128,7 +128,9 @@ class _Masks:
         if path is None:
             return None
         return Path(
-            self.root(path.root), tuple(self.edge(e) for e in path.edges)
+            self.root(path.root),
+            tuple(self.edge(e) for e in path.edges),
+            library=path.library,
         )
 
 
@@ -155,6 +157,7 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
         finding,
         allocated_at=site or finding.allocated_at,
         path=path,
+        cycle=_cycle(finding.cycle, masks),
         holder=holder,
         grown_at=masks.site(finding.grown_at),
         stack=tuple(masks.site(s) or s for s in finding.stack),
@@ -163,6 +166,11 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
         phase=masks.of("phase", finding.phase) if finding.phase else None,
     )
     return replace(masked, advice=advise(masked))
+
+
+def _cycle(cycle: Cycle | None, masks: _Masks) -> Cycle | None:
+    path = masks.path(cycle.path) if cycle is not None else None
+    return replace(cycle, path=path) if cycle and path else None
 
 
 def _holder(holder: Holder, old: Path, new: Path, masks: _Masks) -> Holder:

@@ -202,11 +202,11 @@ def _note(verdict: str, cycle: Path | None, collectable: bool) -> str | None:
         if collectable
         else "the collector never frees it, as C++ is part of the cycle"
     )
-    cause = _cause_of(cycle)
+    cause = cause_of(cycle)
     return f"{cause}; {fate}" if cause else fate
 
 
-def _cause_of(cycle: Path) -> str:
+def cause_of(cycle: Path) -> str:
     """What closes a cycle through the autograd graph, and what to do."""
     kinds = {edge.kind for edge in cycle.edges}
     types = {edge.type for edge in cycle.edges}

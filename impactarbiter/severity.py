@@ -76,6 +76,8 @@ class SeverityRules:
             finding.steps_to_oom,
             horizon,
         )
+        if finding.cycle is not None and finding.cycle.collected_bytes:
+            severity = "info"  # the collector comes in good time
         if self.override is not None:
             severity = self.override(finding, severity)
         return replace(finding, severity=severity)

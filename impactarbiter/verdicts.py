@@ -15,6 +15,9 @@ from .severity import BOUNDED
 
 #: Steps between the two looks that confirm a leak.
 LOOK_GAP = 4
+#: Steps that a holder must have gathered for before a run that goes on calls
+#: it a leak: a buffer or cache that is nearly full gets the time to show it.
+PATIENCE = 13
 #: Purposes of storages that a model or its optimizer is made of.
 EXPLAINED = frozenset({"parameters", "buffers", "optimizer_state"})
 #: A reset stands for a habit until this many times its period has passed.
@@ -61,10 +64,11 @@ class Suspicion:
     """All that is remembered of one holder between looks."""
 
     site: int
+    began: int  # the step since which it gathers
     first: Observation
     last: Observation
     confirmed_at: int | None = None
-    announced: bool = False
+    announced: str | None = None  # the verdict that was told
     explained: bool = False  # what a model or its optimizer is made of
     provisional: bool = False  # all of it seen while steps were guessed
     finding: Finding | None = None
@@ -96,27 +100,42 @@ def judge(
     past: dict[str, Any],
     room: int | None,
     provisional: bool,
+    patience: int = 0,
 ) -> str:
     """The verdict after the look that ``suspicion.last`` holds.
 
     ``past`` is the site's (``_core.past``), ``room`` the bytes that are
     left, ``provisional`` says that steps are guessed just now: nothing is
-    confirmed then.
+    confirmed then.  ``patience``: steps that it must have gathered for.
     """
     suspicion.explained = keeper["purpose"] in EXPLAINED
     suspicion.provisional &= provisional
     root = keeper["path"][0]
+    settled = "leak"
     if root in ("cycle", "native"):
-        return "cycle" if keeper["cycle"] else "native"
-    if not suspicion.graph_grew() and _fits(keeper, room):
+        settled = "cycle" if keeper["cycle"] else "native"
+    elif not suspicion.graph_grew() and _fits(keeper, room):
         return "cache"
-    if _resets(past, suspicion.last.step):
+    elif _resets(past, suspicion.last.step):
         return "accumulation"
     if suspicion.confirmed_at is None and not provisional:
-        apart = suspicion.last.step - suspicion.first.step
-        if apart >= LOOK_GAP and suspicion.last.exceeds(suspicion.first):
-            suspicion.confirmed_at = suspicion.last.step
-    return "leak" if suspicion.confirmed_at is not None else "growing"
+        now = suspicion.last
+        if (
+            now.step - suspicion.first.step >= LOOK_GAP
+            and now.step - suspicion.began >= patience
+            and now.exceeds(suspicion.first)
+            and not (now.items >= 0 and _overdue(keeper, past, now.step))
+        ):
+            suspicion.confirmed_at = now.step
+    return settled if suspicion.confirmed_at is not None else "growing"
+
+
+def _overdue(keeper: dict[str, Any], past: dict[str, Any], step: int) -> bool:
+    """Whether a container has missed its last turn to grow."""
+    spread = max(g["last"] - g["first"] for g in keeper["groups"])
+    turns = max(g["generations"] for g in keeper["groups"])
+    pace: float = spread / max(turns - 1, 1)
+    return bool(step - past["last_high"] > 1.5 * pace)
 
 
 def _fits(keeper: dict[str, Any], room: int | None) -> bool:
@@ -145,26 +164,42 @@ def _resets(past: dict[str, Any], step: int) -> bool:
     return bool(step - past["last_reset"] <= RESET_PERIODS * period)
 
 
-def settled_by(suspicion: Suspicion, offset: int) -> str:
-    """What would confirm a ``growing`` finding."""
-    return (
-        f"a look {LOOK_GAP} or more steps after step"
-        f" {suspicion.first.step - offset} that finds the holder grown"
+def due(suspicion: Suspicion, finding: Finding) -> int:
+    """The step whose look can settle a ``growing`` finding."""
+    # Not before it should have grown again at its own pace.
+    spread = finding.last_step - finding.first_step
+    pace = spread / max(finding.generations - 1, 1)
+    return max(
+        suspicion.first.step + LOOK_GAP,
+        suspicion.began + PATIENCE,
+        suspicion.last.step + int(1.5 * pace) + 1,
     )
 
 
+def settled_by(suspicion: Suspicion, offset: int) -> str:
+    """What would confirm a ``growing`` finding."""
+    step = max(suspicion.first.step + LOOK_GAP, suspicion.began + PATIENCE)
+    return f"a look after step {step - offset} that finds the holder grown"
+
+
 def afterwards(
-    suspicion: Suspicion, past: dict[str, Any], step: int, offset: int
+    suspicion: Suspicion,
+    past: dict[str, Any],
+    step: int,
+    offset: int,
+    last_look: int,
 ) -> Finding | None:
     """The finding of a holder that is no suspect any more.
 
     What grew up to the last step was dropped by the program's end: it
     stands, with the figures of the last look.  What stopped growing before
     is taken back to what it turned out to be; None where it was never
-    confirmed.
+    confirmed, or was gone at the run's last look (a step) already.
     """
     finding = suspicion.finding
     if finding is None:
+        return None
+    if suspicion.confirmed_at is None and suspicion.last.step < last_look:
         return None
     seen = suspicion.last.step - offset
     resets = _resets(past, step)

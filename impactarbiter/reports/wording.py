@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..findings import Finding, GraphCost, Report, Site
+from ..findings import Cycle, Finding, GraphCost, Report, Site
 from ..severity import BOUNDED, GIB, by_urgency
 from ..units import format_bytes, format_count, format_duration, plural
 
@@ -107,7 +107,10 @@ def headline(finding: Finding) -> str:
     if finding.verdict == "cache":
         return f"{what} fills with {rate}, {bound_text(finding)}"
     if finding.verdict == "cycle":
-        return f"a garbage cycle holds {rate} until the collector runs: {what}"
+        until = "until the collector runs"
+        if finding.cycle is not None and not finding.cycle.collectable:
+            until = "for ever, as C++ is part of it"
+        return f"a garbage cycle holds {rate} {until}: {what}"
     if finding.verdict == "native":
         return f"C or C++ code keeps {rate}, no Python path does: {what}"
     return f"{what} keeps {rate}, and nothing lets it go"
@@ -166,6 +169,8 @@ def facts(finding: Finding) -> list[Fact]:
     found.append(Fact("retained", _retained_text(finding)))
     if finding.graph is not None:
         found.append(Fact("graph", graph_text(finding.graph)))
+    if finding.cycle is not None:
+        found.append(Fact("cycle", _cycle_text(finding.cycle)))
     if finding.tensors:
         found.append(Fact("tensors", _examples_text(finding)))
     if finding.verdict not in BOUNDED:
@@ -221,6 +226,14 @@ def _retained_text(finding: Finding) -> str:
     if finding.holder is None:
         return f"{held} in {count}"
     return f"{held} in {count}, freed if the path is cut at the holder"
+
+
+def _cycle_text(cycle: Cycle) -> str:
+    text = f"{cycle.path} -> itself"
+    if cycle.collected_bytes:
+        freed = format_bytes(cycle.collected_bytes)
+        text += f"; the collector has freed {freed} of such so far"
+    return text
 
 
 def graph_text(graph: GraphCost) -> str:

@@ -20,6 +20,9 @@
 /* A graph is probed ever more rarely: probes count, not steps. */
 #define GRAPH_MIN_HIGHS 3
 #define GRAPH_MAX_MISSES 1
+/* A site that was a suspect this few steps ago is no new one: what is alive
+ * at every other boundary comes and goes. */
+#define FRESH_AFTER 10
 
 typedef struct {
     ia_trend count;
@@ -29,7 +32,7 @@ typedef struct {
     uint32_t high_water; /* generations, since the last reset */
     uint32_t resets;
     uint32_t last_reset;
-    uint8_t suspect;
+    uint32_t last_suspect; /* step + 1; 0: never */
 } site_trends;
 
 static struct {
@@ -187,18 +190,17 @@ ia_criterion_note(uint32_t step)
         site_trends *t = &state.sites[i];
         if (step >= state.warmup)
             note_reset(t, s->generations, step);
-        if (s->live_count == 0 || step < state.warmup) {
-            t->suspect = 0;
+        if (s->live_count == 0 || step < state.warmup)
             continue;
-        }
         note(&t->count, s->generations, step, s);
         if (s->live_count <= t->count_peak)
             note(&t->bytes, s->live_bytes, step, s);
         else
             t->count_peak = s->live_count;
-        uint8_t now = kinds_of(t, s, step) != 0;
-        fresh += now && !t->suspect;
-        t->suspect = now;
+        if (kinds_of(t, s, step) == 0)
+            continue;
+        fresh += t->last_suspect == 0 || step >= t->last_suspect + FRESH_AFTER;
+        t->last_suspect = step + 1;
     }
     return fresh;
 }

@@ -18,9 +18,7 @@
 #include <time.h>
 
 typedef struct {
-    uint8_t *wanted; /* per site; see holders.h */
-    uint32_t nsites;
-    uint32_t since;
+    ia_wanted wanted;
     ia_walk w;
     ia_storages storages;
     ia_roots roots;
@@ -50,8 +48,8 @@ read_sites(diagnosis *d, PyObject *sites, uint8_t mark)
             PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(list, i));
         if (PyErr_Occurred())
             break;
-        if (site < d->nsites)
-            d->wanted[site] = mark;
+        if (site < d->wanted.nsites)
+            d->wanted.of_site[site] = mark;
     }
     Py_DECREF(list);
     return PyErr_Occurred() ? -1 : 0;
@@ -61,11 +59,14 @@ static int
 read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age)
 {
     ia_ledger_lock();
-    d->nsites = ia_ledger_sites();
-    d->since = ia_ledger_warmup();
+    d->wanted.nsites = ia_ledger_sites();
+    d->wanted.since = ia_ledger_warmup();
+    /* A look comes when the step has just ended. */
+    uint32_t next = ia_ledger_totals_now()->generation;
+    d->wanted.now = next ? next - 1 : 0;
     ia_ledger_unlock();
-    d->wanted = calloc(d->nsites + 1, 1);
-    if (d->wanted == NULL) {
+    d->wanted.of_site = calloc(d->wanted.nsites + 1, 1);
+    if (d->wanted.of_site == NULL) {
         PyErr_NoMemory();
         return -1;
     }
@@ -74,31 +75,27 @@ read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age)
     return read_sites(d, any_age, IA_WANTED_ANY_AGE);
 }
 
-/* Live storages of the wanted sites that the walk has not reached; with
- * `missing` != NULL, per site. */
-static uint32_t
-count_missing(const diagnosis *d, uint32_t *missing)
+/* Did the walk miss a wanted storage?  Those of the last step may be in the
+ * hands of the running call. */
+static int
+is_incomplete(const diagnosis *d)
 {
-    uint32_t n = 0, rows;
+    uint32_t rows;
+    int missed = 0;
     ia_ledger_lock();
-    ia_row *row = ia_ledger_rows(&rows);
-    for (uint32_t i = 0; i < rows; i++) {
-        if (row[i].key == 0 || row[i].allowed)
-            continue;
-        uint32_t site = ia_stack_site(row[i].stack);
-        if (site >= d->nsites || !d->wanted[site] ||
-            (d->wanted[site] == IA_WANTED && row[i].generation < d->since))
+    const ia_row *row = ia_ledger_rows(&rows);
+    for (uint32_t i = 0; i < rows && !missed; i++) {
+        if (row[i].key == 0 || row[i].allowed ||
+            row[i].generation >= d->wanted.now ||
+            !ia_is_wanted(&d->wanted, ia_stack_site(row[i].stack),
+                          row[i].generation))
             continue;
         uint32_t at = ia_ptrmap_get(&d->storages.index, row[i].key);
-        if (at != IA_PTRMAP_NONE &&
-            d->storages.items[at].entry != IA_NO_ENTRY)
-            continue;
-        n++;
-        if (missing != NULL)
-            missing[site]++;
+        missed = at == IA_PTRMAP_NONE ||
+                 d->storages.items[at].entry == IA_NO_ENTRY;
     }
     ia_ledger_unlock();
-    return n;
+    return missed;
 }
 
 static int
@@ -113,7 +110,7 @@ walk(diagnosis *d)
         d->w.graph = ia_the_framework->walk_begin();
     }
     ia_walk_from_roots(&d->w);
-    if (count_missing(d, NULL) > 0) {
+    if (is_incomplete(d)) {
         d->w.rooted_entries = d->w.count;
         d->w.rooted_roots = d->roots.count;
         if (ia_walk_unrooted(&d->w, &d->roots, NULL) < 0)
@@ -129,9 +126,8 @@ memory:
 static int
 find(diagnosis *d)
 {
-    if (ia_holders_find(&d->w, d->wanted, d->nsites, d->since,
-                        &d->groups) < 0 ||
-        ia_keepers_find(&d->w, &d->groups, d->wanted, IA_MAX_KEEPERS,
+    if (ia_holders_find(&d->w, &d->wanted, &d->groups) < 0 ||
+        ia_keepers_find(&d->w, &d->groups, &d->wanted, IA_MAX_KEEPERS,
                         &d->keepers) < 0)
         goto memory;
     d->costs = calloc(d->keepers.count + 1, sizeof *d->costs);
@@ -197,6 +193,9 @@ build_holder(const diagnosis *d, const ia_keeper *k)
     uintptr_t ref = d->w.queue[k->holder].ref;
     char type[128];
     ia_ref_type_name(ref, type, sizeof type);
+    if (k->holder < d->w.rooted_entries &&
+        d->w.queue[k->holder].parent == IA_NO_ENTRY)
+        strcpy(type, "module");
     PyObject *bound = ia_bound_of(&d->w, k->holder);
     if (bound == NULL)
         return NULL;
@@ -208,13 +207,13 @@ build_holder(const diagnosis *d, const ia_keeper *k)
         Py_DECREF(bound);
         return NULL;
     }
-    return Py_BuildValue("{s:s,s:n,s:N,s:N,s:i}", "type", type, "length",
-                         length, "bound", bound, "owners", owners, "emptied",
-                         k->emptied);
+    return Py_BuildValue("{s:s,s:n,s:N,s:N}", "type", type, "length",
+                         length, "bound", bound, "owners", owners);
 }
 
+/* The cycle that the entry hangs on, None where it hangs on none. */
 static PyObject *
-build_cycle(const diagnosis *d, uint32_t entry)
+build_cycle(const diagnosis *d, uint32_t entry, int *forever)
 {
     uint32_t member = entry;
     while (d->w.queue[entry].parent != IA_NO_ENTRY) {
@@ -222,6 +221,7 @@ build_cycle(const diagnosis *d, uint32_t entry)
         entry = d->w.queue[entry].parent;
     }
     const ia_root *root = &d->roots.items[d->w.queue[entry].root];
+    *forever = root->forever;
     if (root->kind != IA_ROOT_CYCLE && root->kind != IA_ROOT_NATIVE)
         return Py_NewRef(Py_None);
     return ia_cycle_build(d->w.queue[member].ref, d->w.graph);
@@ -241,13 +241,15 @@ build_keeper(const diagnosis *d, uint32_t i)
     PyObject *tensor = cost ? ia_tensor_build(
                                     d->w.queue[example->entry].ref,
                                     example->device, example->bytes) : NULL;
-    PyObject *cycle = tensor ? build_cycle(d, example->entry) : NULL;
+    int forever = 0;
+    PyObject *cycle = tensor ? build_cycle(d, example->entry, &forever)
+                             : NULL;
     if (cycle != NULL)
         return Py_BuildValue(
-            "{s:I,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:I,s:I,s:s}", "site",
+            "{s:I,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:I,s:I,s:s}", "site",
             primary->site, "holder_depth", depth, "path", path, "holder",
             holder, "groups", groups, "cost", cost, "example", tensor,
-            "cycle", cycle, "stack", example->stack, "generation",
+            "cycle", cycle, "forever", forever, "stack", example->stack, "generation",
             example->generation, "purpose",
             ia_purpose_name(primary->purpose));
     Py_XDECREF(path);
@@ -272,41 +274,17 @@ build_keepers(const diagnosis *d)
 }
 
 static PyObject *
-build_missing(const diagnosis *d)
-{
-    uint32_t *missing = calloc(d->nsites + 1, sizeof *missing);
-    if (missing == NULL)
-        return PyErr_NoMemory();
-    count_missing(d, missing);
-    PyObject *dict = PyDict_New();
-    for (uint32_t i = 0; dict && i < d->nsites; i++) {
-        if (missing[i] == 0)
-            continue;
-        PyObject *key = PyLong_FromUnsignedLong(i);
-        PyObject *value = PyLong_FromUnsignedLong(missing[i]);
-        if (!key || !value || PyDict_SetItem(dict, key, value) < 0)
-            Py_CLEAR(dict);
-        Py_XDECREF(key);
-        Py_XDECREF(value);
-    }
-    free(missing);
-    return dict;
-}
-
-static PyObject *
 build(const diagnosis *d)
 {
     PyObject *keepers = build_keepers(d);
-    PyObject *missing = keepers ? build_missing(d) : NULL;
-    PyObject *purposes = missing ? ia_purposes_build(&d->storages) : NULL;
+    PyObject *purposes = keepers ? ia_purposes_build(&d->storages) : NULL;
     if (purposes == NULL) {
         Py_XDECREF(keepers);
-        Py_XDECREF(missing);
         return NULL;
     }
     return Py_BuildValue(
-        "{s:N,s:N,s:N,s:I,s:I,s:K,s:K,s:O,s:d}", "keepers", keepers,
-        "missing", missing, "purposes", purposes, "left_out",
+        "{s:N,s:N,s:I,s:I,s:K,s:K,s:O,s:d}", "keepers", keepers,
+        "purposes", purposes, "left_out",
         d->keepers.left_out, "objects", d->w.count, "edges",
         (unsigned long long)d->w.edges, "nodes",
         (unsigned long long)d->w.nodes, "graph",
@@ -324,7 +302,7 @@ finish(diagnosis *d)
     ia_groups_free(&d->groups);
     ia_keepers_free(&d->keepers);
     free(d->costs);
-    free(d->wanted);
+    free(d->wanted.of_site);
 }
 
 PyObject *

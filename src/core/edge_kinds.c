@@ -352,22 +352,42 @@ name_key(PyObject *dict, PyObject *child, ia_edge_text *out)
     return plain;
 }
 
+static int
+is_private(PyObject *key)
+{
+    return PyUnicode_CheckExact(key) && PyUnicode_GET_LENGTH(key) > 0 &&
+           PyUnicode_READ_CHAR(key, 0) == '_';
+}
+
+/* The key of a child among attributes, a public name before a private one. */
+static PyObject *
+attribute_key(PyObject *dict, PyObject *child)
+{
+    PyObject *key, *value, *found = NULL;
+    Py_ssize_t pos = 0;
+    while (PyDict_Next(dict, &pos, &key, &value)) {
+        if (value != child)
+            continue;
+        if (!is_private(key))
+            return key;
+        if (found == NULL)
+            found = key;
+    }
+    return found;
+}
+
 static ia_reading
 name_in_dict(PyObject *dict, PyObject *child, ia_reading reading,
              ia_edge_text *out)
 {
-    PyObject *key, *value;
-    Py_ssize_t pos = 0;
-    if (reading.how != IA_READ_ATTRIBUTES && reading.how != IA_READ_CHILDREN)
+    PyObject *key = NULL;
+    if (reading.how == IA_READ_ATTRIBUTES || reading.how == IA_READ_CHILDREN)
+        key = attribute_key(dict, child);
+    if (key == NULL)
         return name_key(dict, child, out);
-    while (PyDict_Next(dict, &pos, &key, &value)) {
-        if (value != child)
-            continue;
-        return reading.how == IA_READ_CHILDREN
-                   ? ia_name_module_child(reading.owner, dict, key, out)
-                   : ia_edge_attribute(reading.owner, key, value, out);
-    }
-    return name_key(dict, child, out);
+    return reading.how == IA_READ_CHILDREN
+               ? ia_name_module_child(reading.owner, dict, key, out)
+               : ia_edge_attribute(reading.owner, key, child, out);
 }
 
 /* -- sequences ----------------------------------------------------------- */

@@ -240,6 +240,10 @@ expand_object(ia_walk *w, PyObject *op)
 {
     PyTypeObject *type = Py_TYPE(op);
     int kind = ia_kind_of(type);
+    if (ia_notebook_has(&w->roots->notebook, op)) {
+        ia_notebook_traverse(&w->roots->notebook, op, visit, w);
+        return;
+    }
     if (kind == IA_KIND_NDARRAY) {
         ia_ndarray_traverse(op, visit, w);
         return;

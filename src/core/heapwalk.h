@@ -11,6 +11,7 @@
 
 #include "core_api.h"
 #include "bitmap.h"
+#include "notebook.h"
 #include "ptrmap.h"
 
 #define IA_NO_ENTRY UINT32_MAX
@@ -94,6 +95,7 @@ typedef struct {
     ia_root *items; /* owned */
     uint32_t count, capacity;
     ia_crowd *crowds; /* owned */
+    ia_notebook notebook;
 } ia_roots;
 
 /* A reference that the walk must not follow.  With child 0 the parent is

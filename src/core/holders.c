@@ -290,36 +290,98 @@ make_groups(const ia_walk *w, member *members, uint32_t n, ia_groups *out)
 }
 
 static int
-is_target(const ia_reached *r, const uint8_t *wanted, uint32_t nsites,
-          uint32_t since)
+is_target(const ia_walk *w, const ia_wanted *wanted, const ia_reached *r)
 {
-    return r->entry != IA_NO_ENTRY && r->in_ledger && !r->allowed &&
-           r->site < nsites && wanted[r->site] &&
-           (wanted[r->site] == IA_WANTED_ANY_AGE || r->generation >= since);
+    if (r->entry == IA_NO_ENTRY || !r->in_ledger || r->allowed ||
+        !ia_is_wanted(wanted, r->site, r->generation))
+        return 0;
+    return r->entry < w->rooted_entries || r->generation < wanted->now;
 }
 
 /* 0 or -1; *out is malloc'ed, holders are not filled in yet. */
 static int
-list_targets(const ia_storages *all, const uint8_t *wanted, uint32_t nsites,
-             uint32_t since, member **out, uint32_t *count)
+list_targets(const ia_walk *w, const ia_wanted *wanted, member **out,
+             uint32_t *count)
 {
+    const ia_storages *all = w->storages;
     uint32_t n = 0;
     for (uint32_t i = 0; i < all->count; i++)
-        n += is_target(&all->items[i], wanted, nsites, since);
+        n += is_target(w, wanted, &all->items[i]);
     member *list = *out = calloc(n + 1, sizeof *list);
     if (list == NULL)
         return -1;
     for (uint32_t i = 0; n > 0 && i < all->count; i++) {
         const ia_reached *r = &all->items[i];
-        if (is_target(r, wanted, nsites, since))
+        if (is_target(w, wanted, r))
             list[(*count)++] = (member){0, r->site, r->generation, i};
     }
     return 0;
 }
 
+/* -- names of a module --------------------------------------------------- */
+
+/* Variables of one module that hold what one line made in so many steps are
+ * no coincidence: names are made up as the program runs. */
+#define MIN_NAMES 4
+
+static uint32_t
+root_of(const ia_walk *w, uint32_t entry)
+{
+    while (w->queue[entry].parent != IA_NO_ENTRY)
+        entry = w->queue[entry].parent;
+    return entry;
+}
+
+static int
+is_module(const ia_walk *w, uint32_t entry)
+{
+    return IA_TAG(w->queue[entry].ref) == IA_TAG_OBJECT &&
+           w->roots->items[w->queue[entry].root].kind == IA_ROOT_MODULE;
+}
+
+/* Those without a holder of their own, by the module that they hang on. */
+static uint32_t
+list_homeless(const ia_walk *w, const scores *s, const member *members,
+              uint32_t n, member *out)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t entry = w->storages->items[members[i].storage].entry;
+        uint32_t root = root_of(w, entry);
+        if (s->weight[entry] >= 2 || !is_module(w, root))
+            continue;
+        out[found] = members[i];
+        out[found].holder = root;
+        out[found++].storage = i;
+    }
+    qsort(out, found, sizeof *out, by_group);
+    return found;
+}
+
+/* A module is a holder where it alone parts the generations of a site. */
+static int
+settle_homeless(const ia_walk *w, const scores *s, member *members,
+                uint32_t n)
+{
+    member *list = calloc(n + 1, sizeof *list);
+    if (list == NULL)
+        return -1;
+    uint32_t found = list_homeless(w, s, members, n, list), end;
+    for (uint32_t i = 0; i < found; i = end) {
+        uint32_t generations = 1;
+        for (end = i + 1; end < found && list[end].site == list[i].site &&
+                          list[end].holder == list[i].holder;
+             end++)
+            generations += list[end].generation != list[end - 1].generation;
+        for (uint32_t j = i; generations >= MIN_NAMES && j < end; j++)
+            members[list[j].storage].holder = list[j].holder;
+    }
+    free(list);
+    return 0;
+}
+
 int
-ia_holders_find(const ia_walk *w, const uint8_t *wanted, uint32_t nsites,
-                uint32_t since, ia_groups *out)
+ia_holders_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
 {
     scores s = {0};
     const ia_reached *items = w->storages->items;
@@ -327,7 +389,7 @@ ia_holders_find(const ia_walk *w, const uint8_t *wanted, uint32_t nsites,
     uint32_t n = 0;
     int result = -1;
     *out = (ia_groups){0};
-    if (list_targets(w->storages, wanted, nsites, since, &members, &n) < 0)
+    if (list_targets(w, wanted, &members, &n) < 0)
         return -1;
     if (n == 0) {
         free(members);
@@ -345,6 +407,8 @@ ia_holders_find(const ia_walk *w, const uint8_t *wanted, uint32_t nsites,
     for (uint32_t i = 0; i < n; i++)
         members[i].holder =
             holder_of(w, &s, items[members[i].storage].entry);
+    if (settle_homeless(w, &s, members, n) < 0)
+        goto done;
     result = make_groups(w, members, n, out);
     out->path = s.path;
     out->npath = s.npath;

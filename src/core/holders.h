@@ -31,13 +31,30 @@ typedef struct {
     uint32_t npath;
 } ia_groups;
 
-/* What wanted[site] says. */
+/* Which storages are asked about. */
+typedef struct {
+    uint8_t *of_site;  /* owned; what of_site[site] says: */
 #define IA_WANTED 1         /* storages born in `since` or later */
 #define IA_WANTED_ANY_AGE 2 /* all of them */
+    uint32_t nsites;
+    uint32_t since; /* first generation that counts */
+    uint32_t now;   /* generation of the step that ended last */
+} ia_wanted;
 
-/* Groups the storages of wanted sites that the walk reached.  0, or -1 when memory is short. */
-int ia_holders_find(const ia_walk *, const uint8_t *wanted, uint32_t nsites,
-                    uint32_t since, ia_groups *);
+static inline int
+ia_is_wanted(const ia_wanted *wanted, uint32_t site, uint32_t generation)
+{
+    if (site >= wanted->nsites || !wanted->of_site[site])
+        return 0;
+    return wanted->of_site[site] == IA_WANTED_ANY_AGE ||
+           generation >= wanted->since;
+}
+
+/* Groups the wanted storages that the walk reached.  What no proper root
+ * reaches and was born in that step or since is passed over: the running call,
+ * whose temporaries nobody sees, still has it in hand.  0, or -1 when memory
+ * is short. */
+int ia_holders_find(const ia_walk *, const ia_wanted *, ia_groups *);
 void ia_groups_free(ia_groups *);
 
 #endif /* IA_HOLDERS_H */

@@ -75,14 +75,15 @@ by_size(const void *a, const void *b)
 
 static void
 add_group(ia_keeper *k, const ia_groups *groups, uint32_t i,
-          const uint8_t *wanted)
+          const ia_wanted *wanted)
 {
     const ia_group *g = &groups->items[i];
     const ia_group *primary = &groups->items[k->primary];
     if (k->ngroups++ == 0 || g->depth < primary->depth ||
         (g->depth == primary->depth && g->bytes > primary->bytes))
         k->primary = i;
-    k->grows |= g->generations > 1 || wanted[g->site] == IA_WANTED_ANY_AGE;
+    k->grows |= g->generations > 1 ||
+                wanted->of_site[g->site] == IA_WANTED_ANY_AGE;
     k->count += g->count;
     k->bytes += g->bytes;
     if (g->generations > k->generations)
@@ -90,7 +91,7 @@ add_group(ia_keeper *k, const ia_groups *groups, uint32_t i,
 }
 
 static int
-list_keepers(const ia_groups *groups, const uint8_t *wanted, uint32_t most,
+list_keepers(const ia_groups *groups, const ia_wanted *wanted, uint32_t most,
              ia_keepers *out)
 {
     out->items = calloc(groups->count + 1, sizeof *out->items);
@@ -141,6 +142,94 @@ stands_for_itself(uintptr_t ref)
             ia_kind_of(Py_TYPE((PyObject *)ref)) == IA_KIND_TENSOR);
 }
 
+/* -- variables that name a container's newest item ------------------------ */
+
+/* A container's items at either end, as it shows them: one is the newest. */
+#define END_ITEMS 4
+
+typedef struct {
+    PyObject *first[END_ITEMS], *last[END_ITEMS]; /* borrowed */
+    size_t count;
+} end_items;
+
+static int
+note_item(PyObject *op, void *arg)
+{
+    end_items *ends = arg;
+    if (op == NULL ||
+        (!ia_is_gc(op) && ia_kind_of(Py_TYPE(op)) == IA_KIND_PLAIN))
+        return 0;
+    if (ends->count < END_ITEMS)
+        ends->first[ends->count] = op;
+    ends->last[ends->count++ % END_ITEMS] = op;
+    return 0;
+}
+
+static int
+is_end_item(const end_items *ends, PyObject *op)
+{
+    for (size_t i = 0; i < END_ITEMS; i++)
+        if (op == ends->first[i] || op == ends->last[i])
+            return op != NULL;
+    return 0;
+}
+
+static int
+cut_names_of_module(const ia_walk *w, ia_keepers *k, uint32_t i,
+                    uint32_t *capacity, const end_items *ends,
+                    uintptr_t dict)
+{
+    PyObject *name, *value;
+    Py_ssize_t pos = 0;
+    uint32_t holder = k->items[i].holder;
+    while (PyDict_Next((PyObject *)dict, &pos, &name, &value)) {
+        uintptr_t ref = (uintptr_t)value | IA_TAG_OBJECT;
+        if (is_end_item(ends, value) && ref != w->queue[holder].ref &&
+            add_cut(k, capacity, &(ia_cut){dict, ref, i, holder}) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int
+cut_names_of_frame(const ia_walk *w, ia_keepers *k, uint32_t i,
+                   uint32_t *capacity, const end_items *ends, uintptr_t ref)
+{
+    ia_frame *frame = (ia_frame *)IA_ADDRESS(ref);
+    uint32_t holder = k->items[i].holder;
+    for (int slot = 0; slot < ia_frame_slots(frame); slot++) {
+        PyObject *value = ia_frame_slot(frame, slot);
+        uintptr_t item = (uintptr_t)value | IA_TAG_OBJECT;
+        if (is_end_item(ends, value) && item != w->queue[holder].ref &&
+            add_cut(k, capacity, &(ia_cut){ref, item, i, holder}) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* `history.append(state)` in a loop: `state` names the newest item until the
+ * next turn makes another.  It keeps nothing for good, yet with a graph that
+ * reaches back it would be charged with all that the container holds. */
+static int
+cut_names(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t *capacity)
+{
+    end_items ends = {0};
+    PyObject *op = (PyObject *)w->queue[k->items[i].holder].ref;
+    int result = 0;
+    if (Py_TYPE(op)->tp_traverse != NULL && ia_is_tracked(op))
+        Py_TYPE(op)->tp_traverse(op, note_item, &ends);
+    for (uint32_t r = 0; r < w->roots->count && result == 0; r++) {
+        const ia_root *root = &w->roots->items[r];
+        if (!root->user || ends.count == 0)
+            continue;
+        if (root->kind == IA_ROOT_MODULE)
+            result = cut_names_of_module(w, k, i, capacity, &ends, root->ref);
+        else if (root->kind == IA_ROOT_FRAME)
+            result = cut_names_of_frame(w, k, i, capacity, &ends, root->ref);
+    }
+    return result;
+}
+
 /* A container is emptied; a tensor loses the reference to itself; anything
  * else loses those of its references that lead to the storages. */
 static int
@@ -154,11 +243,12 @@ cut_keeper(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t *capacity,
         return add_cut(k, capacity,
                        &(ia_cut){up, e->ref, i, keeper->holder});
     }
-    if (IA_TAG(e->ref) == IA_TAG_CROWD ||
-        (keeper->generations >= 2 &&
-         ia_entry_is_container(w, keeper->holder))) {
-        keeper->emptied = 1;
-        return add_cut(k, capacity, &(ia_cut){e->ref, 0, i, keeper->holder});
+    int container = keeper->generations >= 2 &&
+                    ia_entry_is_container(w, keeper->holder);
+    if (IA_TAG(e->ref) == IA_TAG_CROWD || container) {
+        if (add_cut(k, capacity, &(ia_cut){e->ref, 0, i, keeper->holder}) < 0)
+            return -1;
+        return container ? cut_names(w, k, i, capacity) : 0;
     }
     return ia_ptrmap_set(by_edge, (uintptr_t)keeper->holder + 1, i);
 }
@@ -185,7 +275,7 @@ cut_edges(const ia_walk *w, const ia_groups *groups, ia_keepers *k,
 
 int
 ia_keepers_find(const ia_walk *w, const ia_groups *groups,
-                const uint8_t *wanted, uint32_t most, ia_keepers *out)
+                const ia_wanted *wanted, uint32_t most, ia_keepers *out)
 {
     uint32_t capacity = 0;
     ia_ptrmap by_edge = {0};

@@ -14,7 +14,6 @@ typedef struct {
     uint32_t generations;
     uint64_t bytes;
     int grows;        /* some site of its does, here */
-    int emptied;      /* cut by emptying a container */
 } ia_keeper;
 
 typedef struct {
@@ -28,7 +27,7 @@ typedef struct {
 /* A holder where no site grows is left out: a loop variable holds the newest
  * tensor of a site whose others are kept elsewhere. */
 int ia_keepers_find(const ia_walk *, const ia_groups *,
-                    const uint8_t *wanted, uint32_t most, ia_keepers *);
+                    const ia_wanted *wanted, uint32_t most, ia_keepers *);
 void ia_keepers_free(ia_keepers *);
 
 /* Is the entry a list, dict, set, deque or tuple (and no __dict__)? */

@@ -78,9 +78,8 @@ ia_ndarray_traverse(PyObject *op, visitproc visit, void *arg)
     return stop;
 }
 
-/* A dict's value by name, without hashing or comparing through Python. */
-static PyObject *
-dict_value(PyObject *dict, const char *name)
+PyObject *
+ia_dict_value(PyObject *dict, const char *name)
 {
     PyObject *key, *value;
     Py_ssize_t pos = 0;
@@ -145,7 +144,7 @@ ia_instance_attribute(PyObject *op, const char *name)
         return NULL;
     }
     PyObject *dict = ia_get_instance_dict(op);
-    return dict == NULL ? NULL : dict_value(dict, name);
+    return dict == NULL ? NULL : ia_dict_value(dict, name);
 }
 
 static void
@@ -180,7 +179,7 @@ add_parameters(ia_ptrmap *set, PyObject *groups)
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(groups); i++) {
         PyObject *group = PyList_GET_ITEM(groups, i);
         PyObject *params = PyDict_Check(group)
-                               ? dict_value(group, "params") : NULL;
+                               ? ia_dict_value(group, "params") : NULL;
         if (params == NULL || !PyList_Check(params))
             continue;
         for (Py_ssize_t j = 0; j < PyList_GET_SIZE(params); j++)

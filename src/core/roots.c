@@ -114,6 +114,8 @@ add_module(ia_roots *roots, PyObject *name, PyObject *module,
         return 0;
     if (!ia_roots_add(roots, IA_ROOT_MODULE, (uintptr_t)dict, user, text))
         return -1;
+    if (is_main)
+        ia_notebook_find(&roots->notebook, dict);
     if (pass == LIBRARY &&
         !ia_roots_add(roots, IA_ROOT_STATE, (uintptr_t)module, 0, text))
         return -1;

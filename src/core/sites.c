@@ -219,11 +219,26 @@ choose_user_frame(const ia_source_frame *frames, int count)
     return 0;
 }
 
+/* A cell that is run again is the same source: IPython names its file after
+ * the text, but puts the number of the run before it. */
+static uint64_t
+hash_file(const char *file)
+{
+    static const char cell[] = "<ipython-input-";
+    uint64_t h = 2;
+    if (strncmp(file, cell, sizeof cell - 1) == 0) {
+        h = hash_text(h, cell);
+        file += sizeof cell - 1;
+        file += strspn(file, "0123456789");
+    }
+    return hash_text(h, file);
+}
+
 static uint32_t
 intern_site(uint32_t frame)
 {
     const ia_source_frame *f = &table.frames[frame];
-    uint64_t hash = mix(hash_text(hash_text(2, f->file), f->function),
+    uint64_t hash = mix(hash_text(hash_file(f->file), f->function),
                         (uint64_t)f->line) | 1;
     uint32_t id = ia_ptrmap_get(&table.site_of_hash, hash);
     if (id != IA_PTRMAP_NONE)

@@ -676,6 +676,8 @@ def test_an_interrupt_during_a_look_reaches_the_program(
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Diagnostician, "look", look)
+    # A job in the background is started with SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     kept = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -688,6 +690,7 @@ def test_an_interrupt_during_a_look_reaches_the_program(
                     if step == "manual":
                         arbiter.step()
             assert len(looks) == 1
+    signal.signal(signal.SIGINT, before)
 
 
 # -- results ------------------------------------------------------------------

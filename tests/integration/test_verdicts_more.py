@@ -1,0 +1,422 @@
+"""Verdicts beside the plain leak: cycles, C++ holders, bounds that do not
+bound; and what users can say about findings: rules, phases, masks."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import impactarbiter
+from impactarbiter import Finding, Report
+from impactarbiter.arbiter import current
+
+STEPS = 24
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    torch.manual_seed(0)
+    gc.collect()
+    yield
+    left = current()
+    if left is not None:
+        left.stop()
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+    gc.collect()
+
+
+def watched(
+    turn: Callable[[], object], steps: int = STEPS, **options: Any
+) -> Report:
+    """Calls ``turn`` once a step; the report is made while all is alive."""
+    with impactarbiter.watch(step="manual", **options) as arbiter:
+        for _ in range(steps):
+            turn()
+            arbiter.step()
+        return arbiter.report()
+
+
+def only(report: Report) -> Finding:
+    (finding,) = report.findings
+    return finding
+
+
+# -- what no path holds -------------------------------------------------------
+
+
+class Node:
+    def __init__(self) -> None:
+        self.me = self
+        self.data = torch.ones(64)
+
+
+def test_a_garbage_cycle(no_collector: None) -> None:
+    finding = only(watched(Node))
+    assert finding.verdict == "cycle"
+    assert finding.cycle is not None
+    assert str(finding.cycle.path) == "<Node>.me"
+    assert finding.cycle.collectable
+    assert finding.retained_bytes == 256 * finding.retained_tensors
+    assert finding.retained_tensors >= STEPS - 4
+    assert "break the reference cycle" in finding.advice
+    assert "-> itself" in str(Report(findings=(finding,)))
+
+
+def test_a_cycle_that_the_collector_has_freed_before_is_information(
+    no_collector: None,
+) -> None:
+    made = 0
+
+    def turn() -> None:
+        nonlocal made
+        torch.zeros(1 << 20)  # no cycle: does not count
+        node = Node()
+        node.data = torch.ones(1 << 20)  # 4 MiB a step would be a warning
+        made += 1
+        if made == 5:
+            gc.collect()
+
+    finding = only(watched(turn, 40))
+    assert finding.verdict == "cycle"
+    assert finding.cycle is not None
+    assert finding.cycle.collected_bytes >= 4 << 20
+    assert finding.severity == "info"
+
+
+@pytest.mark.filterwarnings("ignore:Using backward.*create_graph")
+def test_a_gradient_that_holds_its_own_graph() -> None:
+    def turn() -> None:
+        x = torch.ones(64, requires_grad=True)
+        (x**3).sum().backward(create_graph=True)
+
+    report = watched(turn)
+    finding = report.findings[0]
+    assert {f.verdict for f in report.findings} == {"cycle"}
+    assert finding.cycle is not None and not finding.cycle.collectable
+    assert "create_graph=True" in finding.advice
+    assert "for ever" in str(report)
+
+
+def test_what_only_cpp_holds() -> None:
+    futures: list[Any] = []
+
+    def turn() -> None:
+        future: Any = torch.futures.Future()
+        future.set_result(torch.ones(256))
+        futures.append(future)
+
+    finding = only(watched(turn))
+    assert finding.verdict == "native"
+    assert finding.allocated_at.source.strip() == (
+        "future.set_result(torch.ones(256))"
+    )
+    assert finding.retained_bytes == 1024 * finding.retained_tensors > 0
+    assert "no Python object holds this" in finding.advice
+
+
+def test_the_value_that_a_call_is_returning_is_nobodys_leak() -> None:
+    """A module's call ends a step with its result still in flight."""
+    torch.manual_seed(0)
+    cell, head = torch.nn.GRUCell(4, 8), torch.nn.Linear(8, 1)
+    state = torch.zeros(1, 8)
+    with impactarbiter.watch() as arbiter:
+        for _ in range(60):
+            state = cell(torch.randn(1, 4), state)
+            head(state).item()
+        finding = only(arbiter.report())
+    assert finding.verdict == "leak"
+    assert str(finding.path).endswith(".state")
+
+
+# -- holders ------------------------------------------------------------------
+
+
+def test_a_bounded_deque_whose_graphs_reach_back() -> None:
+    torch.manual_seed(0)
+    cell = torch.nn.GRUCell(4, 8)
+    states = deque([torch.zeros(1, 8)], maxlen=5)
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(60):
+            state = cell(torch.randn(1, 4), states[-1])
+            states.append(state)
+            arbiter.step()
+        finding = only(arbiter.report())
+    assert finding.verdict == "leak"
+    assert finding.holder is not None and finding.holder.bound == 5
+    # `state` names the newest: it is no second holder of all the others.
+    assert finding.graph is not None and finding.graph.nodes > 60
+    assert finding.retained_bytes > 60 * 8 * 4
+
+
+def test_a_bounded_deque_of_plain_tensors() -> None:
+    kept: deque[torch.Tensor] = deque(maxlen=40)
+    finding = only(watched(lambda: kept.append(torch.ones(64))))
+    assert (finding.verdict, finding.severity) == ("cache", "info")
+
+
+def test_names_made_up_as_the_program_runs() -> None:
+    made = []
+
+    def turn() -> None:
+        name = f"snapshot_{len(made)}"
+        made.append(name)
+        globals()[name] = torch.ones(64)
+
+    try:
+        finding = only(watched(turn))
+    finally:
+        for name in made:
+            del globals()[name]
+    assert finding.verdict == "leak"
+    assert finding.holder is not None
+    assert finding.holder.expression == __name__
+    assert finding.holder.type == "module"
+    assert str(finding.path).startswith(f"{__name__}.snapshot_")
+    assert finding.retained_bytes == 256 * finding.retained_tensors > 0
+
+
+def test_a_leak_that_was_taken_for_a_cache_is_told_again() -> None:
+    told: list[str] = []
+    torch.manual_seed(0)
+    cell = torch.nn.GRUCell(4, 8)
+    states = deque([torch.zeros(1, 8)], maxlen=3)
+
+    def turn() -> None:
+        states.append(cell(torch.randn(1, 4), states[-1]))
+
+    watched(turn, 60, on_finding=lambda f: told.append(f.verdict))
+    assert told == ["cache", "leak"]
+
+
+# -- patience -----------------------------------------------------------------
+
+
+def test_a_leak_is_confirmed_within_15_steps_after_warm_up() -> None:
+    told: list[int] = []
+    kept: list[torch.Tensor] = []
+    with impactarbiter.watch(
+        step="manual", warmup=3, on_finding=lambda f: told.append(len(kept))
+    ) as arbiter:
+        for _ in range(40):
+            kept.append(torch.ones(64))
+            arbiter.step()
+    assert len(told) == 1 and told[0] <= 3 + 15
+
+
+def test_what_has_filled_by_then_was_never_called_a_leak() -> None:
+    told: list[Finding] = []
+    kept: list[torch.Tensor] = []
+
+    def turn() -> None:
+        if len(kept) < 14:
+            kept.append(torch.ones(64))
+
+    report = watched(turn, 60, on_finding=told.append)
+    assert report.findings == () and told == []
+
+
+def test_a_finding_that_stops_growing_is_taken_back() -> None:
+    kept: list[torch.Tensor] = []
+
+    def turn() -> None:
+        if len(kept) < 30:
+            kept.append(torch.ones(64))
+
+    report = watched(turn, 90)
+    assert report.findings == ()
+    (back,) = report.taken_back
+    assert back.verdict == "cache" and "taken back" in str(report)
+
+
+# -- what users say -----------------------------------------------------------
+
+
+class Rolling:
+    def __init__(self) -> None:
+        self.items: list[torch.Tensor] = []
+
+    def __call__(self) -> None:
+        self.items.append(torch.ones(64))
+
+
+def the_type(rolling: Rolling) -> Any:
+    return Rolling
+
+
+RULES: dict[str, Callable[[Rolling], Any]] = {
+    "site": lambda r: "test_verdicts_more.py:__call__",
+    "site with folder": lambda r: "*/integration/*_more.py:Rolling.*",
+    "path": lambda r: "*rolling.items*",
+    "type": lambda r: Rolling,
+    "predicate": lambda r: lambda finding: finding.tensors[0].bytes == 256,
+}
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_a_rule_silences_what_it_matches(kind: str) -> None:
+    rolling, other = Rolling(), []
+
+    def turn() -> None:
+        rolling()
+        other.append(torch.ones(65))
+
+    rule = RULES[kind](rolling)
+    report = watched(turn, allow=(rule,))
+    finding = only(report)
+    assert finding.tensors[0].bytes == 260
+    assert report.warnings == ()
+
+
+def test_a_dead_rule_is_reported() -> None:
+    rolling = Rolling()
+    report = watched(rolling, allow=("no_such_file.py:*",))
+    assert only(report).verdict == "leak"
+    assert any(
+        "no_such_file.py" in said and "matched nothing" in said
+        for said in report.warnings
+    )
+
+
+def test_a_rule_that_raises_allows_nothing_and_is_reported() -> None:
+    def broken(finding: Finding) -> bool:
+        raise KeyError("oops")
+
+    rolling = Rolling()
+    report = watched(rolling, allow=(broken,))
+    assert only(report).verdict == "leak"
+    assert any("raised KeyError: 'oops'" in said for said in report.warnings)
+
+
+def test_an_allowed_block_counts_apart() -> None:
+    kept = []
+
+    def turn() -> None:
+        with impactarbiter.allow("kv cache"):
+            kept.append(torch.ones(64))
+
+    report = watched(turn)
+    assert report.findings == ()
+    assert report.accounted["allowed"] == 256 * STEPS
+
+
+def test_an_allowed_object() -> None:
+    rolling, other = Rolling(), Rolling()
+    impactarbiter.allow_object(rolling)
+
+    def turn() -> None:
+        rolling()
+        other()
+
+    finding = only(watched(turn))
+    assert finding.holder is not None
+    assert finding.holder.expression.endswith("other.items")
+
+
+def test_a_finding_carries_its_phase() -> None:
+    kept = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(STEPS):
+            with arbiter.phase("epoch"):
+                torch.ones(8).sum()
+                with arbiter.phase("validation"):
+                    kept.append(torch.ones(64))
+            arbiter.step()
+        finding = only(arbiter.report())
+    assert finding.phase is not None and "validation" in finding.phase
+
+
+def test_every_checks_rarely_and_counts_exactly() -> None:
+    kept: list[torch.Tensor] = []
+    report = watched(lambda: kept.append(torch.ones(64)), 100, every=10)
+    finding = only(report)
+    assert finding.verdict == "leak"
+    assert finding.bytes_per_step == pytest.approx(256)
+    assert report.steps == 100
+
+
+def test_nothing_of_the_users_is_in_an_obfuscated_report(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "topsecret.py"
+    script.write_text(
+        """
+import torch
+class Hush:
+    def __init__(self):
+        self.classified = {"mykey": []}
+        self.confidential = torch.nn.Linear(37, 3)
+    def covert(self):
+        out = self.confidential(torch.ones(41, 37))
+        self.classified["mykey"].append(out)
+private_thing = Hush()
+for _ in range(30):
+    private_thing.covert()
+"""
+    )
+    files = {
+        kind: tmp_path / f"out.{kind}" for kind in ("json", "html", "sarif")
+    }
+    run = subprocess.run(
+        [sys.executable, "-P", "-m", "impactarbiter", "run", "--obfuscate"]
+        + [part for k, f in files.items() for part in (f"--{k}", str(f))]
+        + [str(script)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    assert "leak" in run.stderr
+    outputs = {"stderr": run.stderr}
+    outputs |= {kind: file.read_text() for kind, file in files.items()}
+    secrets = [
+        *("topsecret", "classified", "mykey", "confidential", "covert"),
+        *("private_thing", "Hush", "41, 37", "[41", str(tmp_path)),
+    ]
+    for kind, text in outputs.items():
+        told = [secret for secret in secrets if secret in text]
+        assert told == [], kind
+    data = json.loads(outputs["json"])
+    (finding,) = data["findings"]
+    # The same name has the same mask wherever it stands.
+    assert finding["holder"]["expression"] in finding["path"]["text"]
+    assert finding["holder"]["expression"] in finding["advice"]
+
+
+def test_figures_add_up_with_two_holders_of_the_same() -> None:
+    first: list[torch.Tensor] = []
+    second: list[torch.Tensor] = []
+    third: list[torch.Tensor] = []
+
+    def turn() -> None:
+        shared = torch.ones(256)
+        first.append(shared)
+        second.append(shared)
+        third.append((shared * 2).requires_grad_() * 3)
+
+    report = watched(turn)
+    claimed = sum(f.retained_bytes for f in report.findings)
+    assert 0 < claimed <= report.live_bytes
+    assert sum(report.accounted.values()) == report.live_bytes
+
+
+def test_a_warning_of_ours_is_none_of_pythons() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        watched(Rolling())
