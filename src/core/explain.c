@@ -3,9 +3,9 @@
  * The walk notes every reference into a target, not the first alone.  It goes
  * on through the targets themselves only when all else has been seen, so that
  * nothing counts as a holder that a target itself holds.  The reference that
- * the caller handed in, and the caller's own variables, are not followed: they
- * are how the object got here, not why it is alive.  Where there is nothing
- * else, they are the answer.
+ * the caller handed in, its own variables and those of the calls that handed
+ * the object down to it are not followed: they are how it got here, not why it
+ * is alive.  Where there is nothing else, they are the answer.
  */
 
 #include "compat.h"
@@ -27,6 +27,15 @@ typedef struct {
     uint32_t crowd; /* entry of the crowd it is a member of, or NONE */
 } target;
 
+/* A running call that has a target in a variable. */
+typedef struct {
+    uintptr_t frame; /* ref */
+    uintptr_t names; /* its namespace when it is a module's, or 0 */
+} caller;
+
+/* Calls that an object is handed down through. */
+#define MAX_CALLERS 16
+
 typedef struct {
     ia_walk w;
     ia_storages storages;
@@ -34,9 +43,9 @@ typedef struct {
     target *targets;
     Py_ssize_t ntargets;
     ia_ptrmap index;
-    uintptr_t caller;       /* ref of the calling frame, or 0 */
-    uintptr_t caller_names; /* its namespace when it is a module's */
-    ia_cut *cuts;           /* owned */
+    caller callers[MAX_CALLERS]; /* innermost first */
+    int ncallers;
+    ia_cut *cuts; /* owned */
     uint32_t ncuts;
     ia_handed handed; /* owned array */
     int past_targets; /* on through the targets */
@@ -74,20 +83,6 @@ note_reference(ia_walk *w, PyObject *op, void *arg)
     t->referrers[t->count++] = w->parent;
 }
 
-/* The innermost frame that is not ours. */
-static void
-find_caller(question *q)
-{
-    ia_frame *f = ia_frame_top(PyThreadState_Get());
-    for (; f != NULL; f = ia_frame_back(f)) {
-        if (ia_frame_is_own(f))
-            continue;
-        q->caller = (uintptr_t)f | IA_TAG_FRAME;
-        q->caller_names = (uintptr_t)ia_frame_locals(f);
-        return;
-    }
-}
-
 static int
 read_targets(question *q, PyObject *objects)
 {
@@ -109,34 +104,68 @@ read_targets(question *q, PyObject *objects)
 
 /* -- the caller's own references ----------------------------------------- */
 
-static void
+static uint32_t
 count_variable(question *q, PyObject *op)
 {
     uint32_t i = op ? ia_ptrmap_get(&q->index, (uintptr_t)op)
                     : IA_PTRMAP_NONE;
-    if (i != IA_PTRMAP_NONE)
-        q->targets[i].variables++;
+    if (i == IA_PTRMAP_NONE)
+        return 0;
+    q->targets[i].variables++;
+    return 1;
 }
 
-static void
-count_variables(question *q)
+/* Variables of a running call that are targets; they are noted. */
+static uint32_t
+count_variables(question *q, const caller *c)
 {
-    ia_frame *frame = (ia_frame *)IA_ADDRESS(q->caller);
-    PyObject *names = (PyObject *)q->caller_names, *key, *value;
+    ia_frame *frame = (ia_frame *)IA_ADDRESS(c->frame);
+    PyObject *names = (PyObject *)c->names, *key, *value;
     Py_ssize_t pos = 0;
-    for (int i = 0; frame != NULL && i < ia_frame_slots(frame); i++)
-        count_variable(q, ia_frame_slot(frame, i));
+    uint32_t count = 0;
+    for (int i = 0; i < ia_frame_slots(frame); i++)
+        count += count_variable(q, ia_frame_slot(frame, i));
     while (names != NULL && PyDict_Check(names) &&
            PyDict_Next(names, &pos, &key, &value))
-        count_variable(q, value);
+        count += count_variable(q, value);
+    return count;
+}
+
+static int
+is_known_namespace(const question *q, uintptr_t names)
+{
+    for (int i = 0; i < q->ncallers; i++)
+        if (q->callers[i].names == names)
+            return 1;
+    return 0;
+}
+
+/* The innermost frame that is not ours, and outwards as long as they have a
+ * target in a variable. */
+static void
+find_callers(question *q)
+{
+    ia_frame *f = ia_frame_top(PyThreadState_Get());
+    for (; f != NULL && q->ncallers < MAX_CALLERS; f = ia_frame_back(f)) {
+        if (ia_frame_is_own(f))
+            continue;
+        caller c = {(uintptr_t)f | IA_TAG_FRAME,
+                    (uintptr_t)ia_frame_locals(f)};
+        if (is_known_namespace(q, c.names))
+            c.names = 0;
+        if (count_variables(q, &c) == 0 && q->ncallers > 0)
+            return;
+        q->callers[q->ncallers++] = c;
+    }
 }
 
 /* References that f(*objects, paths=n) makes besides its tuples. */
 static uint32_t
 passed_in_array(const question *q)
 {
-    return q->caller != 0 &&
-           ia_frame_calls_with_array((ia_frame *)IA_ADDRESS(q->caller));
+    return q->ncallers > 0 &&
+           ia_frame_calls_with_array(
+               (ia_frame *)IA_ADDRESS(q->callers[0].frame));
 }
 
 static int
@@ -159,18 +188,19 @@ static int
 set_the_caller_aside(question *q)
 {
     uint32_t references = 0, extra = passed_in_array(q);
-    q->cuts = calloc((size_t)q->ntargets * 3 + 1, sizeof *q->cuts);
+    q->cuts = calloc((size_t)q->ntargets * (1 + 2 * MAX_CALLERS) + 1,
+                     sizeof *q->cuts);
     if (q->cuts == NULL)
         return -1;
-    count_variables(q);
     for (Py_ssize_t i = 0; i < q->ntargets; i++) {
         uintptr_t ref = (uintptr_t)q->targets[i].op;
         references += 1 + extra + q->targets[i].variables;
         add_cut(q, ref, 0);
-        if (q->caller)
-            add_cut(q, q->caller, ref);
-        if (q->caller_names)
-            add_cut(q, q->caller_names, ref);
+        for (int c = 0; c < q->ncallers; c++) {
+            add_cut(q, q->callers[c].frame, ref);
+            if (q->callers[c].names)
+                add_cut(q, q->callers[c].names, ref);
+        }
     }
     q->handed.items = calloc(references + 1, sizeof *q->handed.items);
     if (q->handed.items == NULL)
@@ -259,7 +289,7 @@ walk(question *q, PyObject *objects)
         q->in_walk = 1;
         q->w.graph = ia_the_framework->walk_begin();
     }
-    find_caller(q);
+    find_callers(q);
     ia_walk_hide(&q->w, objects);
     if (set_the_caller_aside(q) < 0)
         return -1;
@@ -308,11 +338,33 @@ append_path(question *q, const target *t, uint32_t referrer, PyObject *list)
     return bad;
 }
 
-/* The entry of the caller's frame or namespace that has it, or NONE. */
-static uint32_t
-variable_of(const question *q)
+static int
+is_variable_in(const caller *c, PyObject *op)
 {
-    uintptr_t names = q->caller_names ? q->caller_names : q->caller;
+    ia_frame *frame = (ia_frame *)IA_ADDRESS(c->frame);
+    PyObject *names = (PyObject *)c->names, *key, *value;
+    Py_ssize_t pos = 0;
+    for (int i = 0; i < ia_frame_slots(frame); i++)
+        if (ia_frame_slot(frame, i) == op)
+            return 1;
+    while (names != NULL && PyDict_Check(names) &&
+           PyDict_Next(names, &pos, &key, &value))
+        if (value == op)
+            return 1;
+    return 0;
+}
+
+/* The entry of the outermost call or namespace that has it, or NONE. */
+static uint32_t
+variable_of(const question *q, PyObject *op)
+{
+    int last = q->ncallers - 1;
+    while (last >= 0 && !is_variable_in(&q->callers[last], op))
+        last--;
+    if (last < 0)
+        return IA_NO_ENTRY;
+    const caller *c = &q->callers[last];
+    uintptr_t names = c->names ? c->names : c->frame;
     for (uint32_t i = 0; i < q->w.count; i++)
         if (q->w.queue[i].ref == names)
             return i;
@@ -342,7 +394,7 @@ build_paths(question *q, const target *t, Py_ssize_t most, int variable)
     int held = 0;
     for (uint32_t i = 0; i < t->count && !held; i++)
         held = is_held(q, t->referrers[i]);
-    uint32_t caller = variable ? variable_of(q) : IA_NO_ENTRY;
+    uint32_t caller = variable ? variable_of(q, t->op) : IA_NO_ENTRY;
     if (list != NULL && caller != IA_NO_ENTRY &&
         append_path(q, t, caller, list) < 0)
         Py_CLEAR(list);

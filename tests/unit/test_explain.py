@@ -94,6 +94,29 @@ def test_callers_variable_is_no_answer_while_there_is_another(
     assert alias is tensor
 
 
+def test_variables_that_handed_it_down_are_no_answer() -> None:
+    def why(it: object) -> Any:
+        return explain(it)
+
+    kept = [torch.ones(3)]
+    tensor = kept[0]
+    assert str(why(tensor).paths[0]).endswith(".kept[0]")
+    kept.clear()
+    name = "test_variables_that_handed_it_down_are_no_answer"
+    assert str(why(tensor).paths[0]) == f"{name}().tensor"
+
+
+def test_each_target_is_found_in_the_call_that_has_it() -> None:
+    def why(it: object, other: object) -> Any:
+        own = torch.ones(2)
+        return explain(it, own)
+
+    tensor = torch.ones(3)
+    first, second = why(tensor, 1)
+    assert str(first.paths[0]).endswith("has_it().tensor")
+    assert str(second.paths[0]).endswith("why().own")
+
+
 def test_callers_variable_when_there_is_nothing_else() -> None:
     tensor = torch.ones(3)
     found = explain(tensor)

@@ -1,0 +1,320 @@
+"""Who holds this tensor? The same twelve questions to four tools.
+
+    pip install impactarbiter[bench]
+    python benchmarks/peers.py [-v]
+
+Each kind of holder is built in a module of its own, so that a right answer
+has a beginning.  Y: the answer goes through the holder and names it.  n: it
+goes through the holder, nameless.  -: no answer, or another.  What a name is
+stands with each case; ours must print the whole expression.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.util
+import io
+import sys
+import threading
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+SCENE = types.ModuleType("scene")
+sys.modules["scene"] = SCENE
+#: What every scene is written with.
+exec(
+    """
+import functools, sys, threading, torch
+from functools import lru_cache, partial
+
+class Trainer:
+    pass
+
+class Slotted:
+    __slots__ = ("payload",)
+
+def remember(store):
+    def hook(*args):
+        return store
+    return hook
+
+@lru_cache(maxsize=None)
+def cached(size):
+    return torch.ones(size)
+
+def numbers():
+    kept = torch.ones(3)
+    yield 1
+    yield kept
+
+def fail():
+    batch = torch.ones(3)
+    raise ValueError("no")
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.stash = torch.ones(3)
+        return x * 2
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+def work(ready, go):
+    outputs = [torch.ones(3)]
+    ready.set()
+    go.wait()
+""",
+    vars(SCENE),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kind of holder.
+
+    ``build`` is run in the scene; ``target`` and ``holder`` are expressions
+    of it.  ``named``: words of which a named answer has all.  ``ours``: what
+    our path must read.
+    """
+
+    kind: str
+    build: str
+    target: str
+    holder: str
+    named: tuple[str, ...]
+    ours: str
+
+
+CASES = (
+    Case(
+        "list attr",
+        "trainer = Trainer(); trainer.history = [0, 1, torch.ones(3)]",
+        "trainer.history[2]",
+        "trainer.history",
+        ("history", "[2]"),
+        "scene.trainer.history[2]",
+    ),
+    Case(
+        "closure",
+        "callback = remember(torch.ones(3))",
+        "callback.__closure__[0].cell_contents",
+        "callback.__closure__[0]",
+        ("callback",),
+        "scene.callback.<closure>.store",
+    ),
+    Case(
+        "hook",
+        "layer = torch.nn.Identity();"
+        " handle = layer.register_forward_hook(remember(torch.ones(3)))",
+        "layer._forward_hooks[handle.id].__closure__[0].cell_contents",
+        "layer._forward_hooks[handle.id]",
+        ("_forward_hooks",),
+        "_forward_hooks[",
+    ),
+    Case(
+        "lru_cache",
+        "cached(3)",
+        "cached(3)",
+        "cached",
+        ("cached",),
+        "scene.cached.<cache>(3)",
+    ),
+    Case(
+        "generator",
+        "stream = numbers(); next(stream)",
+        "stream.gi_frame.f_locals['kept']",
+        "stream",
+        ("kept",),
+        "kept",
+    ),
+    Case(
+        "partial",
+        "later = partial(print, torch.ones(3))",
+        "later.args[0]",
+        "later",
+        ("later",),
+        "scene.later.args[0]",
+    ),
+    Case(
+        "slots",
+        "slotted = Slotted(); slotted.payload = torch.ones(3)",
+        "slotted.payload",
+        "slotted",
+        ("payload",),
+        "scene.slotted.payload",
+    ),
+    Case(
+        "traceback",
+        "try:\n    fail()\nexcept ValueError as error:\n    kept = error",
+        "kept.__traceback__.tb_next.tb_frame.f_locals['batch']",
+        "kept.__traceback__",
+        ("kept", "batch"),
+        "batch",
+    ),
+    Case(
+        "cycle",
+        "knot = Trainer(); knot.me = knot; knot.data = torch.ones(3)",
+        "knot.data",
+        "knot",
+        ("me",),
+        "<Trainer>.me",
+    ),
+    Case(
+        "ctx attr",
+        "out = Scale.apply(torch.ones(3, requires_grad=True))",
+        "out.grad_fn.stash",
+        "out",
+        ("stash",),
+        ".stash",
+    ),
+    Case(
+        "autograd-saved",
+        "middle = torch.ones(3, requires_grad=True).exp();"
+        " end = middle * middle",
+        "middle",
+        "end",
+        ("saved",),
+        ".saved[",
+    ),
+    Case(
+        "running frame",
+        "ready, go = threading.Event(), threading.Event();"
+        " thread = threading.Thread(target=work, args=(ready, go));"
+        " thread.start(); ready.wait()",
+        "sys._current_frames()[thread.ident].f_back.f_back.f_locals['outputs']"
+        "[0]",
+        "sys._current_frames()[thread.ident].f_back.f_back.f_locals['outputs']",
+        ("outputs",),
+        "work().outputs[0]",
+    ),
+)
+#: Names of the scene that go before the question: nothing but the holder
+#: may hold.
+DROPPED = {"cycle": ("knot",), "autograd-saved": ("middle",)}
+
+
+class Answer(str):
+    """What a tool says; ``through``: the ids of the objects on its path."""
+
+    through: frozenset[int]
+
+    def __new__(cls, text: str, through: Any = ()) -> Answer:
+        made = super().__new__(cls, text)
+        made.through = frozenset(map(id, through))
+        return made
+
+
+# -- the tools -----------------------------------------------------------------
+
+
+def ask_ours(target: object) -> Answer:
+    import impactarbiter
+
+    found = impactarbiter.explain(target)
+    lines = [str(path) for path in found.paths]
+    if found.cycle is not None:
+        lines.append(str(found.cycle))
+    return Answer("\n".join(lines))
+
+
+def ask_objgraph(target: object) -> Answer:
+    import objgraph
+
+    chain = objgraph.find_backref_chain(target, objgraph.is_proper_module)
+    if len(chain) < 2:
+        return Answer("")
+    drawn = io.StringIO()
+    objgraph.show_chain(chain, output=drawn)
+    return Answer(drawn.getvalue(), chain)
+
+
+def ask_refcycle(target: object) -> Answer:
+    import refcycle
+
+    graph = refcycle.snapshot()
+    try:
+        path = graph.shortest_path(vars(SCENE), target)
+    except (ValueError, KeyError):
+        return Answer("")
+    return Answer(path.to_dot(), list(path)) if path else Answer("")
+
+
+def ask_guppy(target: object) -> Answer:
+    import guppy
+
+    heap = guppy.hpy()
+    text = str(heap.iso(target).shpaths)
+    # Its paths have no objects to look at: the words decide.
+    return Answer(text)
+
+
+TOOLS: dict[str, tuple[str | None, Callable[[object], Answer]]] = {
+    "impactarbiter": (None, ask_ours),
+    "objgraph": ("objgraph", ask_objgraph),
+    "refcycle": ("refcycle", ask_refcycle),
+    "guppy3": ("guppy", ask_guppy),
+}
+
+
+# -- the table -----------------------------------------------------------------
+
+
+def mark(case: Case, tool: str, target: object, holder: int) -> str:
+    """Y, n or -, and with -v the answer itself."""
+    needs, ask = TOOLS[tool]
+    if needs is not None and importlib.util.find_spec(needs) is None:
+        return "?"
+    answer = ask(target)
+    if tool == "impactarbiter":
+        return "Y" if case.ours in answer else "-"
+    if all(word in answer for word in case.named):
+        return "Y"
+    return "n" if holder in answer.through else "-"
+
+
+def row(case: Case, tools: list[str]) -> list[str]:
+    """The scene is built anew for each tool, which may hold on to it."""
+    marks = []
+    for tool in tools:
+        names = vars(SCENE)
+        before = set(names)
+        gc.collect()
+        gc.disable()
+        try:
+            exec(case.build, names)
+            target = eval(case.target, names)
+            holder = id(eval(case.holder, names))
+            for name in DROPPED.get(case.kind, ()):
+                del names[name]
+            marks.append(mark(case, tool, target, holder))
+        finally:
+            if "go" in names:
+                names["go"].set()
+            del target
+            for name in set(names) - before:
+                del names[name]
+            SCENE.cached.cache_clear()
+            gc.enable()
+    return marks
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tools", nargs="*", default=list(TOOLS))
+    tools = parser.parse_args().tools
+    print(f"{'':16}" + "".join(f"{tool:>15}" for tool in tools))
+    for case in CASES:
+        marks = row(case, tools)
+        print(f"{case.kind:16}" + "".join(f"{m:>15}" for m in marks))
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    assert threading.main_thread().is_alive() and torch is not None
+    main()
