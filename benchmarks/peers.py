@@ -1,7 +1,7 @@
 """Who holds this tensor? The same twelve questions to four tools.
 
     pip install impactarbiter[bench]
-    python benchmarks/peers.py [-v]
+    python benchmarks/peers.py [--tools NAME ...]
 
 Each kind of holder is built in a module of its own, so that a right answer
 has a beginning.  Y: the answer goes through the holder and names it.  n: it
@@ -12,17 +12,15 @@ stands with each case; ours must print the whole expression.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import importlib.util
 import io
 import sys
-import threading
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-import torch
 
 SCENE = types.ModuleType("scene")
 sys.modules["scene"] = SCENE
@@ -210,23 +208,27 @@ class Answer(str):
         return made
 
 
-# -- the tools -----------------------------------------------------------------
+# -- the tools ----------------------------------------------------------------
 
 
-def ask_ours(target: object) -> Answer:
+#: Gives the tensor, so that no variable of the asker's holds it besides.
+Get = Callable[[], object]
+
+
+def ask_ours(get: Get) -> Answer:
     import impactarbiter
 
-    found = impactarbiter.explain(target)
+    found = impactarbiter.explain(get())
     lines = [str(path) for path in found.paths]
     if found.cycle is not None:
         lines.append(str(found.cycle))
     return Answer("\n".join(lines))
 
 
-def ask_objgraph(target: object) -> Answer:
+def ask_objgraph(get: Get) -> Answer:
     import objgraph
 
-    chain = objgraph.find_backref_chain(target, objgraph.is_proper_module)
+    chain = objgraph.find_backref_chain(get(), objgraph.is_proper_module)
     if len(chain) < 2:
         return Answer("")
     drawn = io.StringIO()
@@ -234,27 +236,27 @@ def ask_objgraph(target: object) -> Answer:
     return Answer(drawn.getvalue(), chain)
 
 
-def ask_refcycle(target: object) -> Answer:
+def ask_refcycle(get: Get) -> Answer:
     import refcycle
 
     graph = refcycle.snapshot()
     try:
-        path = graph.shortest_path(vars(SCENE), target)
+        path = graph.shortest_path(vars(SCENE), get())
     except (ValueError, KeyError):
         return Answer("")
     return Answer(path.to_dot(), list(path)) if path else Answer("")
 
 
-def ask_guppy(target: object) -> Answer:
+def ask_guppy(get: Get) -> Answer:
     import guppy
 
     heap = guppy.hpy()
-    text = str(heap.iso(target).shpaths)
+    text = str(heap.iso(get()).shpaths)
     # Its paths have no objects to look at: the words decide.
     return Answer(text)
 
 
-TOOLS: dict[str, tuple[str | None, Callable[[object], Answer]]] = {
+TOOLS: dict[str, tuple[str | None, Callable[[Get], Answer]]] = {
     "impactarbiter": (None, ask_ours),
     "objgraph": ("objgraph", ask_objgraph),
     "refcycle": ("refcycle", ask_refcycle),
@@ -262,20 +264,34 @@ TOOLS: dict[str, tuple[str | None, Callable[[object], Answer]]] = {
 }
 
 
-# -- the table -----------------------------------------------------------------
+# -- the table ----------------------------------------------------------------
 
 
-def mark(case: Case, tool: str, target: object, holder: int) -> str:
-    """Y, n or -, and with -v the answer itself."""
+def mark(case: Case, tool: str, get: Get, holder: int) -> str:
+    """Y, n or -; ? for a tool that is not installed."""
     needs, ask = TOOLS[tool]
     if needs is not None and importlib.util.find_spec(needs) is None:
         return "?"
-    answer = ask(target)
+    answer = ask(get)
     if tool == "impactarbiter":
         return "Y" if case.ours in answer else "-"
-    if all(word in answer for word in case.named):
-        return "Y"
-    return "n" if holder in answer.through else "-"
+    named = all(word in answer for word in case.named)
+    if not answer.through:
+        return "Y" if named else "-"  # words are all that it gives
+    if holder not in answer.through:
+        return "-"
+    return "Y" if named else "n"
+
+
+def getter(case: Case, names: dict[str, Any]) -> Get:
+    """Gives the target by what stays, or by its id where nothing does."""
+    dropped = DROPPED.get(case.kind, ())
+    if not dropped:
+        return lambda: eval(case.target, names)
+    address = id(eval(case.target, names))
+    for name in dropped:
+        del names[name]
+    return lambda: ctypes.cast(address, ctypes.py_object).value
 
 
 def row(case: Case, tools: list[str]) -> list[str]:
@@ -288,15 +304,12 @@ def row(case: Case, tools: list[str]) -> list[str]:
         gc.disable()
         try:
             exec(case.build, names)
-            target = eval(case.target, names)
             holder = id(eval(case.holder, names))
-            for name in DROPPED.get(case.kind, ()):
-                del names[name]
-            marks.append(mark(case, tool, target, holder))
+            get = getter(case, names)
+            marks.append(mark(case, tool, get, holder))
         finally:
             if "go" in names:
                 names["go"].set()
-            del target
             for name in set(names) - before:
                 del names[name]
             SCENE.cached.cache_clear()
@@ -316,5 +329,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    assert threading.main_thread().is_alive() and torch is not None
     main()

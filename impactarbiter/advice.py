@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .findings import Cycle, Finding, Path
+from .findings import Cycle, Finding
 from .retention import cause_of
 
 
@@ -64,15 +64,9 @@ _CONTAINERS = frozenset({"dict", "list", "tuple", "set", "deque", "Tensor"})
 
 def _owner(finding: Finding) -> str | None:
     """Type of the objects in the holder, where they are no plain data."""
-    path, holder = finding.path, finding.holder
-    if path is None or holder is None or holder.length is None:
+    if finding.holder is None or finding.holder.length is None:
         return None
-    depth = len(path.edges)
-    while depth and str(Path(path.root, path.edges[:depth])) != (
-        holder.expression
-    ):
-        depth -= 1
-    below = path.edges[depth:]
+    below = finding.below_holder
     if len(below) < 2 or below[0].type in _CONTAINERS:
         return None
     return below[0].type

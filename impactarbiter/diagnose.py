@@ -27,6 +27,7 @@ from .findings import (
 from .forecast import Forecast
 from .growth import grown_at
 from .obfuscate import obfuscated
+from .patches import patch_of
 from .retention import cycle_of, graph_of, path_of
 from .severity import BOUNDED, DEFAULT_RULES
 from .sources import environment, site_of, stack_of
@@ -62,6 +63,7 @@ class Diagnostician:
     memory_limit: int | None
     phases: Sequence[str]
     _seen: dict[str, Suspicion] = field(default_factory=dict)
+    _patches: dict[str, str | None] = field(default_factory=dict)
     _looks: int = 0
     _last_look: int = 0
     _answer: dict[str, Any] | None = None
@@ -194,10 +196,17 @@ class Diagnostician:
             else None,
         )
         finding = look.forecast.apply(finding)
-        finding = replace(finding, advice=advise(finding))
+        patch = self._patch(finding) if verdict == "leak" else None
+        finding = replace(finding, advice=advise(finding), patch=patch)
         return DEFAULT_RULES.grade(
             finding, DEFAULT_RULES.horizon(look.step - look.offset)
         )
+
+    def _patch(self, finding: Finding) -> str | None:
+        """Made once for each finding: the source stays what it was."""
+        if finding.signature not in self._patches:
+            self._patches[finding.signature] = patch_of(finding)
+        return self._patches[finding.signature]
 
     # -- the report -------------------------------------------------------
 

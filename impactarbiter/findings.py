@@ -276,6 +276,19 @@ class Finding:
             object.__setattr__(self, "signature", made)
 
     @property
+    def below_holder(self) -> tuple[Edge, ...]:
+        """The path's edges from the holder on to the tensor."""
+        path, holder = self.path, self.holder
+        if path is None or holder is None:
+            return ()
+        depth = len(path.edges)
+        while depth and str(Path(path.root, path.edges[:depth])) != (
+            holder.expression
+        ):
+            depth -= 1
+        return path.edges[depth:]
+
+    @property
     def all_bytes_per_step(self) -> float:
         """Tensor memory and graph nodes together."""
         return self.bytes_per_step + self.graph_bytes_per_step

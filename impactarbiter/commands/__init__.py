@@ -19,6 +19,7 @@ COMMANDS = {
     "run": "run a script or module and report what leaks",
     "report": "show a saved report again, or turn it into a page or picture",
     "diff": "compare two runs: what is new, what is gone",
+    "fix": "show or apply the changes that a saved report suggests",
     "merge": "put the ranks of one job side by side",
 }
 _USAGE = "usage: impactarbiter COMMAND [OPTIONS] ..."

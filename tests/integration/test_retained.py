@@ -1,0 +1,105 @@
+"""Retained bytes against the allocator's own account of what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import nn
+
+import impactarbiter
+from impactarbiter import _core
+from impactarbiter.arbiter import current
+
+
+@pytest.fixture(autouse=True)
+def watched() -> Iterator[None]:
+    """The ledger counts what the allocator gives out and gets back."""
+    torch.manual_seed(0)
+    with impactarbiter.watch(step="manual"):
+        yield
+
+
+def live() -> int:
+    _core.refresh()
+    total: int = _core.totals()["live_bytes"]
+    return total
+
+
+def transformer() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(32, 2, 64, batch_first=True)
+    return nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
+
+
+def lstm() -> nn.Module:
+    class Tagger(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(32, 24, 2, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.lstm(x)[0]
+            return out
+
+    return Tagger()
+
+
+def convolutions() -> nn.Module:
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 10)),
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+    )
+
+
+@pytest.mark.parametrize("make", [transformer, lstm, convolutions])
+@pytest.mark.parametrize("after_backward", [False, True])
+def test_one_kept_loss(
+    make: Callable[[], nn.Module], after_backward: bool
+) -> None:
+    model = make()
+    batch = torch.randn(4, 10, 32)
+    loss = model(batch).square().mean()
+    if after_backward:
+        loss.backward()
+    promised = impactarbiter.retained_bytes(loss)
+    before = live()
+    del loss
+    freed = before - live()
+    assert freed > 0
+    assert promised == pytest.approx(freed, rel=0.02)
+
+
+def test_a_finding_of_kept_losses() -> None:
+    model, kept = transformer(), []
+    arbiter = current()
+    assert arbiter is not None
+    for _ in range(20):
+        kept.append(model(torch.randn(2, 5, 32)).square().mean())
+        arbiter.step()
+    (finding,) = arbiter.report().findings
+    assert finding.verdict == "leak"
+    before = live()
+    kept.clear()
+    freed = before - live()
+    assert freed > 1 << 20
+    assert finding.retained_bytes == pytest.approx(freed, rel=0.02)
+
+
+def test_two_holders_of_one_graph_claim_it_once_at_most() -> None:
+    weight = torch.ones(1000, requires_grad=True)
+    first, second = [], []
+    arbiter = current()
+    assert arbiter is not None
+    for _ in range(20):
+        middle = (weight * 2).exp()
+        first.append(middle.sum())
+        second.append(middle.mean())
+        arbiter.step()
+    report = arbiter.report()
+    claimed = sum(finding.retained_bytes for finding in report.findings)
+    assert claimed <= report.live_bytes
+    assert report.accounted["findings"] == claimed
