@@ -26,7 +26,7 @@ help:
 	@echo 'make test    run the tests; TESTS=tests/unit ARGS="-k ledger" for some'
 	@echo 'make bench   cost of watching, as ratios with and without'
 	@echo 'make asan    tests under AddressSanitizer and UBSan'
-	@echo 'make sweep   all leak patterns and their healthy look-alikes'
+	@echo 'make sweep   all leak patterns, healthy look-alikes, torch operators'
 	@echo 'make lint    ruff and mypy --strict'
 	@echo 'make build   install what changed into $(VENV); V=1 shows the compiler'
 	@echo 'make clean   remove what was built; $(VENV) stays'
@@ -48,8 +48,9 @@ bench: build
 	@$(PY) -P benchmarks/run.py $(ARGS)
 
 sweep: build
-	@echo '== sweep: leak patterns and healthy look-alikes'
-	@$(PYTEST) tests/leaks -m 'slow or not slow' $(ARGS)
+	@echo '== sweep: leak patterns, healthy look-alikes, torch operators'
+	@$(PYTEST) tests/leaks tests/unit/test_op_db.py -m 'slow or not slow' \
+	    $(ARGS)
 
 lint: venv
 	@echo '== ruff'

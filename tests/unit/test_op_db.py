@@ -89,13 +89,12 @@ def bits(tensor: torch.Tensor | None) -> Any:
     plain = tensor.detach()
     if plain.layout != torch.strided:
         plain = plain.to_dense()
-    plain = plain.resolve_conj().resolve_neg().contiguous()
+    plain = plain.resolve_conj().resolve_neg().reshape(-1)
+    flat = plain.new_empty(plain.numel()).copy_(plain)
     return (
         tuple(tensor.shape),
         tensor.dtype,
-        plain.flatten().view(torch.uint8).numpy().tobytes()
-        if plain.numel()
-        else b"",
+        flat.view(torch.uint8).numpy().tobytes(),
     )
 
 
