@@ -97,6 +97,9 @@ class Arbiter:
         from .diagnose import Diagnostician
 
         self._pid = os.getpid()
+        self.manual = manual
+        self.obfuscate = obfuscate
+        self._listeners = [] if on_finding is None else [on_finding]
         self._last: Report | None = None
         self._phases: list[str] = []
         self._phase_names: list[str] = [""]
@@ -105,7 +108,7 @@ class Arbiter:
             window=window,
             allow=allow,
             obfuscate=obfuscate,
-            on_finding=on_finding,
+            on_finding=self._tell,
             memory_limit=memory_limit,
             phases=self._phase_names,
         )
@@ -154,6 +157,51 @@ class Arbiter:
                 return 0
             self._phase_names.append(name)
         return self._phase_names.index(name)
+
+    # -- for those who follow a run ---------------------------------------
+
+    def metrics(self) -> dict[str, float]:
+        """What a tracker plots of this moment; costs some microseconds.
+
+        ``memory/live_bytes``; ``memory/leak_bytes_per_step`` and
+        ``memory/findings`` count what the looks so far have confirmed, less
+        what turned out to be bounded.  No look is made for it.
+        """
+        if self._last is not None:
+            live = self._last.live_bytes
+            found = [f for f in self._last.findings if f.confirmed]
+        else:
+            from . import _core
+
+            live = _core.totals()["live_bytes"]
+            found = self._diagnostician.confirmed()
+        return {
+            "memory/live_bytes": live,
+            "memory/leak_bytes_per_step": sum(
+                finding.all_bytes_per_step for finding in found
+            ),
+            "memory/findings": len(found),
+        }
+
+    def subscribe(self, listener: Callable[[Finding], object]) -> None:
+        """Calls ``listener`` with each new finding too, as on_finding is."""
+        self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Callable[[Finding], object]) -> None:
+        """Ends that; nothing happens where it was not subscribed."""
+        with suppress(ValueError):
+            self._listeners.remove(listener)
+
+    def _tell(self, finding: Finding) -> None:
+        """To every listener; the first one's error is raised after all."""
+        failure: Exception | None = None
+        for listener in tuple(self._listeners):
+            try:
+                listener(finding)
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     # -- reports ----------------------------------------------------------
 

@@ -114,6 +114,11 @@ class Diagnostician:
             except Exception as error:
                 self._callback_failed = f"{type(error).__name__}: {error}"
 
+    def confirmed(self) -> list[Finding]:
+        """What the looks so far have settled as growth without a bound."""
+        found = [s.finding for s in tuple(self._seen.values())]
+        return [f for f in found if f is not None and f.confirmed]
+
     def _diagnose(
         self, step: int, provisional: bool, patience: int = 0
     ) -> list[Finding]:

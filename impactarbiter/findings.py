@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import UsageError
-from .severity import SEVERITIES, VERDICTS, by_rate
+from .severity import BOUNDED, SEVERITIES, VERDICTS, by_rate
 
 SCHEMA = "impactarbiter/1"
 
@@ -292,6 +292,11 @@ class Finding:
     def all_bytes_per_step(self) -> float:
         """Tensor memory and graph nodes together."""
         return self.bytes_per_step + self.graph_bytes_per_step
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether it is settled, and settled to be no bounded growth."""
+        return self.verdict not in BOUNDED and self.verdict != "growing"
 
     @property
     def site(self) -> Site:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import ImpactArbiterError, UsageError
 from ..findings import Report
+from ..integrations import training_flags
 from ..reports.console import TextStream, clean
 from ..reports.files import check_writable
 from ..severity import SEVERITIES, reaches
@@ -97,6 +98,7 @@ def execute(args: list[str]) -> int:
     interrupt ends us by KeyboardInterrupt, so that the shell sees SIGINT.
     """
     given, rest = parse("run", OPTIONS, args, stop_at=("-m",))
+    rest = training_flags.adopt(rest, given)
     outputs = check_outputs(given)
     target = _target(rest)
     run = _start(given, outputs)

@@ -1,0 +1,93 @@
+"""Makes the Hugging Face Trainer know our options, once it is imported.
+
+``impactarbiter run`` calls ``install()``; so does the start-up file that
+``impactarbiter enable`` writes.  It costs one look-up in a dict per import.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+def _extend_arguments(module: ModuleType) -> None:
+    from . import training_arguments
+
+    training_arguments.extend(module.TrainingArguments)
+
+
+def _equip_trainer(_module: ModuleType) -> None:
+    from . import transformers
+
+    transformers.install()
+
+
+#: Module -> what is done once it has been executed.
+_AFTER: dict[str, Callable[[ModuleType], None]] = {
+    "transformers.training_args": _extend_arguments,
+    "transformers.trainer": _equip_trainer,
+}
+
+
+class _Finder:
+    """Leaves the finding to the others and waits for the module's end."""
+
+    @staticmethod
+    def find_spec(
+        name: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if name not in _AFTER:
+            return None
+        for finder in sys.meta_path:
+            find: Any = getattr(finder, "find_spec", None)
+            if finder is _Finder or find is None:
+                continue
+            spec: ModuleSpec | None = find(name, path, target)
+            if spec is not None:
+                _call_after(spec)
+                return spec
+        return None
+
+
+def _call_after(spec: ModuleSpec) -> None:
+    loader: Any = spec.loader
+    execute = getattr(loader, "exec_module", None)
+    if execute is None:
+        return
+
+    def exec_module(module: ModuleType) -> None:
+        # The loader is as it was when the module's own code sees it.
+        del loader.exec_module
+        execute(module)
+        _run(spec.name, module)
+
+    loader.exec_module = exec_module
+
+
+def _run(name: str, module: ModuleType) -> None:
+    """A failure of ours is told and does not fail the import."""
+    try:
+        _AFTER[name](module)
+    except Exception as error:
+        from .session import log
+
+        log.warning(
+            "ImpactArbiter: the Trainer does not know our options: %s: %s",
+            type(error).__name__,
+            error,
+        )
+
+
+def install() -> None:
+    """Waits for transformers, or serves what is imported of it already."""
+    for name in _AFTER:
+        module = sys.modules.get(name)
+        if module is not None:
+            _run(name, module)
+    if _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)

@@ -1,0 +1,202 @@
+"""One watch that an integration starts, or joins where one is running.
+
+The launcher, a script's own ``watch()`` and several integrations may meet in
+one process.  There is one arbiter at a time, and one integration that speaks.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from ..errors import ImpactArbiterError, UsageError
+from ..reports.console import clean
+
+if TYPE_CHECKING:
+    from ..arbiter import Arbiter
+    from ..findings import Finding, Report
+
+log = logging.getLogger("impactarbiter")
+
+#: File name's end -> the method of Report that writes such a file.
+_WRITERS = {
+    ".html": "to_html",
+    ".sarif": "to_sarif",
+    ".png": "plot",
+    ".svg": "plot",
+    ".pdf": "plot",
+}
+
+_active: Session | None = None
+
+
+def open_session(**options: Any) -> Session | None:
+    """Joins the arbiter that watches, else starts one with ``options``.
+
+    ``options`` are those of ``watch()``.  None while another integration's
+    session is open: findings are told once.
+    """
+    global _active
+    from ..arbiter import current, watch
+
+    running = current()
+    if _active is not None and _active.arbiter is running:
+        return None
+    _active = Session(running or watch(**options), owned=running is None)
+    return _active
+
+
+class Session:
+    """Tells of findings as they are confirmed, and of all at the end."""
+
+    def __init__(self, arbiter: Arbiter, owned: bool) -> None:
+        self.arbiter = arbiter
+        self.owned = owned
+        self._phase: AbstractContextManager[None] | None = None
+        arbiter.subscribe(self._confirmed)
+        if owned:
+            # A program that fails never gets to the end of its training.
+            atexit.register(self.close)
+
+    def metrics(self) -> dict[str, float]:
+        """``Arbiter.metrics()``."""
+        return self.arbiter.metrics()
+
+    def enter(self, phase: str | None) -> None:
+        """Names what happens from now on; None: the training itself."""
+        if self._phase is not None:
+            self._phase.__exit__(None, None, None)
+            self._phase = None
+        if phase is not None:
+            self._phase = self.arbiter.phase(phase)
+            self._phase.__enter__()
+
+    def _confirmed(self, finding: Finding) -> None:
+        from ..findings import Report
+        from ..obfuscate import obfuscated
+        from ..reports.wording import headline
+
+        if not finding.confirmed:
+            return
+        if self.arbiter.obfuscate:
+            (finding,) = obfuscated(Report(findings=(finding,))).findings
+        text = f"{finding.severity} {finding.verdict}: {headline(finding)}"
+        if finding.site.known:
+            text += f"; look at {finding.site}"
+        say(logging.WARNING, text)
+
+    def close(self, path: str | None = None) -> Report:
+        """Says what was found, writes it to ``path``; ends our own watch.
+
+        Where another one's watch was joined it goes on, and the whole
+        report is left to it.
+        """
+        global _active
+        from ..reports.wording import alarming, summary
+
+        if _active is self:
+            _active = None
+        atexit.unregister(self.close)
+        self.enter(None)
+        self.arbiter.unsubscribe(self._confirmed)
+        report = self.arbiter.stop() if self.owned else self.arbiter.report()
+        level = logging.WARNING if alarming(report) else logging.INFO
+        words = str(report) if self.owned else summary(report)
+        say(level, words.removeprefix("ImpactArbiter: "))
+        if path is not None:
+            write_report(report, ranked(path))
+        return report
+
+
+def say(level: int, text: str) -> None:
+    """To the log, also where the program has not set one up.
+
+    Whoever asked for leak detection wants to read "no leak", which the root
+    logger's default level would hide.
+    """
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.INFO)
+    rank = os.environ.get("RANK")
+    where = f" (rank {rank})" if rank is not None and _world() > 1 else ""
+    text = "\n".join(clean(line) for line in text.splitlines())
+    text = f"ImpactArbiter{where}: {text}"
+    if log.hasHandlers():
+        log.log(level, "%s", text)
+    elif sys.stderr is not None:
+        sys.stderr.write(text + "\n")
+
+
+def _world() -> int:
+    try:
+        return int(os.environ.get("WORLD_SIZE", "1"))
+    except ValueError:
+        return 1
+
+
+def ranked(path: str) -> str:
+    """A file of this process: ``run.json`` -> ``run.rank2.json`` of many."""
+    rank = os.environ.get("RANK")
+    if rank is None or _world() < 2:
+        return path
+    stem, suffix = os.path.splitext(path)
+    return f"{stem}.rank{rank}{suffix}"
+
+
+def writer_of(path: str) -> str:
+    """The method of Report for this file name; JSON unless it says else."""
+    return _WRITERS.get(os.path.splitext(path)[1].lower(), "to_json")
+
+
+def write_report(report: Report, path: str) -> None:
+    """Writes the report in the form that the file's name asks for."""
+    getattr(report, writer_of(path))(path)
+
+
+def check_options(every: int | None, path: str | None) -> None:
+    """Refuses at once what would fail only at the training's end.
+
+    Raises UsageError or ReportError.
+    """
+    if every is not None and (type(every) is not int or every < 1):
+        raise UsageError(
+            f"detect_memory_leaks_every is {every!r}: expected a whole"
+            " number, at least 1"
+        )
+    if path is not None:
+        from ..reports.files import check_writable
+
+        check_writable(ranked(path))
+
+
+_P = ParamSpec("_P")
+_S = TypeVar("_S")
+
+
+def harmless(
+    method: Callable[Concatenate[_S, _P], None],
+) -> Callable[Concatenate[_S, _P], None]:
+    """A method whose failure is told in one line and goes no further."""
+
+    @functools.wraps(method)
+    def call(self: _S, *args: _P.args, **kwargs: _P.kwargs) -> None:
+        with no_harm(method.__name__):
+            method(self, *args, **kwargs)
+
+    return call
+
+
+@contextmanager
+def no_harm(what: str) -> Iterator[None]:
+    """Turns what fails inside into one line of the log."""
+    try:
+        yield
+    except Exception as error:
+        own = isinstance(error, ImpactArbiterError)
+        reason = str(error) if own else f"{type(error).__name__}: {error}"
+        say(logging.WARNING, f"{what} failed: {reason}")
