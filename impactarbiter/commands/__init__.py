@@ -21,6 +21,8 @@ COMMANDS = {
     "diff": "compare two runs: what is new, what is gone",
     "fix": "show or apply the changes that a saved report suggests",
     "merge": "put the ranks of one job side by side",
+    "enable": "let plain `python` know --detect_memory_leaks",
+    "disable": "take that back",
 }
 _USAGE = "usage: impactarbiter COMMAND [OPTIONS] ..."
 
