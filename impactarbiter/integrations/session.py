@@ -11,9 +11,9 @@ import functools
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..errors import ImpactArbiterError, UsageError
 from ..reports.console import clean
@@ -158,6 +158,20 @@ def write_report(report: Report, path: str) -> None:
     getattr(report, writer_of(path))(path)
 
 
+def write_files(report: Report, stem: str) -> list[str]:
+    """``stem`` as .json, .txt and, with jinja2, .html; the files' names."""
+    from ..errors import MissingExtraError
+
+    report.to_json(f"{stem}.json")
+    with open(f"{stem}.txt", "w", encoding="utf-8") as stream:
+        stream.write(f"{report}\n")
+    try:
+        report.to_html(f"{stem}.html")
+    except MissingExtraError:
+        return [f"{stem}.json", f"{stem}.txt"]
+    return [f"{stem}.json", f"{stem}.txt", f"{stem}.html"]
+
+
 def check_options(every: int | None, path: str | None) -> None:
     """Refuses at once what would fail only at the training's end.
 
@@ -174,29 +188,25 @@ def check_options(every: int | None, path: str | None) -> None:
         check_writable(ranked(path))
 
 
-_P = ParamSpec("_P")
-_S = TypeVar("_S")
+_Method = TypeVar("_Method", bound=Callable[..., None])
 
 
-def harmless(
-    method: Callable[Concatenate[_S, _P], None],
-) -> Callable[Concatenate[_S, _P], None]:
-    """A method whose failure is told in one line and goes no further."""
+def harmless(method: _Method) -> _Method:
+    """A method whose failure goes no further; an object's first one is told.
+
+    What the program does not need from us must not end it.
+    """
 
     @functools.wraps(method)
-    def call(self: _S, *args: _P.args, **kwargs: _P.kwargs) -> None:
-        with no_harm(method.__name__):
+    def call(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
             method(self, *args, **kwargs)
+        except Exception as error:
+            if not getattr(self, "_failed", False):
+                self._failed = True
+                own = isinstance(error, ImpactArbiterError)
+                name = type(error).__name__
+                reason = str(error) if own else f"{name}: {error}"
+                say(logging.WARNING, f"{method.__name__} failed: {reason}")
 
-    return call
-
-
-@contextmanager
-def no_harm(what: str) -> Iterator[None]:
-    """Turns what fails inside into one line of the log."""
-    try:
-        yield
-    except Exception as error:
-        own = isinstance(error, ImpactArbiterError)
-        reason = str(error) if own else f"{type(error).__name__}: {error}"
-        say(logging.WARNING, f"{what} failed: {reason}")
+    return cast(_Method, call)

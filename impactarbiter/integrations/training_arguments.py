@@ -19,7 +19,7 @@ def _fields() -> list[tuple[str, Any, dataclasses.Field[Any]]]:
     ``metadata`` is what HfArgumentParser makes its help of.
     """
     asked = training_flags.request
-    table = (
+    table: tuple[tuple[str, Any, Any, str], ...] = (
         (
             DETECT,
             bool,

@@ -14,7 +14,9 @@ the same.
 from __future__ import annotations
 
 import functools
-from typing import Any
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
 from . import import_hook, training_flags
@@ -32,6 +34,9 @@ except ImportError as error:
     raise MissingExtraError(
         "transformers", "this integration", "transformers"
     ) from error
+
+if TYPE_CHECKING:
+    from ..findings import Report
 
 __all__ = ["LeakDetectionCallback", "TrainingArguments"]
 
@@ -153,10 +158,8 @@ class LeakDetectionCallback(TrainerCallback):  # type: ignore[misc]
             session, self._session = self._session, None
             path = self._report or getattr(args, REPORT, None)
             report = session.close(path)
-            if path is not None and "mlflow" in (args.report_to or ()):
-                from .mlflow import log_report
-
-                log_report(report)
+            if path is not None and state.is_world_process_zero:
+                _log_artifacts(report, args.report_to)
 
     def _enter(self, phase: str | None) -> None:
         if self._session is not None:
@@ -170,6 +173,14 @@ class LeakDetectionCallback(TrainerCallback):  # type: ignore[misc]
             if control.should_save
             else None
         )
+
+
+def _log_artifacts(report: Report, trackers: Sequence[str]) -> None:
+    """The report goes to those that keep files."""
+    for name in ("mlflow", "wandb"):
+        if name in trackers:
+            tracker = importlib.import_module(f"{__package__}.{name}")
+            tracker.log_report(report)
 
 
 def install() -> None:
