@@ -1,0 +1,221 @@
+"""MLflow, W&B, TensorBoard and Prometheus, each read back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import impactarbiter
+from impactarbiter.findings import Report
+
+SCRIPT = Path(__file__).parents[2] / "examples/integrations/trackers.py"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the example has run with all trackers that write files."""
+    made = tmp_path_factory.mktemp("trackers")
+    names = ["mlflow", "wandb", "tensorboard"]
+    done = subprocess.run(
+        [sys.executable, "-P", str(SCRIPT), *names],
+        cwd=made,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "leak: main().history keeps" in done.stdout
+    return made
+
+
+@pytest.fixture
+def leaking() -> Iterator[impactarbiter.Arbiter]:
+    """A watch of which one leak is confirmed."""
+    kept = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(20):
+            kept.append(torch.ones(256))
+            arbiter.step()
+        yield arbiter
+
+
+def test_metrics_of_a_watch(leaking: impactarbiter.Arbiter) -> None:
+    looks = leaking.report().cost.looks
+    metrics = leaking.metrics()
+    assert metrics == {
+        "memory/live_bytes": 20 * 1024,
+        "memory/leak_bytes_per_step": pytest.approx(1024),
+        "memory/findings": 1,
+    }
+    assert leaking.report().cost.looks == looks + 1  # none for metrics
+    leaking.stop()
+    assert leaking.metrics() == metrics
+
+
+def test_metrics_count_no_bounded_growth() -> None:
+    from collections import deque
+
+    kept: deque[torch.Tensor] = deque(maxlen=64)
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(20):
+            kept.append(torch.ones(256))
+            arbiter.step()
+        assert [f.verdict for f in arbiter.report().findings] == ["cache"]
+        assert arbiter.metrics()["memory/findings"] == 0
+        assert arbiter.metrics()["memory/leak_bytes_per_step"] == 0
+
+
+def test_all_listeners_are_told() -> None:
+    first: list[Any] = []
+    second: list[Any] = []
+
+    def fails(finding: Any) -> None:
+        raise ValueError("of the listener's own")
+
+    kept = []
+    with impactarbiter.watch(step="manual", on_finding=fails) as arbiter:
+        arbiter.subscribe(first.append)
+        arbiter.subscribe(second.append)
+        arbiter.unsubscribe(second.append)
+        arbiter.unsubscribe(second.append)
+        for _ in range(20):
+            kept.append(torch.ones(256))
+            arbiter.step()
+    assert [f.verdict for f in first] == ["leak"]
+    assert second == []
+    (warning,) = arbiter.report().warnings
+    assert "of the listener's own" in warning
+
+
+def test_mlflow(folder: Path) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    client = mlflow.MlflowClient(f"sqlite:///{folder}/mlflow.db")
+    (experiment,) = client.search_experiments(filter_string="name = 'leaks'")
+    (run,) = client.search_runs([experiment.experiment_id])
+    live = client.get_metric_history(run.info.run_id, "memory/live_bytes")
+    assert [m.step for m in live] == [9, 19, 29]
+    assert live[0].value > 0
+    assert run.data.metrics["memory/findings"] == 1
+    assert run.data.metrics["memory/leak_bytes_per_step"] > 4096
+    (page,) = folder.glob("mlruns/*/*/artifacts/impactarbiter/report.html")
+    assert "main().history" in page.read_text()
+    (finding,) = Report.load(page.with_suffix(".json")).findings
+    assert finding.verdict == "leak"
+    assert "holder" in page.with_suffix(".txt").read_text()
+
+
+def test_wandb(folder: Path) -> None:
+    pytest.importorskip("wandb")
+    from wandb.proto import wandb_internal_pb2
+    from wandb.sdk.internal.datastore import DataStore
+
+    (file,) = (folder / "wandb").glob("offline-run-*/run-*.wandb")
+    store = DataStore()
+    store.open_for_scan(str(file))
+    history: list[dict[str, Any]] = []
+    artifacts = []
+    while (data := store.scan_data()) is not None:
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        if record.WhichOneof("record_type") == "history":
+            history.append(
+                {
+                    item.key or "/".join(item.nested_key): json.loads(
+                        item.value_json
+                    )
+                    for item in record.history.item
+                }
+            )
+        request = record.request.log_artifact.artifact
+        for artifact in (record.artifact, request):
+            if artifact.type == "memory-leak-report":
+                artifacts.append(artifact)
+    assert [row["_step"] for row in history] == [9, 19, 29]
+    assert history[-1]["memory/findings"] == 1
+    assert history[0]["memory/live_bytes"] > 0
+    assert artifacts
+    files = {entry.path for entry in artifacts[0].manifest.contents}
+    assert files == {"report.json", "report.txt", "report.html"}
+
+
+def test_tensorboard(folder: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import (
+        EventAccumulator,
+    )
+
+    read = EventAccumulator(str(folder / "events"))
+    read.Reload()
+    live = read.Scalars("memory/live_bytes")
+    assert [s.step for s in live] == [9, 19, 29]
+    assert read.Scalars("memory/findings")[-1].value == 1
+    (text,) = read.Tensors("memory/report/text_summary")
+    assert b"main().history" in text.tensor_proto.string_val[0]
+
+
+def test_prometheus(leaking: impactarbiter.Arbiter) -> None:
+    prometheus = pytest.importorskip("prometheus_client")
+    from impactarbiter.integrations.prometheus import export
+
+    registry = prometheus.CollectorRegistry()
+    collector = export(leaking, registry)
+    server, thread = prometheus.start_http_server(
+        0, addr="127.0.0.1", registry=registry
+    )
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/metrics"
+        with urllib.request.urlopen(url) as answer:
+            lines = answer.read().decode().splitlines()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    values = {
+        line.split()[0]: float(line.split()[1])
+        for line in lines
+        if not line.startswith("#")
+    }
+    assert values == {
+        "impactarbiter_live_bytes": 20 * 1024,
+        "impactarbiter_leak_bytes_per_step": pytest.approx(1024, rel=0.2),
+        "impactarbiter_findings": 1,
+    }
+    registry.unregister(collector)
+    assert list(registry.collect()) == []
+
+
+@pytest.mark.parametrize("name", ["mlflow", "wandb", "prometheus_client"])
+def test_a_package_that_is_missing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib
+
+    monkeypatch.setitem(sys.modules, name, None)
+    extra = name.removesuffix("_client")
+    module = importlib.import_module(f"impactarbiter.integrations.{extra}")
+    call = module.export if extra == "prometheus" else module.log_metrics
+    with pytest.raises(impactarbiter.MissingExtraError) as caught:
+        call(None)
+    assert f"pip install 'impactarbiter[{extra}]'" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["transformers", "lightning", "accelerate"])
+def test_a_framework_that_is_missing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib
+
+    known = [m for m in sys.modules if m.split(".")[0] == name]
+    for module in [*known, name]:
+        monkeypatch.setitem(sys.modules, module, None)
+    ours = f"impactarbiter.integrations.{name}"
+    monkeypatch.delitem(sys.modules, ours, raising=False)
+    with pytest.raises(impactarbiter.MissingExtraError) as caught:
+        importlib.import_module(ours)
+    assert f"pip install 'impactarbiter[{name}]'" in str(caught.value)

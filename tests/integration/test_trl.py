@@ -1,0 +1,34 @@
+"""TRL's SFTTrainer on an unmodified script, offline."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from impactarbiter.findings import Report
+
+pytest.importorskip("trl")
+SCRIPT = Path(__file__).parents[2] / "examples/integrations/sft_trainer.py"
+
+
+def test_sft_trainer(tmp_path: Path) -> None:
+    # TRL reads YAML by --config, and lets the command line outdo it.
+    config = tmp_path / "config.yaml"
+    config.write_text("memory_leak_report: leaks.json\nlogging_steps: 4\n")
+    words = "--output_dir out --config config.yaml --detect_memory_leaks"
+    run = [sys.executable, "-P", "-m", "impactarbiter", "run"]
+    done = subprocess.run(
+        [*run, str(SCRIPT), *words.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "leak: main().trainer.replay keeps" in done.stderr
+    assert "'memory/findings': 1" in done.stdout
+    (finding,) = Report.load(tmp_path / "leaks.json").findings
+    assert finding.verdict == "leak"
+    assert finding.site.source == "self.replay.append(embedded)"
