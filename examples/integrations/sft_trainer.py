@@ -15,7 +15,8 @@ from transformers import (
 )
 from trl import SFTConfig, SFTTrainer, TrlParser
 
-WORDS = "the cat sat on a mat and ate all of it again".split()
+TEXT = "the cat sat on a mat and ate all of it again"
+WORDS = TEXT.split()
 
 
 def build_tokenizer():

@@ -62,7 +62,8 @@ class Session:
         arbiter.subscribe(self._confirmed)
         if owned:
             # A program that fails never gets to the end of its training.
-            atexit.register(self.close)
+            self._pid = os.getpid()
+            atexit.register(self._close_at_exit)
 
     def metrics(self) -> dict[str, float]:
         """``Arbiter.metrics()``."""
@@ -102,7 +103,7 @@ class Session:
 
         if _active is self:
             _active = None
-        atexit.unregister(self.close)
+        atexit.unregister(self._close_at_exit)
         self.enter(None)
         self.arbiter.unsubscribe(self._confirmed)
         report = self.arbiter.stop() if self.owned else self.arbiter.report()
@@ -112,6 +113,10 @@ class Session:
         if path is not None:
             write_report(report, ranked(path))
         return report
+
+    def _close_at_exit(self) -> None:
+        if os.getpid() == self._pid:  # no child's by fork()
+            _close_quietly(self)
 
 
 def say(level: int, text: str) -> None:
@@ -210,3 +215,8 @@ def harmless(method: _Method) -> _Method:
                 say(logging.WARNING, f"{method.__name__} failed: {reason}")
 
     return cast(_Method, call)
+
+
+@harmless
+def _close_quietly(session: Session) -> None:
+    session.close()

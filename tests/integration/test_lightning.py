@@ -19,7 +19,9 @@ from impactarbiter.arbiter import current
 from impactarbiter.findings import Report
 from impactarbiter.integrations.lightning import LeakDetectionCallback
 
-SCRIPT = Path(__file__).parents[2] / "examples/integrations/lightning_module.py"
+SCRIPT = (
+    Path(__file__).parents[2] / "examples/integrations/lightning_module.py"
+)
 
 
 @pytest.fixture(autouse=True)

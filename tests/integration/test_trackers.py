@@ -111,30 +111,43 @@ def test_mlflow(folder: Path) -> None:
     assert "holder" in page.with_suffix(".txt").read_text()
 
 
+def wandb_records(file: Path) -> Iterator[Any]:
+    """What W&B wrote offline: a log in LevelDB's format, of protobufs."""
+    from wandb.proto import wandb_internal_pb2
+
+    block, header = 1 << 15, 7
+    data = file.read_bytes()
+    at = header  # of the file, as long as a chunk's
+    whole = b""
+    while at + header <= len(data):
+        if block - at % block < header:
+            at += block - at % block
+            continue
+        size = int.from_bytes(data[at + 4 : at + 6], "little")
+        kind = data[at + 6]  # 1: whole, 2: first, 3: middle, 4: last
+        whole += data[at + header : at + header + size]
+        at += header + size
+        if kind in (1, 4):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(whole)
+            whole = b""
+            yield record
+
+
 def test_wandb(folder: Path) -> None:
     pytest.importorskip("wandb")
-    from wandb.proto import wandb_internal_pb2
-    from wandb.sdk.internal.datastore import DataStore
-
     (file,) = (folder / "wandb").glob("offline-run-*/run-*.wandb")
-    store = DataStore()
-    store.open_for_scan(str(file))
-    history: list[dict[str, Any]] = []
+    history = []
     artifacts = []
-    while (data := store.scan_data()) is not None:
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
+    for record in wandb_records(file):
         if record.WhichOneof("record_type") == "history":
+            items = record.history.item
+            row = {"/".join(i.nested_key) or i.key: i for i in items}
             history.append(
-                {
-                    item.key or "/".join(item.nested_key): json.loads(
-                        item.value_json
-                    )
-                    for item in record.history.item
-                }
+                {k: json.loads(i.value_json) for k, i in row.items()}
             )
-        request = record.request.log_artifact.artifact
-        for artifact in (record.artifact, request):
+        requested = record.request.log_artifact.artifact
+        for artifact in (record.artifact, requested):
             if artifact.type == "memory-leak-report":
                 artifacts.append(artifact)
     assert [row["_step"] for row in history] == [9, 19, 29]

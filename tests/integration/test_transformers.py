@@ -1,4 +1,4 @@
-"""The Hugging Face Trainer: flag, fields, callback, and that nothing breaks."""
+"""The Hugging Face Trainer: flag, fields, callback; and no harm."""
 
 from __future__ import annotations
 
@@ -264,10 +264,37 @@ def test_a_running_watch_is_joined(
 ) -> None:
     found: list[impactarbiter.Finding] = []
     with impactarbiter.watch(on_finding=found.append) as arbiter:
-        trainer_of(arguments(tmp_path, detect_memory_leaks=True), Leaky).train()
+        trainer_of(
+            arguments(tmp_path, detect_memory_leaks=True), Leaky
+        ).train()
         assert current() is arbiter
         assert len(said(caplog)) == 2
     assert [f.verdict for f in found] == ["leak"]
+
+
+@pytest.mark.slow
+def test_the_report_goes_to_mlflow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.chdir(tmp_path)
+    store = f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    args = arguments(
+        tmp_path,
+        detect_memory_leaks=True,
+        memory_leak_report=str(tmp_path / "r.html"),
+        report_to="mlflow",
+    )
+    trainer_of(args, Leaky).train()
+    run = mlflow.last_active_run()
+    assert run.data.metrics["memory/findings"] == 1
+    client = mlflow.MlflowClient(store)
+    files = client.list_artifacts(run.info.run_id, "impactarbiter")
+    assert [f.path for f in files] == [
+        f"impactarbiter/report.{kind}" for kind in ("html", "json", "txt")
+    ]
+    mlflow.end_run()
 
 
 class Phases(TrainerCallback):
@@ -505,7 +532,7 @@ def test_values_that_cannot_be(line: str) -> None:
 
 
 def test_starters_of_other_processes_hand_flags_on() -> None:
-    target = "-m torch.distributed.run x.py --detect_memory_leaks".split()
+    target = ["-m", "torch.distributed.run", "x", "--detect_memory_leaks"]
     given: dict[str, Any] = {}
     assert training_flags.adopt(target, given) == target
     assert given == {}
