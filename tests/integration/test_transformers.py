@@ -232,14 +232,30 @@ def test_the_flag_names_the_leak(
     assert not any(_torch.installed().values())
 
 
+class Watched(TrainerCallback):
+    """Notes whether somebody watches, step by step."""
+
+    def __init__(self) -> None:
+        self.arbiters: list[Any] = []
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.arbiters.append(current())
+
+
 def test_a_healthy_training_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     args = arguments(tmp_path, report_to="impactarbiter")
-    trainer_of(args).train()
-    (text,) = said(caplog)
-    assert text.startswith("ImpactArbiter: no leak in 16 steps")
+    watched = Watched()
+    trainer = trainer_of(args, callbacks=[watched])
+    trainer.train()
+    trainer.train()
+    for text in said(caplog):
+        assert text.startswith("ImpactArbiter: no leak in 16 steps")
     assert caplog.records[-1].levelno == logging.INFO
+    assert None not in watched.arbiters
+    # Each training has a watch of its own.
+    assert len(said(caplog)) == len(set(watched.arbiters)) == 2
 
 
 def test_without_the_flag_nothing_is_added(tmp_path: Path) -> None:

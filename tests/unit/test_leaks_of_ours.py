@@ -164,6 +164,11 @@ CASES: dict[str, tuple[str, str]] = {
         WATCHING,
         "with arbiter.phase('a'), arbiter.phase('b'): torch.ones(3)",
     ),
+    "Arbiter.metrics": (LEAKING, "arbiter.metrics()"),
+    "Arbiter.subscribe": (
+        WATCHING,
+        "arbiter.subscribe(print); arbiter.unsubscribe(print)",
+    ),
     "allow": (WATCHING, "with impactarbiter.allow('cache'): torch.ones(3)"),
     "allow.error": (
         "",
