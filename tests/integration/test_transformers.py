@@ -36,6 +36,8 @@ from impactarbiter.integrations.transformers import (
 )
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+#: Steps after which a leak is confirmed while the training still goes on.
+LEAKING = 24
 RUN = [sys.executable, "-P", "-m", "impactarbiter", "run"]
 
 
@@ -217,7 +219,10 @@ def test_the_flag_names_the_leak(
 ) -> None:
     path = tmp_path / "leaks.json"
     args = arguments(
-        tmp_path, detect_memory_leaks=True, memory_leak_report=str(path)
+        tmp_path,
+        max_steps=LEAKING,
+        detect_memory_leaks=True,
+        memory_leak_report=str(path),
     )
     trainer = trainer_of(args, Leaky)
     trainer.train()
@@ -267,7 +272,10 @@ def test_findings_are_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     args = arguments(
-        tmp_path, detect_memory_leaks=True, report_to="impactarbiter"
+        tmp_path,
+        max_steps=LEAKING,
+        detect_memory_leaks=True,
+        report_to="impactarbiter",
     )
     trainer = trainer_of(args, Leaky)
     trainer.add_callback(LeakDetectionCallback())
@@ -280,9 +288,8 @@ def test_a_running_watch_is_joined(
 ) -> None:
     found: list[impactarbiter.Finding] = []
     with impactarbiter.watch(on_finding=found.append) as arbiter:
-        trainer_of(
-            arguments(tmp_path, detect_memory_leaks=True), Leaky
-        ).train()
+        args = arguments(tmp_path, max_steps=LEAKING, detect_memory_leaks=True)
+        trainer_of(args, Leaky).train()
         assert current() is arbiter
         assert len(said(caplog)) == 2
     assert [f.verdict for f in found] == ["leak"]
@@ -298,6 +305,7 @@ def test_the_report_goes_to_mlflow(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     args = arguments(
         tmp_path,
+        max_steps=LEAKING,
         detect_memory_leaks=True,
         memory_leak_report=str(tmp_path / "r.html"),
         report_to="mlflow",
@@ -375,6 +383,7 @@ def test_metrics_go_to_the_trackers(tmp_path: Path) -> None:
 
     args = arguments(
         tmp_path,
+        max_steps=LEAKING,
         detect_memory_leaks=True,
         report_to="tensorboard",
         eval_strategy="steps",
@@ -386,7 +395,7 @@ def test_metrics_go_to_the_trackers(tmp_path: Path) -> None:
     read = EventAccumulator(str(events.parent))
     read.Reload()
     live = read.Scalars("train/memory/live_bytes")
-    assert [s.step for s in live] == [4, 8, 12, 16]
+    assert [s.step for s in live] == [4, 8, 12, 16, 20, 24]
     assert live[0].value > 0
     assert read.Scalars("train/memory/findings")[-1].value == 1
     assert read.Scalars("train/memory/leak_bytes_per_step")[-1].value > 1000
@@ -555,7 +564,7 @@ def test_starters_of_other_processes_hand_flags_on() -> None:
 
 
 def test_the_launcher_on_an_unmodified_script(tmp_path: Path) -> None:
-    words = "--max_steps 16 --n_layer 1 --n_embd 16 --logging_steps 4"
+    words = "--max_steps 24 --n_layer 1 --n_embd 16 --logging_steps 4"
     words += " --detect_memory_leaks --detect_memory_leaks_every 1"
     words += f" --memory_leak_report {tmp_path}/r.json"
     done = subprocess.run(
