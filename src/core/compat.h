@@ -71,7 +71,7 @@ ia_interp_modules(void)
 }
 
 /* An instance's attributes that live in the object itself, with the keys that
- * name them; 0 where it has none (no dict, or a real one). */
+ * name them; 0 where it has none (no dict, or a dict with its own). */
 typedef struct {
     PyDictKeysObject *keys;
     PyObject **values;
@@ -88,8 +88,9 @@ ia_get_inline_values(PyObject *op, ia_inline_values *out)
 #if PY_VERSION_HEX >= 0x030D0000
     if (!(type->tp_flags & Py_TPFLAGS_INLINE_VALUES))
         return 0;
+    /* A dict that was made since shares them as long as they are valid. */
     values = _PyObject_InlineValues(op);
-    if (!values->valid || _PyObject_GetManagedDict(op) != NULL)
+    if (!values->valid)
         return 0;
 #elif PY_VERSION_HEX >= 0x030C0000
     PyDictOrValues dorv = *_PyObject_DictOrValuesPointer(op);
@@ -135,6 +136,45 @@ ia_get_instance_dict(PyObject *op)
         offset += (Py_ssize_t)total;
     }
     return *(PyObject **)((char *)op + offset);
+}
+
+/* A type's dict, borrowed, or NULL: from 3.12 on each interpreter has its own
+ * for the built-in types. */
+static inline PyObject *
+ia_type_dict(PyTypeObject *type)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *dict = PyType_GetDict(type);
+    Py_XDECREF(dict);
+    return dict;
+#else
+    return type->tp_dict;
+#endif
+}
+
+/* Digits of an int, in the base that CPython stores it in. */
+static inline Py_ssize_t
+ia_int_digits(PyObject *op)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    uintptr_t tag = ((PyLongObject *)op)->long_value.lv_tag;
+    return (Py_ssize_t)(tag >> _PyLong_NON_SIZE_BITS);
+#else
+    return Py_SIZE(op) < 0 ? -Py_SIZE(op) : Py_SIZE(op);
+#endif
+}
+
+/* What stands for a thread in every threading.local, borrowed; NULL up to
+ * 3.12, where each of them has its own in the thread's dict. */
+static inline PyObject *
+ia_local_key(const PyThreadState *t)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return t->threading_local_key;
+#else
+    (void)t;
+    return NULL;
+#endif
 }
 
 /* The name of the i-th inline attribute, borrowed, or NULL. */

@@ -171,7 +171,7 @@ static ia_reading
 name_in_type(PyObject *op, PyObject *child, ia_edge_text *out)
 {
     PyTypeObject *type = (PyTypeObject *)op;
-    if (child == type->tp_dict)
+    if (child == ia_type_dict(type))
         return ia_edge_pass(out, IA_READ_ATTRIBUTES, op);
     if (child == type->tp_mro)
         return ia_edge_set(out, "attribute", 1, ".__mro__");

@@ -66,6 +66,7 @@ ia_is_name(PyObject *op)
 
 #define MAX_KEY_TEXT 72
 #define MAX_KEY_ITEMS 6
+#define MAX_KEY_DIGITS 8
 
 static int
 is_literal(PyObject *key, int depth)
@@ -82,7 +83,7 @@ is_literal(PyObject *key, int depth)
         return n <= MAX_KEY_ITEMS;
     }
     if (PyLong_CheckExact(key))
-        return Py_SIZE(key) > -8 && Py_SIZE(key) < 8;
+        return ia_int_digits(key) < MAX_KEY_DIGITS;
     if (PyFloat_CheckExact(key))
         return isfinite(PyFloat_AS_DOUBLE(key));
     return key == Py_None || PyBool_Check(key);
@@ -154,7 +155,7 @@ ia_type_attribute(PyTypeObject *type, const char *name)
 {
     PyTypeObject *t;
     for (Py_ssize_t i = 0; (t = mro_item(type, i)) != NULL; i++) {
-        PyObject *found = attribute_in(t->tp_dict, name);
+        PyObject *found = attribute_in(ia_type_dict(t), name);
         if (found != NULL)
             return found;
     }
@@ -418,8 +419,8 @@ field_name(PyObject *op, Py_ssize_t i)
     PyObject *getter = ia_is_name(name)
                            ? ia_type_attribute(Py_TYPE(op), ia_utf8(name))
                            : NULL;
-    return getter != NULL &&
-                   ia_base_named(Py_TYPE(getter), "_collections._tuplegetter")
+    const char *type = getter ? Py_TYPE(getter)->tp_name : "";
+    return strcmp(type + (type[0] == '_'), "collections._tuplegetter") == 0
                ? name
                : NULL;
 }

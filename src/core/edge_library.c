@@ -226,7 +226,7 @@ ia_is_plain_iterator(PyObject *op)
     if (Py_TYPE(op)->tp_iternext == NULL || PyGen_Check(op))
         return 0;
     if (strncmp(name, "itertools.", 10) == 0 ||
-        strncmp(name, "_collections._deque_", 20) == 0)
+        strncmp(name + (name[0] == '_'), "collections._deque_", 19) == 0)
         return 1;
     if (Py_TYPE(op)->tp_flags & Py_TPFLAGS_HEAPTYPE)
         return 0;
@@ -313,6 +313,16 @@ name_in_token(PyObject *op, PyObject *child, ia_edge_text *out)
     return ia_edge_set(out, "context", 0, ".<context>");
 }
 
+/* Up to 3.12 it has a list, from 3.13 on it shows its items itself. */
+static ia_reading
+name_in_queue(PyObject *op, PyObject *child, ia_edge_text *out)
+{
+    if (PY_VERSION_HEX < 0x030D0000 && PyList_CheckExact(child))
+        return ia_edge_set(out, "queue", 0, ".<queue>");
+    return ia_edge_set(out, "queue", 0, ".<queue>[%zd]",
+                       position_of(child, op));
+}
+
 /* -- threads ------------------------------------------------------------- */
 
 static PyObject *
@@ -354,11 +364,21 @@ thread_with(PyObject *value)
     for (; t != NULL; t = PyThreadState_Next(t)) {
         PyObject *k, *v;
         Py_ssize_t pos = 0;
+        if (ia_local_key(t) == value)
+            return t;
         while (t->dict != NULL && PyDict_Next(t->dict, &pos, &k, &v))
             if (v == value)
                 return t;
     }
     return NULL;
+}
+
+/* What stands for a thread in a threading.local: up to 3.12 it is known by a
+ * weak reference. */
+static int
+is_thread_key(PyObject *key)
+{
+    return PyWeakref_Check(key) || is_named(key, "_thread._localdummy");
 }
 
 static ia_reading
@@ -368,8 +388,10 @@ name_thread(PyObject *dict, PyObject *child, ia_edge_text *out)
     Py_ssize_t pos = 0;
     PyThreadState *t = NULL;
     while (PyDict_Next(dict, &pos, &key, &value))
-        if (value == child && PyWeakref_Check(key))
-            t = thread_with(((PyWeakReference *)key)->wr_object);
+        if (value == child && is_thread_key(key))
+            t = thread_with(PyWeakref_Check(key)
+                                ? ((PyWeakReference *)key)->wr_object
+                                : key);
     if (t == PyThreadState_Get())
         return ia_edge_pass(out, IA_READ_ATTRIBUTES, NULL);
     PyObject *name = t ? thread_name(t) : NULL;
@@ -380,7 +402,7 @@ name_thread(PyObject *dict, PyObject *child, ia_edge_text *out)
     return (ia_reading){IA_READ_ATTRIBUTES, NULL};
 }
 
-/* Up to 3.12 it has a dict of one dict a thread. */
+/* It has a dict of one dict a thread. */
 static ia_reading
 name_in_local(PyObject *op, PyObject *child, ia_edge_text *out)
 {
@@ -388,7 +410,7 @@ name_in_local(PyObject *op, PyObject *child, ia_edge_text *out)
     Py_ssize_t pos = 0;
     (void)op;
     if (PyDict_CheckExact(child) && PyDict_Next(child, &pos, &key, &value) &&
-        PyWeakref_Check(key))
+        is_thread_key(key))
         return ia_edge_pass(out, IA_READ_THREADS, NULL);
     return plain;
 }
@@ -453,12 +475,12 @@ static int
 is_container(PyObject *module, const char *name)
 {
     PyTypeObject *t = ia_base_named(Py_TYPE(module), name);
-    PyObject *home = t ? value_in(t->tp_dict, "__module__") : NULL;
+    PyObject *home = t ? value_in(ia_type_dict(t), "__module__") : NULL;
     return home != NULL && PyUnicode_CheckExact(home) &&
            PyUnicode_CompareWithASCIIString(
                home, "torch.nn.modules.container") == 0 &&
            ia_type_attribute(Py_TYPE(module), "__getitem__") ==
-               value_in(t->tp_dict, "__getitem__");
+               value_in(ia_type_dict(t), "__getitem__");
 }
 
 static int
@@ -573,7 +595,7 @@ name(PyObject *op, PyObject *child, ia_edge_text *out)
     if (ia_base_named(Py_TYPE(op), "_thread._local"))
         return name_in_local(op, child, out);
     if (is_named(op, "_queue.SimpleQueue"))
-        return ia_edge_set(out, "queue", 0, ".<queue>");
+        return name_in_queue(op, child, out);
     if (is_view(op))
         return ia_edge_set(out, "attribute", 1, ".mapping");
     if (ia_kind_of(Py_TYPE(op)) == IA_KIND_NDARRAY)
