@@ -7,7 +7,7 @@ figures of a program that ends are not too old.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -191,6 +191,13 @@ class Diagnostician:
         if holder is not None:
             per_step = suspicion.items_per_step()
             holder = replace(holder, growth_per_step=per_step)
+        # The holder's own growth, where two looks have measured it.
+        rates = suspicion.rates()
+        if rates is not None:
+            size, count = rates
+            finding = replace(
+                finding, bytes_per_step=size, tensors_per_step=count
+            )
         finding = replace(
             finding,
             verdict=verdict,
@@ -223,22 +230,17 @@ class Diagnostician:
         step = max(status["steps"] - 1, 0)
         findings = self._diagnose(step, status["provisional"])
         self._announce(findings)
-        taken_back: list[Finding] = []
-        present = {f.signature for f in findings}
-        for signature, suspicion in self._seen.items():
-            if signature not in present:
-                past = _core.past(suspicion.site)
-                gone = afterwards(
-                    suspicion,
-                    past,
-                    status["steps"],
-                    status["offset"],
-                    self._last_look,
-                )
-                if gone and gone.verdict in BOUNDED:
-                    taken_back.append(gone)
-                elif gone:
-                    findings.append(gone)
+        gone = self._gone({f.signature for f in findings}, status)
+        taken_back = [f for f in gone if f.verdict in BOUNDED]
+        released = [f for f in gone if f.verdict not in BOUNDED]
+        # What a leak has just let go may hang on a cycle for its last look.
+        sites = {self._seen[f.signature].site for f in released}
+        findings = released + [
+            f
+            for f in findings
+            if f.verdict != "growing"
+            or self._seen[f.signature].site not in sites
+        ]
         totals = _core.totals()
         points = _core.history()
         report = Report(
@@ -258,6 +260,25 @@ class Diagnostician:
             needed_steps=self.warmup + self.window,
         )
         return obfuscated(report) if self.obfuscate else report
+
+    def _gone(
+        self, present: Collection[str], status: dict[str, Any]
+    ) -> list[Finding]:
+        """Findings of holders that are no suspects any more."""
+        found = []
+        for signature, suspicion in self._seen.items():
+            if signature in present:
+                continue
+            finding = afterwards(
+                suspicion,
+                _core.past(suspicion.site),
+                status["steps"],
+                status["offset"],
+                self._last_look,
+            )
+            if finding is not None:
+                found.append(finding)
+        return found
 
     def _accounted(self, totals: dict[str, Any]) -> dict[str, int]:
         """Live bytes by what they are for; the sum is ``live_bytes``."""

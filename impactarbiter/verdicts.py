@@ -26,11 +26,16 @@ RESET_PERIODS = 3
 
 @dataclass(frozen=True)
 class Observation:
-    """What a look saw of one holder; ``items`` is -1 for no container."""
+    """What a look saw of one holder; ``items`` is -1 for no container.
+
+    ``held`` are the bytes of what the suspects' lines have put there,
+    ``bytes`` all that cutting it would free.
+    """
 
     step: int
     items: int
     storages: int
+    held: int
     bytes: int
     nodes: int
     node_bytes: int
@@ -43,6 +48,7 @@ class Observation:
             step=step,
             items=keeper["holder"]["length"],
             storages=sum(group["count"] for group in keeper["groups"]),
+            held=sum(group["bytes"] for group in keeper["groups"]),
             bytes=cost["bytes"],
             nodes=cost["nodes"],
             node_bytes=cost["node_bytes"],
@@ -79,6 +85,15 @@ class Suspicion:
         if steps <= 0 or self.first.items < 0 or self.last.items < 0:
             return None
         return (self.last.items - self.first.items) / steps
+
+    def rates(self) -> tuple[float, float] | None:
+        """Bytes and storages per step since the first look; None before."""
+        steps = self.last.step - self.first.step
+        if steps <= 0:
+            return None
+        held = self.last.held - self.first.held
+        storages = self.last.storages - self.first.storages
+        return max(held, 0) / steps, max(storages, 0) / steps
 
     def node_bytes_per_step(self) -> float:
         """Growth of the graph's nodes since the first look, in bytes."""
