@@ -87,7 +87,7 @@ MARKED = """
         cache[len(cache)] = torch.ones(10)
 
     class TestUnit(unittest.TestCase):
-        kept = []
+        kept, done = [], []
 
         def setUp(self):
             self.base = torch.ones(100)
@@ -102,8 +102,8 @@ MARKED = """
 
         @pytest.mark.no_tensor_leaks
         def test_unit_once(self):
-            self.kept.append(1)
-            self.assertEqual(self.kept.count(1), 1)
+            self.done.append(1)
+            self.assertEqual(len(self.done), 1)
 
     @pytest.fixture
     def fresh():
