@@ -18,6 +18,7 @@ _RESULTS = re.compile(
     r"|.*\.user_ns_hidden\['_"
     r"|.*\['last_execution_result'\]\.result\b"
 )
+_NUMBER = re.compile(r"^__main__\.(?:Out|_oh)\[(\d+)\]")
 _ERRORS = re.compile(
     r"sys\.last_(value|exc|traceback)\b"
     r"|.*\.InteractiveTB\.tb\b"
@@ -38,10 +39,13 @@ def shell_advice(expression: str) -> str | None:
             " the next error takes its place (run `1/0`), then `gc.collect()`"
         )
     if "IPython" in sys.modules and _RESULTS.match(expression):
+        number = _NUMBER.search(expression)
+        one = f"; `%xdel _{number[1]}` drops this one" if number else ""
+        # %reset forgets the shell's hidden copies of the last three.
         return (
             "IPython keeps each cell's result: end the cell with `;` so that"
-            " there is none, and `%reset -f out` drops those that it has"
-            " (the last three go as others are shown)"
+            f" there is none{one}; `%reset -f out` drops all but the last"
+            " three"
         )
     return None
 

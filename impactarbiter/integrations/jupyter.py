@@ -1,8 +1,8 @@
 """Magics for IPython and Jupyter; ``%load_ext impactarbiter`` loads them.
 
-``%watch_memory`` watches the cells that follow: each is a step, besides the
-steps inside it (optimizer steps and so on).  ``%%memory_leaks`` watches one
-cell and reports.  ``%who_holds`` says who holds an object.
+``%watch_memory`` watches the cells that follow: each is a step, or as many as
+there are inside it (optimizer steps and so on).  ``%%memory_leaks`` watches
+one cell and reports.  ``%who_holds`` says who holds an object.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from argparse import Namespace
 from dataclasses import replace
 from typing import Any
 
+from .. import _core
 from ..arbiter import Arbiter, current, watch
 from ..errors import MissingExtraError
 from ..errors import UsageError as WrongUse
@@ -52,7 +53,12 @@ def _watch_options(magic: Any) -> Any:
     for option in (
         argument("--warmup", type=int, help="steps that count for nothing"),
         argument("--window", type=int, help="steps that tensors survive"),
-        argument("--allow", action="append", help="what may be kept"),
+        argument(
+            "--allow",
+            action="append",
+            type=lambda text: text.strip("'\""),  # IPython leaves the quotes
+            help="what may be kept",
+        ),
     ):
         magic = option(magic)
     return magic
@@ -67,6 +73,8 @@ class MemoryMagics(Magics):
         self._arbiter: Arbiter | None = None
         self._confirmed: list[Finding] = []
         self._own_cell = False
+        self._steps = 0
+        self._counted = False
 
     # -- %watch_memory ----------------------------------------------------
 
@@ -88,7 +96,7 @@ class MemoryMagics(Magics):
         if action == "on":
             self._start(args)
             print(
-                "ImpactArbiter watches: each cell is a step;"
+                "ImpactArbiter watches the cells that follow:"
                 " %watch_memory report, %watch_memory off"
             )
             return
@@ -99,7 +107,7 @@ class MemoryMagics(Magics):
         else:
             display(self.stop())
 
-    def _start(self, args: Namespace) -> None:
+    def _start(self, args: Namespace, step: str = "auto") -> None:
         given = {
             name: getattr(args, name)
             for name in ("warmup", "window", "allow")
@@ -115,8 +123,11 @@ class MemoryMagics(Magics):
                 " it first"
             )
         self._confirmed.clear()
+        self._steps = 0
         try:
-            self._arbiter = watch(on_finding=self._confirmed.append, **given)
+            self._arbiter = watch(
+                step=step, on_finding=self._confirmed.append, **given
+            )
         except WrongUse as error:
             raise UsageError(str(error)) from None
 
@@ -125,12 +136,18 @@ class MemoryMagics(Magics):
         arbiter, self._arbiter = self._arbiter, None
         return arbiter.stop() if arbiter is not None else None
 
+    def begin_cell(self, info: Any) -> None:
+        """Notes whether the shell has counted the cell already."""
+        self._counted = bool(info.store_history)
+
     def end_cell(self, result: Any) -> None:
-        """A step's end, unless the cell only asked us something."""
+        """A step's end, where the cell had none and did more than ask us."""
         own, self._own_cell = self._own_cell, False
         if self._arbiter is None or (own and _is_one_magic(result)):
             return
-        self._arbiter.step()
+        if _core.status()["steps"] == self._steps:
+            self._arbiter.step()
+        self._steps = _core.status()["steps"]
         for finding in self._confirmed:
             print(
                 clean(f"ImpactArbiter: {finding.verdict}: ")
@@ -147,10 +164,10 @@ class MemoryMagics(Magics):
     @_watch_options
     @cell_magic
     def memory_leaks(self, line: str, cell: str) -> None:
-        """Runs the cell, watched, and reports; each run is a step.
+        """Runs the cell, watched, and reports.
 
         A cell with a training loop has steps of its own; any other cell
-        needs some runs: ``%%memory_leaks --runs 10``.
+        needs some runs, each of them a step: ``%%memory_leaks --runs 10``.
         """
         args = parse_argstring(self.memory_leaks, line)
         if args.runs < 1:
@@ -158,7 +175,7 @@ class MemoryMagics(Magics):
         self._own_cell = True
         alone = self._arbiter is None
         if alone:
-            self._start(args)
+            self._start(args, "auto" if args.runs == 1 else "manual")
         assert self._arbiter is not None
         try:
             passed = self._run(cell, args.runs)
@@ -178,33 +195,39 @@ class MemoryMagics(Magics):
         """Whether no run raised; the lines keep their numbers."""
         if not cell.startswith("%%"):
             cell = f"# {runs} times, watched\n{cell}"
-        return all(self.shell.run_cell(cell).success for _ in range(runs))
+        # It is still this cell, whose number the shell has left behind.
+        back = int(self._counted)
+        self.shell.execution_count -= back
+        try:
+            return all(self.shell.run_cell(cell).success for _ in range(runs))
+        finally:
+            self.shell.execution_count += back
 
     # -- %who_holds -------------------------------------------------------
 
     @magic_arguments()
-    @argument("name", help="a variable or expression without blanks")
+    @argument("name", nargs="+", help="a variable or expression")
     @argument("--paths", type=int, default=3, help="most paths to show")
     @line_magic
     def who_holds(self, line: str) -> None:
         """Says who holds an object: the notebook's variable comes last."""
         args = parse_argstring(self.who_holds, line)
+        name = " ".join(args.name)
         self._own_cell = True
-        paths = min(args.paths + 2, MOST_PATHS)
+        if args.paths < 1:
+            raise UsageError(f"--paths is {args.paths}: expected at least 1")
         try:
-            value = self.shell.ev(args.name)
+            value = self.shell.ev(name)
         except Exception as error:
             raise UsageError(
-                f"%who_holds {args.name}: {type(error).__name__}: {error}"
+                f"%who_holds {name}: {type(error).__name__}: {error}"
             ) from None
         try:
-            found = explain(value, paths=paths)
-        except WrongUse as error:
-            raise UsageError(str(error)) from None
+            found = explain(value, paths=min(args.paths + 1, MOST_PATHS))
         finally:
             del value
         if isinstance(found, Retention):
-            found = _without_variable(found, args.name, args.paths)
+            found = _without_variable(found, name, args.paths)
         display(found)
 
 
@@ -238,6 +261,7 @@ def load(shell: Any) -> None:
         return
     magics = _loaded[id(shell)] = MemoryMagics(shell)
     shell.register_magics(magics)
+    shell.events.register("pre_run_cell", magics.begin_cell)
     shell.events.register("post_run_cell", magics.end_cell)
 
 
@@ -247,6 +271,7 @@ def unload(shell: Any) -> None:
     if magics is None:
         return
     magics.stop()
+    shell.events.unregister("pre_run_cell", magics.begin_cell)
     shell.events.unregister("post_run_cell", magics.end_cell)
     known = shell.magics_manager.magics
     for name in ("watch_memory", "who_holds"):
