@@ -49,8 +49,8 @@ Report:
   --html F            one page                   (impactarbiter[report])
   --timeline F.png    memory over the steps      (impactarbiter[report])
   --sarif F           for code scanning
-  --fail-on SEVERITY  exit 3 if the script succeeded and a finding is at
-                      least info, warning or critical
+  --fail-on SEVERITY  exit 3 if the script succeeded and a leak is at least
+                      info, warning or critical; bounded growth never counts
 
 In a job of several processes (torchrun -m impactarbiter run SCRIPT) each
 rank writes its own files: F.json becomes F.rank0.json, and %r in a name
@@ -134,8 +134,15 @@ def execute(args: list[str]) -> int:
     # A rank that fails early has the others killed at whatever they do.
     threshold = None if run.rank else given.get("--fail-on")
     if code == 0 and threshold and report is not None:
-        return FOUND if reaches(report.findings, threshold) else 0
+        return gate(report, threshold)
     return code
+
+
+def gate(report: Report, threshold: str) -> int:
+    """3 where a leak is at least so severe, else 0; bounds are no leaks."""
+    from ..reports.wording import alarming
+
+    return FOUND if reaches(alarming(report), threshold) else 0
 
 
 def check_outputs(given: dict[str, Any]) -> dict[str, str]:
