@@ -38,7 +38,7 @@ def shell_advice(expression: str) -> str | None:
             "the traceback of the last error keeps the locals of its frames:"
             " the next error takes its place (run `1/0`), then `gc.collect()`"
         )
-    if "IPython" in sys.modules and _RESULTS.match(expression):
+    if _shell() is not None and _RESULTS.match(expression):
         number = _NUMBER.search(expression)
         one = f"; `%xdel _{number[1]}` drops this one" if number else ""
         # %reset forgets the shell's hidden copies of the last three.
@@ -52,11 +52,17 @@ def shell_advice(expression: str) -> str | None:
 
 def cell_name(file: str) -> str | None:
     """``In[5]`` for the file name that IPython gave to a cell's code."""
-    module = sys.modules.get("IPython")
-    if module is None:
+    shell = _shell()
+    if shell is None:
         return None
     try:
-        name = module.get_ipython().compile.format_code_name(file)
-    except AttributeError:  # no shell, or an older one
+        name = shell.compile.format_code_name(file)
+    except AttributeError:  # an older one
         return None
     return name[1] if name else None
+
+
+def _shell() -> Any:
+    """IPython's shell, where the program runs in one."""
+    ask = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return ask() if ask is not None else None
