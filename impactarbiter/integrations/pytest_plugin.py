@@ -43,9 +43,7 @@ _SHOWN = frozenset(
 
 
 #: How pytest holds the value of a fixture that is wider than one test.
-_FIXTURE = re.compile(
-    r"\S*_arg2\w*fixturedefs\['(\w+)'\].*?\.cached_result\[0\]"
-)
+_FIXTURE = re.compile(r"\S*fixturedefs\['(\w+)'\].*?\.cached_result\[0\]")
 
 
 @dataclass(frozen=True)
@@ -317,6 +315,7 @@ def _run(item: pytest.Item) -> list[pytest.TestReport]:
     """One whole run: setup, call, teardown; wider fixtures stay set up."""
     for name in ("_instance", "_obj"):  # of a class: a new one, as ever
         vars(item).pop(name, None)
+    item._report_sections.clear()
     # What pytest tears down depends on the next test: it is one like this.
     return runtestprotocol(item, log=False, nextitem=copy.copy(item))
 
@@ -327,9 +326,18 @@ def _teardown(
     """Tears down what the next test does not need; a report if that fails."""
     if item.session.shouldfail or item.session.shouldstop:
         nextitem = None
-    state = item.session._setupstate
+    capture = item.config.pluginmanager.getplugin("capturemanager")
+
+    def teardown() -> None:
+        with (
+            capture.item_capture("teardown", item)
+            if capture
+            else contextlib.nullcontext()
+        ):
+            item.session._setupstate.teardown_exact(nextitem)
+
     call = pytest.CallInfo.from_call(
-        lambda: state.teardown_exact(nextitem),
+        teardown,
         when="teardown",
         reraise=(pytest.exit.Exception, KeyboardInterrupt),
     )

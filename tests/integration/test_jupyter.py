@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -180,9 +182,6 @@ def test_wrong_uses_and_errors(tmp_path: Path) -> None:
 
 
 def test_the_package_stays_light() -> None:
-    import subprocess
-    import sys
-
     code = (
         "import sys, impactarbiter\n"
         "assert callable(impactarbiter.load_ipython_extension)\n"
@@ -192,3 +191,16 @@ def test_the_package_stays_light() -> None:
         [sys.executable, "-P", "-c", code], capture_output=True, text=True
     )
     assert done.stdout == "set()\n", done.stderr
+
+
+def test_without_ipython() -> None:
+    code = (
+        "import sys; sys.modules['IPython'] = None\n"
+        "import impactarbiter; dir(impactarbiter)\n"
+        "try: impactarbiter.load_ipython_extension(None)\n"
+        "except impactarbiter.MissingExtraError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True
+    )
+    assert "pip install 'impactarbiter[jupyter]'" in done.stdout, done.stderr

@@ -113,8 +113,8 @@ MARKED = """
     @pytest.fixture(scope="module")
     def wide():
         yield []
-        print("torn down")
         history.append("wide")
+        print("torn down")
 
     class TestPlain:
         @pytest.mark.no_tensor_leaks
@@ -146,6 +146,27 @@ MARKED = """
     @pytest.mark.no_tensor_leaks(max_byte=3)
     def test_typo():
         pass
+
+    @pytest.mark.no_tensor_leaks
+    def test_fixtures_of_pytest(caplog, capsys, tmp_path, recwarn):
+        import logging, warnings
+        logging.getLogger().warning("noted")
+        assert len(caplog.records) == 1
+        print("said")
+        assert capsys.readouterr().out == "said\\n"
+        (tmp_path / "new").mkdir()
+        warnings.warn("twice")
+        assert len(recwarn) == 1
+
+    @pytest.fixture(scope="module")
+    def broken(wide):
+        yield
+        print("in vain")
+        raise RuntimeError("cannot be torn down")
+
+    @pytest.mark.no_tensor_leaks
+    def test_torn_down_at_the_end(broken):
+        print("called")
 """
 
 
@@ -168,6 +189,8 @@ def test_marked_tests(tmp_path: Path) -> None:
         "test_skips": "skipped",
         "test_fails_as_expected": "skipped",
         "test_typo": "error",
+        "test_fixtures_of_pytest": "passed",
+        "test_torn_down_at_the_end": "error",
     }
     assert done.code == 1
     graph = done.messages["test_graph"].splitlines()
@@ -189,6 +212,10 @@ def test_marked_tests(tmp_path: Path) -> None:
     assert "this is run 2" in done.output
     assert "<fixture wide>" in done.messages["test_wide_fixture"]
     assert "assert 1.0 == 2" in done.messages["test_fails_anyway"]
+    broken = done.messages["test_torn_down_at_the_end"]
+    assert "cannot be torn down" in broken
+    assert done.output.count("in vain") == 2  # the line and what it printed
+    assert "torn down at" not in done.output.partition("= ERRORS =")[0]
     assert "has no 'max_byte'" in done.messages["test_typo"]
     assert "test_graph - Failed: tensor leak: test_it.hist" in done.output
 
