@@ -19,6 +19,7 @@ from ..findings import Finding
 from ..reports.console import clean
 from ..reports.wording import headline
 from ..retention import MOST_PATHS, Retention, explain
+from ..severity import BOUNDED
 from ..shells import shell_advice
 
 try:
@@ -149,10 +150,9 @@ class MemoryMagics(Magics):
             self._arbiter.step()
         self._steps = _core.status()["steps"]
         for finding in self._confirmed:
-            print(
-                clean(f"ImpactArbiter: {finding.verdict}: ")
-                + headline(finding)
-            )
+            if finding.verdict not in BOUNDED:
+                said = f"ImpactArbiter: {finding.verdict}: {headline(finding)}"
+                print(clean(said))
         self._confirmed.clear()
 
     # -- %%memory_leaks ---------------------------------------------------
@@ -234,9 +234,7 @@ class MemoryMagics(Magics):
 def _is_one_magic(result: Any) -> bool:
     """Whether a cell is nothing but one of our magics."""
     text = str(result.info.raw_cell).strip()
-    return text.startswith(("%", "%%")) and (
-        "\n" not in text or text.startswith("%%")
-    )
+    return text.startswith("%%") or (text.startswith("%") and "\n" not in text)
 
 
 def _without_variable(found: Retention, name: str, most: int) -> Retention:
