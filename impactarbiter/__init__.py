@@ -84,5 +84,19 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext impactarbiter``: the magics for notebooks."""
+    from .integrations import jupyter
+
+    jupyter.load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext impactarbiter``: stops what the magics watch."""
+    from .integrations import jupyter
+
+    jupyter.unload(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOME})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .findings import Cycle, Finding
 from .retention import cause_of
+from .shells import shell_advice
 
 
 def advise(finding: Finding) -> str:
@@ -17,6 +18,9 @@ def advise(finding: Finding) -> str:
             "no Python object holds this: look for what C++ code or the"
             " autograd graph was given at the allocating line"
         )
+    kept = shell_advice(finding.path.expression) if finding.path else None
+    if kept:
+        return kept
     scalar = _is_scalar(finding)
     owner = _owner(finding)
     if owner:

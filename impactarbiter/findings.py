@@ -16,6 +16,7 @@ from typing import Any
 
 from .errors import UsageError
 from .severity import BOUNDED, SEVERITIES, VERDICTS, by_rate
+from .shells import cell_name, pretty
 
 SCHEMA = "impactarbiter/1"
 
@@ -58,7 +59,7 @@ class Site:
     def __str__(self) -> str:
         if not self.known:
             return "outside Python"
-        file = _from_here(self.file)
+        file = cell_name(self.file) or _from_here(self.file)
         where = f"{file}:{self.line}" if self.line > 0 else file
         return f"{where} in {self.function}" if self.function else where
 
@@ -308,6 +309,8 @@ class Finding:
 
         return finding_text(self)
 
+    _repr_pretty_ = pretty
+
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
@@ -386,6 +389,8 @@ class Report:
         from .reports.html import report_fragment
 
         return report_fragment(self)
+
+    _repr_pretty_ = pretty
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; has ``"schema"``."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from .errors import UsageError
 from .findings import Edge, GraphCost, Path
+from .shells import pretty, shell_advice
 
 #: Most paths that can be asked for, and instances of a class that are shown.
 MOST_PATHS = 256
@@ -57,6 +58,8 @@ class Retention:
 
         return retention_fragment(self)
 
+    _repr_pretty_ = pretty
+
 
 class Retentions(tuple[Retention, ...]):
     """Several of them, which print one after the other."""
@@ -66,6 +69,8 @@ class Retentions(tuple[Retention, ...]):
 
     def _repr_html_(self) -> str:
         return "".join(one._repr_html_() for one in self)
+
+    _repr_pretty_ = pretty
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,8 @@ class Instances:
         from .reports.retention import instances_fragment
 
         return instances_fragment(self)
+
+    _repr_pretty_ = pretty
 
 
 def explain(*objects: object, paths: int = 1) -> Any:
@@ -174,9 +181,13 @@ def _retention(answer: dict[str, Any], target: str) -> Retention:
     cost = answer["cost"]
     cycle = cycle_of(answer["cycle"])
     collectable = not answer["forever"]
+    paths = tuple(path_of(raw) for raw in answer["paths"])
+    note = _note(answer["verdict"], cycle, collectable)
+    if note is None and paths:
+        note = shell_advice(paths[0].expression)
     return Retention(
         target=target,
-        paths=tuple(path_of(raw) for raw in answer["paths"]),
+        paths=paths,
         retained_bytes=cost["bytes"],
         retained_tensors=cost["storages"],
         verdict=answer["verdict"],
@@ -185,7 +196,7 @@ def _retention(answer: dict[str, Any], target: str) -> Retention:
         referrers=answer["referrers"],
         refcount=answer["refcount"],
         collectable=collectable,
-        note=_note(answer["verdict"], cycle, collectable),
+        note=note,
     )
 
 

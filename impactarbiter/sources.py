@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from . import _core
 from .findings import Site
+from .shells import cell_name
 
 NOWHERE = Site("", 0, "")
 
@@ -33,10 +34,14 @@ def site_of(number: int) -> Site:
 def stack_of(number: int) -> tuple[Site, ...]:
     """The user's frames of a stack and what they called, innermost first.
 
-    Frames outside the outermost one of the user's (a launcher's) are left
-    out.
+    Frames outside the outermost one of the user's (a launcher's), or outside
+    a notebook's cell, are left out.
     """
     frames = _core.stack_frames(number)
+    for depth, (file, _, function, _) in enumerate(frames):
+        if function == "<module>" and cell_name(file):
+            del frames[depth + 1 :]
+            break
     while frames and frames[-1][3]:
         frames.pop()
     return tuple(_site(frame) for frame in frames)

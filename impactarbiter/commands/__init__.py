@@ -99,5 +99,5 @@ Says which line of a PyTorch program leaks memory, and who holds it.
 Start with:  impactarbiter run train.py [its own arguments]
 Details:     impactarbiter COMMAND --help
 Exit codes:  run gives the script's own, or 3 with --fail-on;
-             diff gives 3 with --fail-on-regression;
+             report and diff give 3 with --fail-on and --fail-on-regression;
              2 says that the call was wrong and nothing was run."""

@@ -18,9 +18,9 @@ usage: impactarbiter diff OLD.json NEW.json [--fail-on-regression]
 Compares two saved reports. Findings are the same when holder and allocating
 function are, whatever their lines and sizes.
 
-  --fail-on-regression  exit 3 when NEW has a finding that OLD has not, or
-                        one that got more severe or keeps more bytes a step
-                        (more than 5 % more)
+  --fail-on-regression  exit 3 when NEW has a leak that OLD has not, or one
+                        that got more severe or keeps more bytes a step (more
+                        than 5 % more); bounded growth is no regression
 """
 
 OPTIONS = {"--fail-on-regression": Option()}
@@ -45,6 +45,8 @@ class Change:
             return "gone"
         old, new = self.old, self.new
         was, now = old.bytes_per_step, new.bytes_per_step
+        if new.alarms != old.alarms:
+            return "worse" if new.alarms else "better"
         if new.rank > old.rank or now > was + abs(was) * NOISE:
             return "worse"
         if new.rank < old.rank or now < was - abs(was) * NOISE:
@@ -53,7 +55,9 @@ class Change:
 
     @property
     def regression(self) -> bool:
-        return self.kind in ("new", "worse")
+        """Whether this fails the gate: bounded growth never does."""
+        alarms = self.new is not None and self.new.alarms
+        return alarms and self.kind in ("new", "worse")
 
 
 def compare(old: Report, new: Report) -> list[Change]:

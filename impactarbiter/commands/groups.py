@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..findings import Finding, Report
 from ..reports.console import Line, line
 from ..reports.wording import headline
-from ..severity import by_urgency, severity_rank, worst
+from ..severity import BOUNDED, by_urgency, severity_rank, worst
 from ..units import format_bytes
 
 
@@ -33,6 +33,11 @@ class Group:
     @property
     def severity(self) -> str:
         return worst(self.findings) or "info"
+
+    @property
+    def alarms(self) -> bool:
+        """Whether one of them is more than bounded growth."""
+        return any(f.verdict not in BOUNDED for f in self.findings)
 
     @property
     def rank(self) -> int:

@@ -79,7 +79,7 @@ def script_target(script: str, args: list[str]) -> Target:
         try:
             code = compile(source, full, "exec", dont_inherit=True)
         except (SyntaxError, ValueError):
-            _hand_over(argv)
+            hand_over(argv)
             raise
 
     def body(module: types.ModuleType) -> None:
@@ -139,7 +139,7 @@ def _run_as_main(name: str, alter_argv: bool) -> object:
     return run_as_main(name, alter_argv)
 
 
-def _hand_over(argv: list[str]) -> None:
+def hand_over(argv: list[str]) -> None:
     """Becomes ``python argv``; returns only where that is impossible."""
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     if not sys.executable:

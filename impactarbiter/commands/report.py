@@ -7,16 +7,19 @@ import sys
 from ..errors import UsageError
 from ..findings import Report
 from ..reports.text import print_report
-from .options import Option, filename, parse
-from .run import check_outputs
+from ..severity import SEVERITIES
+from .options import Option, choice, filename, parse
+from .run import check_outputs, gate
 
 HELP = """\
 usage: impactarbiter report RUN.json [--text] [--html F] [--timeline F.png]
-                            [--sarif F]
+                            [--sarif F] [--fail-on SEVERITY]
 
 Shows what `impactarbiter run --json RUN.json` saved: as text on stdout
 (default), as a page, a picture or for code scanning. Nothing in the file is
 ever executed.
+
+  --fail-on SEVERITY  exit 3 if a leak is at least info, warning or critical
 """
 
 OPTIONS = {
@@ -24,11 +27,12 @@ OPTIONS = {
     "--html": Option(filename),
     "--timeline": Option(filename),
     "--sarif": Option(filename),
+    "--fail-on": Option(choice(*SEVERITIES)),
 }
 
 
 def execute(args: list[str]) -> int:
-    """0, or ReportError for a file that is no report."""
+    """0, or 3 for ``--fail-on``; ReportError for a file that is no report."""
     given, files = parse("report", OPTIONS, args, interleave=True)
     if len(files) != 1:
         raise UsageError(
@@ -41,4 +45,5 @@ def execute(args: list[str]) -> int:
         getattr(report, method)(path)
     if given.get("--text") or not outputs:
         print_report(report, sys.stdout)
-    return 0
+    threshold = given.get("--fail-on")
+    return gate(report, threshold) if threshold else 0

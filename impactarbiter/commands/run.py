@@ -7,18 +7,23 @@ or its exit code: what fails here is said in one warning.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ImpactArbiterError, UsageError
 from ..findings import Report
 from ..integrations import training_flags
+from ..ranks import of_rank, rank
 from ..reports.console import TextStream, clean
 from ..reports.files import check_writable
 from ..severity import SEVERITIES, reaches
 from ..units import parse_bytes
-from . import launch
+from . import distributed, launch
 from .options import Option, choice, filename, parse, whole
 
 HELP = """\
@@ -44,8 +49,12 @@ Report:
   --html F            one page                   (impactarbiter[report])
   --timeline F.png    memory over the steps      (impactarbiter[report])
   --sarif F           for code scanning
-  --fail-on SEVERITY  exit 3 if the script succeeded and a finding is at
-                      least info, warning or critical
+  --fail-on SEVERITY  exit 3 if the script succeeded and a leak is at least
+                      info, warning or critical; bounded growth never counts
+
+In a job of several processes (torchrun -m impactarbiter run SCRIPT) each
+rank writes its own files: F.json becomes F.rank0.json, and %r in a name
+stands for the rank. Rank 0 prints its report and decides for --fail-on.
 """
 
 OPTIONS = {
@@ -86,6 +95,7 @@ class _Run:
     """One watched run: where it started and where its report goes."""
 
     pid: int
+    rank: int | None
     stream: TextStream | None
     arbiter: Any
     outputs: dict[str, str]
@@ -98,24 +108,41 @@ def execute(args: list[str]) -> int:
     interrupt ends us by KeyboardInterrupt, so that the shell sees SIGINT.
     """
     given, rest = parse("run", OPTIONS, args, stop_at=("-m",))
+    _become_launcher(args, rest)
     rest = training_flags.adopt(rest, given)
+    for option in OUTPUTS:
+        if option in given:
+            given[option] = of_rank(given[option])
     outputs = check_outputs(given)
     target = _target(rest)
     run = _start(given, outputs)
     error = launch.run_target(target)
     if os.getpid() != run.pid:
         return _child_exit(error)
-    report = _make_report(run, error)
+    terminated: list[int] = []
+    with _deferred(terminated):
+        report = _make_report(run, error)
     code = _settle(error)
-    _publish(run, report)
+    with _deferred(terminated):
+        _publish(run, report)
+    if terminated:
+        os.kill(os.getpid(), signal.SIGTERM)
     if isinstance(error, KeyboardInterrupt):
         # Printed already; the interpreter turns it into death by SIGINT.
         sys.excepthook = lambda *_: None
         raise KeyboardInterrupt from None
-    threshold = given.get("--fail-on")
+    # A rank that fails early has the others killed at whatever they do.
+    threshold = None if run.rank else given.get("--fail-on")
     if code == 0 and threshold and report is not None:
-        return FOUND if reaches(report.findings, threshold) else 0
+        return gate(report, threshold)
     return code
+
+
+def gate(report: Report, threshold: str) -> int:
+    """3 where a leak is at least so severe, else 0; bounds are no leaks."""
+    from ..reports.wording import alarming
+
+    return FOUND if reaches(alarming(report), threshold) else 0
 
 
 def check_outputs(given: dict[str, Any]) -> dict[str, str]:
@@ -140,6 +167,21 @@ def check_outputs(given: dict[str, Any]) -> dict[str, str]:
         check_writable(path)
         outputs[method] = path
     return outputs
+
+
+def _become_launcher(args: list[str], rest: list[str]) -> None:
+    """Gives way to torchrun and its kin; returns for other programs."""
+    own = args[: len(args) - len(rest)]
+    options = own[:-1] if own[-1:] == ["--"] else own
+    plan = distributed.handover(rest, options)
+    if plan is None:
+        return
+    if plan.said:
+        print(f"impactarbiter: {plan.said}", file=sys.stderr)
+    launch.hand_over(plan.argv)
+    raise launch.LaunchError(
+        "cannot start python in our place: expected sys.executable to be it"
+    )
 
 
 def _target(rest: list[str]) -> launch.Target:
@@ -171,7 +213,7 @@ def _start(given: dict[str, Any], outputs: dict[str, str]) -> _Run:
         raise
     except Exception as error:
         _warn(stream, "running without watching", error)
-    return _Run(os.getpid(), stream, arbiter, outputs)
+    return _Run(os.getpid(), rank(), stream, arbiter, outputs)
 
 
 def _make_report(run: _Run, error: BaseException | None) -> Report | None:
@@ -188,6 +230,24 @@ def _make_report(run: _Run, error: BaseException | None) -> Report | None:
         _warn(run.stream, "no report", failure)
         return None
     return report
+
+
+@contextmanager
+def _deferred(came: list[int]) -> Iterator[None]:
+    """SIGTERM waits for the report that is being made; noted in ``came``.
+
+    The program is over by now; torchrun terminates all ranks as soon as one
+    of them has failed.
+    """
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _settle(error: BaseException | None) -> int:
@@ -223,12 +283,26 @@ def _publish(run: _Run, report: Report | None) -> None:
     if run.stream is None:
         return
     try:
-        from ..reports.text import print_report
+        if run.rank:
+            _print_line(run, report)
+        else:
+            from ..reports.text import print_report
 
-        run.stream.write("\n")
-        print_report(report, run.stream)
+            run.stream.write("\n")
+            print_report(report, run.stream)
     except BaseException as failure:
         _warn(run.stream, "the report cannot be shown", failure)
+
+
+def _print_line(run: _Run, report: Report) -> None:
+    """What ranks other than 0 say: one line, where there is something."""
+    from ..reports.wording import alarming, summary
+
+    if run.stream is None or not alarming(report):
+        return
+    text = clean(f"ImpactArbiter, rank {run.rank}: {summary(report)}")
+    run.stream.write(text + "\n")
+    run.stream.flush()
 
 
 def _flush_stdout() -> None:

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..errors import ImpactArbiterError, UsageError
+from ..ranks import of_rank, rank
 from ..reports.console import clean
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Session:
         words = str(report) if self.owned else summary(report)
         say(level, words.removeprefix("ImpactArbiter: "))
         if path is not None:
-            write_report(report, ranked(path))
+            write_report(report, of_rank(path))
         return report
 
     def _close_at_exit(self) -> None:
@@ -127,30 +128,14 @@ def say(level: int, text: str) -> None:
     """
     if log.level == logging.NOTSET:
         log.setLevel(logging.INFO)
-    rank = os.environ.get("RANK")
-    where = f" (rank {rank})" if rank is not None and _world() > 1 else ""
+    number = rank()
+    where = "" if number is None else f" (rank {number})"
     text = "\n".join(clean(line) for line in text.splitlines())
     text = f"ImpactArbiter{where}: {text}"
     if log.hasHandlers():
         log.log(level, "%s", text)
     elif sys.stderr is not None:
         sys.stderr.write(text + "\n")
-
-
-def _world() -> int:
-    try:
-        return int(os.environ.get("WORLD_SIZE", "1"))
-    except ValueError:
-        return 1
-
-
-def ranked(path: str) -> str:
-    """A file of this process: ``run.json`` -> ``run.rank2.json`` of many."""
-    rank = os.environ.get("RANK")
-    if rank is None or _world() < 2:
-        return path
-    stem, suffix = os.path.splitext(path)
-    return f"{stem}.rank{rank}{suffix}"
 
 
 def writer_of(path: str) -> str:
@@ -190,7 +175,7 @@ def check_options(every: int | None, path: str | None) -> None:
     if path is not None:
         from ..reports.files import check_writable
 
-        check_writable(ranked(path))
+        check_writable(of_rank(path))
 
 
 _Method = TypeVar("_Method", bound=Callable[..., None])

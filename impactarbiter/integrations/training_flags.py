@@ -114,7 +114,6 @@ def adopt(target: list[str], given: dict[str, Any]) -> list[str]:
     """
     global request
     from . import import_hook
-    from .session import ranked
 
     head = 2 if target[:1] == ["-m"] else 1
     if target[:1] == ["-m"] and target[1:2] and target[1] in _STARTERS:
@@ -125,8 +124,7 @@ def adopt(target: list[str], given: dict[str, Any]) -> list[str]:
     if request.every is not None:
         given.setdefault("--every", request.every)
     if request.report is not None:
-        path = ranked(request.report)
-        given.setdefault(_option_for(path), path)
+        given.setdefault(_option_for(request.report), request.report)
     if len(left) < len(args):
         _give_back(args, left)
     return target[:head] + left

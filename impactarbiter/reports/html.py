@@ -14,6 +14,7 @@ from ..units import format_bytes
 from .console import clean
 from .files import write_atomic
 from .html_template import TEMPLATES
+from .retention import path_fragment
 from .wording import facts, footer, headline, summary
 
 _WIDTH, _HEIGHT = 720, 160
@@ -76,7 +77,12 @@ def _view(report: Report) -> dict[str, Any]:
 
 
 def _finding_view(finding: Finding, first: bool) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    path = finding.path
     return {
+        # Escaped already, text by text.
+        "tree": Markup(path_fragment(path)) if path is not None else "",
         "severity": finding.severity,
         "verdict": finding.verdict,
         "headline": headline(finding),

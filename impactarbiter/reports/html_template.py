@@ -11,6 +11,7 @@ _STYLE = """
 .ia details.critical { border-left-color: #c62828; }
 .ia details.warning { border-left-color: #e69100; }
 .ia details.info { border-left-color: #2f7fb5; }
+.ia details.tree { border: 0; margin: 0; padding: 0; }
 .ia summary { cursor: pointer; overflow-wrap: anywhere; }
 .ia dl { display: grid; grid-template-columns: 7rem 1fr; gap: .2rem .8rem;
   margin: .6rem 0; }
@@ -42,7 +43,12 @@ _FRAGMENT = (
 <dl>
 {% for fact in finding.facts %}
 <dt>{{ fact.label }}</dt>
-<dd>{{ fact.text|clean }}
+<dd>
+{% if fact.label == "kept by" %}
+{{ finding.tree }}
+{% else %}
+{{ fact.text|clean }}
+{% endif %}
 {% if fact.code %}
 <pre>
 {%- for text in fact.code %}{{ text|clean }}{{ "\\n" }}{% endfor -%}

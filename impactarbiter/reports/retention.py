@@ -104,24 +104,31 @@ def instances_text(found: Instances) -> str:
     return "\n".join(clean(text) for text in lines)
 
 
+def path_fragment(path: Path) -> str:
+    """A collapsible tree, a level for each edge; every text escaped."""
+    steps = _steps(path)
+    nested = ""
+    if len(steps) > _MOST_LINES:
+        nested = f"<div>... {len(steps) - _MOST_LINES} more</div>"
+    for text, type_name in reversed(steps[:_MOST_LINES]):
+        label = f"<code>{_safe(text)}</code> ({_safe(type_name)})"
+        nested = (
+            f"<details open class='tree' style='margin-left:1em'>"
+            f"<summary>{label}</summary>{nested}</details>"
+            if nested
+            else f"<div style='margin-left:2em'>{label}</div>"
+        )
+    return (
+        f"<details open class='tree'><summary><code>{_safe(str(path))}</code>"
+        f"{_safe(_whose(path))}</summary><div><code>{_safe(path.root)}</code>"
+        f"{nested}</div></details>"
+    )
+
+
 def retention_fragment(r: Retention) -> str:
     """Collapsible trees; every text escaped."""
     parts = [f"<div><b>{_safe(r.target)}</b>: {_safe(_headline(r))}"]
-    for path in r.paths:
-        nested = ""
-        for text, type_name in reversed(_steps(path)[:_MOST_LINES]):
-            label = f"<code>{_safe(text)}</code> ({_safe(type_name)})"
-            nested = (
-                f"<details open style='margin-left:1em'><summary>{label}"
-                f"</summary>{nested}</details>"
-                if nested
-                else f"<div style='margin-left:2em'>{label}</div>"
-            )
-        parts.append(
-            f"<details open><summary><code>{_safe(str(path))}</code>"
-            f"{_safe(_whose(path))}</summary><div><code>{_safe(path.root)}</code>{nested}</div>"
-            "</details>"
-        )
+    parts += [path_fragment(path) for path in r.paths]
     if r.cycle is not None:
         parts.append(f"<div>cycle: <code>{_safe(str(r.cycle))}</code></div>")
     if r.graph is not None:

@@ -1,8 +1,10 @@
 """SARIF 2.1.0, which code scanning services show on the line.
 
 One rule per verdict; a result stands at the statement that grows the
-holder, else where the memory is allocated.  Files below the run's working
-folder get relative URIs under ``SRCROOT``.
+holder, else where the memory is allocated, else at the innermost known frame.
+What has no line at all is a notification of the run: GitHub refuses results
+without a location.  Files below the repository that the run's working folder
+is in get relative URIs under ``SRCROOT``.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ..findings import Finding, Report, Site
-from ..severity import VERDICTS
+from ..severity import BOUNDED, VERDICTS
 from .files import write_atomic
 from .wording import VERDICT_MEANING, facts, headline
 
@@ -33,7 +35,7 @@ def write_sarif(report: Report, path: str | os.PathLike[str]) -> None:
 
 def sarif_log(report: Report) -> dict[str, Any]:
     """The log as plain dicts and lists."""
-    base = report.environment.get("cwd") or os.getcwd()
+    base = repository_of(report.environment.get("cwd") or os.getcwd())
     version = report.environment.get("impactarbiter")
     driver: dict[str, Any] = {
         "name": "ImpactArbiter",
@@ -44,40 +46,93 @@ def sarif_log(report: Report) -> dict[str, Any]:
     run = {
         "tool": {"driver": driver},
         "originalUriBaseIds": {
-            _BASE: {"description": {"text": "The folder the program ran in."}}
+            _BASE: {"description": {"text": "The root of the repository."}}
         },
         "columnKind": "unicodeCodePoints",
-        "results": [_result(f, base) for f in report.findings],
+        "results": [
+            _result(f, base) for f in report.findings if _place(f).known
+        ],
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [
+                    _notification(f)
+                    for f in report.findings
+                    if not _place(f).known
+                ],
+            }
+        ],
     }
     return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
+def repository_of(folder: str) -> str:
+    """The nearest folder upwards that is a repository, else ``folder``.
+
+    Code scanning reads relative names from there.
+    """
+    above = folder
+    while not os.path.exists(os.path.join(above, ".git")):
+        above, below = os.path.dirname(above), above
+        if above == below:
+            return folder
+    return above
+
+
 def _rule(verdict: str) -> dict[str, Any]:
+    meaning = {"text": VERDICT_MEANING[verdict]}
+    level = "note" if verdict in BOUNDED else "warning"
     return {
         "id": f"memory/{verdict}",
         "name": f"Memory{verdict.capitalize()}",
-        "shortDescription": {"text": VERDICT_MEANING[verdict]},
-        "defaultConfiguration": {"level": "warning"},
+        "shortDescription": meaning,
+        "fullDescription": meaning,
+        "help": {
+            "text": "The message says what holds the tensors, since when, what"
+            " it costs and what to change."
+        },
+        "defaultConfiguration": {"level": level},
+        "properties": {"tags": ["memory", "pytorch"]},
+    }
+
+
+def _place(finding: Finding) -> Site:
+    """Where the result is shown; not ``known`` where there is no line."""
+    if finding.site.known:
+        return finding.site
+    return next((s for s in finding.stack if s.known), finding.site)
+
+
+def _text(finding: Finding) -> str:
+    lines = [headline(finding) + "."]
+    lines += [f"{fact.label}: {fact.text}" for fact in facts(finding)]
+    return "\n".join(lines)
+
+
+def _notification(finding: Finding) -> dict[str, Any]:
+    return {
+        "level": _LEVELS[finding.severity],
+        "message": {"text": _text(finding)},
+        "associatedRule": {
+            "id": f"memory/{finding.verdict}",
+            "index": VERDICTS.index(finding.verdict),
+        },
     }
 
 
 def _result(finding: Finding, base: str) -> dict[str, Any]:
-    lines = [headline(finding) + "."]
-    lines += [f"{fact.label}: {fact.text}" for fact in facts(finding)]
     result: dict[str, Any] = {
         "ruleId": f"memory/{finding.verdict}",
         "ruleIndex": VERDICTS.index(finding.verdict),
         "level": _LEVELS[finding.severity],
-        "message": {"text": "\n".join(lines)},
-        "locations": [],
+        "message": {"text": _text(finding)},
+        "locations": [_location(_place(finding), base)],
         "partialFingerprints": {"impactarbiter/v1": finding.signature},
         "properties": {
             "bytesPerStep": finding.bytes_per_step,
             "retainedBytes": finding.retained_bytes,
         },
     }
-    if finding.site.known:
-        result["locations"] = [_location(finding.site, base)]
     if finding.grown_at is not None and finding.allocated_at.known:
         related = _location(finding.allocated_at, base)
         related["id"] = 1

@@ -108,6 +108,10 @@ add_module(ia_roots *roots, PyObject *name, PyObject *module,
     if (dict == NULL)
         return 0;
     int is_main = strcmp(text, "__main__") == 0;
+    /* __mp_main__ is multiprocessing's second name of it. */
+    if (!is_main && roots->count > 0 &&
+        roots->items[0].ref == (uintptr_t)dict)
+        return 0;
     int user = is_user_module(dict, text);
     module_pass wanted = is_main ? MAIN : user ? USER : LIBRARY;
     if (wanted != pass)

@@ -483,6 +483,29 @@ def test_our_failure_is_one_warning(
     assert rest == plain.stderr.splitlines()
 
 
+def test_termination_waits_for_the_report(tmp_path: Path) -> None:
+    """torchrun terminates every rank once one has failed."""
+    script(tmp_path, "print('done')")
+    ours = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
+    done = stubbed(tmp_path, "--json", "r.json", "prog.py", stop=ours)
+    assert done.returncode == -signal.SIGTERM
+    assert "WARNING leak" in done.stderr
+    assert (tmp_path / "r.json").exists()
+
+
+def test_a_program_that_exits_when_terminated(tmp_path: Path) -> None:
+    """The way to a report, as plain Python dies of SIGTERM at once."""
+    script(
+        tmp_path,
+        """
+        import signal, sys, time
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        signal.raise_signal(signal.SIGTERM)
+        """,
+    )
+    assert_same(tmp_path, "prog.py")
+
+
 def test_an_output_lost_on_the_way_is_a_warning(tmp_path: Path) -> None:
     script(tmp_path, "import shutil; shutil.rmtree('out')")
     (tmp_path / "out").mkdir()

@@ -16,10 +16,10 @@ from impactarbiter.arbiter import current
 from impactarbiter.findings import Report
 from impactarbiter.integrations.session import (
     open_session,
-    ranked,
     say,
     write_report,
 )
+from impactarbiter.ranks import of_rank
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -110,9 +110,9 @@ def test_ranks(
 ) -> None:
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "1")
-    assert ranked("a/run.json") == "a/run.json"
+    assert of_rank("a/run.json") == "a/run.json"
     monkeypatch.setenv("WORLD_SIZE", "4")
-    assert ranked("a/run.json") == "a/run.rank3.json"
+    assert of_rank("a/run.json") == "a/run.rank3.json"
     say(logging.WARNING, "two\nlines\x1b[2J")
     assert caplog.messages == [
         "ImpactArbiter (rank 3): two\nlines\\x1b[2J",

@@ -1,0 +1,451 @@
+"""pytest plugin: tests that fail when tensors outlive them.
+
+A test that is checked runs once as ever.  When it has passed it runs again,
+with its fixtures, ``warmup`` and then ``window`` times, watched, each run a
+step: what survives every run from one more of them is a leak.  What only a
+garbage cycle holds is collected before that is judged.
+
+Nothing here imports torch; ``watch()`` does when the first test is checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import gc
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from ..commands.options import whole
+from ..errors import UsageError
+from ..reports.console import clean
+from ..units import format_bytes, parse_bytes, plural
+
+if TYPE_CHECKING:
+    from ..arbiter import Arbiter
+    from ..findings import Finding, Report
+
+MARKER = "no_tensor_leaks"
+EXEMPT = "allow_tensor_leaks"
+#: Findings that a failure spells out.
+_MOST_SHOWN = 3
+#: Labels of the facts that a failure shows, as ``wording.facts`` has them.
+_SHOWN = frozenset(
+    {"allocated", "kept by", "holder", "grown at", "graph", "do"}
+)
+
+
+#: How pytest holds the value of a fixture that is wider than one test.
+_FIXTURE = re.compile(r"\S*fixturedefs\['(\w+)'\].*?\.cached_result\[0\]")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``max_bytes`` may stay behind each step; the rest is ``watch()``'s."""
+
+    max_bytes: int = 0
+    warmup: int = 1
+    window: int = 4
+    allow: tuple[Any, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        """Watched runs of a test."""
+        return self.warmup + self.window
+
+
+# -- settings ---------------------------------------------------------------
+
+_OPTIONS = {
+    "tensor_leaks_max_bytes": "bytes that each run may leave behind, such as"
+    " 4KiB (default: 0)",
+    "tensor_leaks_warmup": "runs that count for nothing (default: 1)",
+    "tensor_leaks_window": "runs that tensors must survive to be a leak"
+    " (default: 4)",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tensor-leaks", "tensor leaks (impactarbiter)")
+    text = "check every test that uses torch for tensors that outlive it"
+    group.addoption("--tensor-leaks", action="store_true", help=text)
+    parser.addini("tensor_leaks", text, type="bool", default=False)
+    for name, help_text in _OPTIONS.items():
+        flag = "--" + name.replace("_", "-")
+        group.addoption(flag, default=None, help=help_text)
+        parser.addini(name, help_text, default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        f"{MARKER}(max_bytes=0, warmup=1, window=4, allow=()): run the test"
+        " several times and fail if tensors of each run stay alive",
+    )
+    config.addinivalue_line(
+        "markers",
+        f"{EXEMPT}(reason): do not check the test under --tensor-leaks",
+    )
+    try:
+        config.stash[_DEFAULTS] = _defaults(config)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    if not _checks_all(config):
+        return None
+    known = config.stash[_DEFAULTS]
+    return (
+        f"tensor leaks: every test that uses torch, {known.runs} more runs of"
+        f" each, at most {known.max_bytes} B a run"
+    )
+
+
+_DEFAULTS = pytest.StashKey[Settings]()
+
+
+def _checks_all(config: pytest.Config) -> bool:
+    return bool(
+        config.getoption("tensor_leaks") or config.getini("tensor_leaks")
+    )
+
+
+def _defaults(config: pytest.Config) -> Settings:
+    """From the command line, else the ini file."""
+    given = {}
+    for name in _OPTIONS:
+        value = config.getoption(name) or config.getini(name)
+        if value:
+            given[name.removeprefix("tensor_leaks_")] = value
+    return _changed(Settings(), given, "tensor_leaks")
+
+
+def _changed(base: Settings, given: dict[str, Any], who: str) -> Settings:
+    """``base`` with other values; UsageError for what does not fit."""
+    for name, value in given.items():
+        if name not in _CONVERT:
+            raise UsageError(
+                f"{who} has no {name!r}: expected one of {', '.join(_CONVERT)}"
+            )
+        try:
+            value = _CONVERT[name](value)
+        except UsageError as error:
+            raise UsageError(f"{who}: {name}: {error}") from None
+        base = replace(base, **{name: value})
+    return base
+
+
+def _size(value: object) -> int:
+    return 0 if value in (0, "0") else parse_bytes(str(value))
+
+
+def _rules(value: Any) -> tuple[Any, ...]:
+    one = isinstance(value, (str, type)) or callable(value)
+    return (value,) if one else tuple(value)
+
+
+_CONVERT: dict[str, Callable[[Any], Any]] = {
+    "max_bytes": _size,
+    "warmup": lambda value: whole(0)(str(value)),
+    "window": lambda value: whole(2)(str(value)),
+    "allow": _rules,
+}
+
+
+def _settings(item: pytest.Item) -> Settings:
+    """The marker's, with the defaults of the session."""
+    base = item.config.stash[_DEFAULTS]
+    marker = item.get_closest_marker(MARKER)
+    if marker is None:
+        return base
+    given = dict(zip(["max_bytes"], marker.args, strict=False))
+    return _changed(base, {**given, **marker.kwargs}, MARKER)
+
+
+# -- the fixture ------------------------------------------------------------
+
+
+class TensorLeaks:
+    """What the fixture ``tensor_leaks`` gives: steps of the test's own."""
+
+    def __init__(self, arbiter: Arbiter) -> None:
+        self._arbiter = arbiter
+
+    def step(self) -> None:
+        """Ends a turn of the loop; tensors that stay must be accounted for."""
+        self._arbiter.step()
+
+    def report(self) -> Report:
+        """What has been found so far."""
+        return self._arbiter.report()
+
+
+_HANDLE = pytest.StashKey[TensorLeaks]()
+
+
+@pytest.fixture
+def tensor_leaks(
+    request: pytest.FixtureRequest,
+) -> Iterator[TensorLeaks]:
+    """Watches one test that counts its steps itself.
+
+    The test calls ``tensor_leaks.step()`` in each turn of a loop and fails at
+    its end if something leaks; ``tensor_leaks.report()`` is what was found.
+    """
+    _skip_if_impossible()
+    item = request.node
+    with _watch(_settings(item)) as arbiter:
+        item.stash[_HANDLE] = TensorLeaks(arbiter)
+        yield item.stash[_HANDLE]
+        del item.stash[_HANDLE]
+
+
+# -- a test that counts its own steps ----------------------------------------
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    result = yield
+    if _HANDLE in item.stash:
+        report = item.stash[_HANDLE].report()
+        if report.steps < report.needed_steps:
+            _warn(
+                item,
+                f"tensor_leaks.step() ended {plural(report.steps, 'step')},"
+                f" {report.needed_steps} are needed to tell a leak",
+            )
+        failure = _failure(_settings(item), report)
+        if failure is not None:
+            pytest.fail(failure, pytrace=False)
+    return result
+
+
+# -- a test that is run again ------------------------------------------------
+
+_REPEATING = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What is wrong with the marker, or in the way of it, is said here."""
+    wrong = ""
+    try:
+        _settings(item)
+    except UsageError as error:
+        wrong = str(error)
+    if wrong:
+        pytest.fail(wrong, pytrace=False)
+    if item.get_closest_marker(MARKER) and _REPEATING not in item.stash:
+        _skip_if_impossible()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> bool | None:
+    """Runs a test that is to be checked; others are left to pytest.
+
+    What is reported is the first run, which nothing of ours watches, but
+    for the failures of later ones.
+    """
+    if not _is_repeated(item):
+        return None
+    where = {"nodeid": item.nodeid, "location": item.location}
+    item.ihook.pytest_runtest_logstart(**where)
+    reports = _run(item)
+    asked = item.get_closest_marker(MARKER) is not None
+    if all(r.passed for r in reports) and (asked or _is_possible()):
+        _check(item, reports, asked)
+    for report in reports[:-1]:
+        item.ihook.pytest_runtest_logreport(report=report)
+    last = _teardown(item, nextitem) or reports[-1]
+    item.ihook.pytest_runtest_logreport(report=last)
+    item.ihook.pytest_runtest_logfinish(**where)
+    return True
+
+
+def _is_repeated(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function):
+        return False
+    if "tensor_leaks" in item.fixturenames:
+        return False
+    if item.get_closest_marker(MARKER):
+        return True
+    return _checks_all(item.config) and not item.get_closest_marker(EXEMPT)
+
+
+def _is_possible() -> bool:
+    """Whether a test that was not marked can be checked, and need be."""
+    if sys.modules.get("torch") is None:
+        return False
+    from ..arbiter import current
+
+    return current() is None
+
+
+def _skip_if_impossible() -> None:
+    from ..arbiter import current
+
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("tensor leaks: torch is not installed")
+    if current() is not None:
+        pytest.skip("tensor leaks: impactarbiter is watching already")
+
+
+def _watch(settings: Settings) -> Arbiter:
+    import impactarbiter
+
+    return impactarbiter.watch(
+        step="manual",
+        warmup=settings.warmup,
+        window=settings.window,
+        allow=settings.allow,
+    )
+
+
+def _run(item: pytest.Item) -> list[pytest.TestReport]:
+    """One whole run: setup, call, teardown; wider fixtures stay set up."""
+    for name in ("_instance", "_obj"):  # of a class: a new one, as ever
+        vars(item).pop(name, None)
+    item._report_sections.clear()
+    # What pytest tears down depends on the next test: it is one like this.
+    return runtestprotocol(item, log=False, nextitem=copy.copy(item))
+
+
+def _teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> pytest.TestReport | None:
+    """Tears down what the next test does not need; a report if that fails."""
+    if item.session.shouldfail or item.session.shouldstop:
+        nextitem = None
+    capture = item.config.pluginmanager.getplugin("capturemanager")
+
+    def teardown() -> None:
+        with (
+            capture.item_capture("teardown", item)
+            if capture
+            else contextlib.nullcontext()
+        ):
+            item.session._setupstate.teardown_exact(nextitem)
+
+    call = pytest.CallInfo.from_call(
+        teardown,
+        when="teardown",
+        reraise=(pytest.exit.Exception, KeyboardInterrupt),
+    )
+    if call.excinfo is None:
+        return None
+    report: pytest.TestReport = item.ihook.pytest_runtest_makereport(
+        item=item, call=call
+    )
+    return report
+
+
+def _check(
+    item: pytest.Item, reports: list[pytest.TestReport], asked: bool
+) -> None:
+    """Runs again, watched; changes ``reports`` where something is wrong."""
+    settings = _settings(item)
+    item.stash[_REPEATING] = True
+    try:
+        with _watch(settings) as arbiter:
+            for number in range(settings.runs):
+                again = _run(item)
+                if not all(report.passed for report in again):
+                    _cannot_repeat(item, reports, again, number + 2, asked)
+                    return
+                if number == settings.runs - 1:
+                    gc.collect()
+                arbiter.step()
+    finally:
+        del item.stash[_REPEATING]
+    failure = _failure(settings, arbiter.report())
+    if failure is not None:
+        _fail(item, reports[1], failure)
+
+
+def _cannot_repeat(
+    item: pytest.Item,
+    reports: list[pytest.TestReport],
+    again: list[pytest.TestReport],
+    number: int,
+    asked: bool,
+) -> None:
+    """A later run failed: that counts where the test was marked for it."""
+    if not asked:
+        _warn(
+            item,
+            "was not checked for tensor leaks, as it cannot be run twice:"
+            f" mark it {EXEMPT}",
+        )
+        return
+    bad = next(report for report in again if not report.passed)
+    bad.sections.append(
+        ("tensor leaks", f"{MARKER} runs a test again: this is run {number}")
+    )
+    reports[:] = again
+
+
+def _fail(item: pytest.Item, report: pytest.TestReport, message: str) -> None:
+    try:
+        pytest.fail(message, pytrace=False)
+    except pytest.fail.Exception as error:
+        info = pytest.ExceptionInfo.from_exception(error)
+        report.longrepr = item.repr_failure(info)
+    report.outcome = "failed"
+
+
+def _warn(item: pytest.Item, message: str) -> None:
+    # Warnings may be errors; ours never fail a test.
+    with contextlib.suppress(pytest.PytestWarning):
+        item.warn(pytest.PytestWarning(f"{item.nodeid}: {message}"))
+
+
+# -- what is said -----------------------------------------------------------
+
+
+def _failure(settings: Settings, report: Report) -> str | None:
+    """Why the test fails: more stays behind each step than may."""
+    from ..reports.wording import alarming, growth, subject
+
+    found = alarming(report)
+    kept = sum(finding.all_bytes_per_step for finding in found)
+    if not found or (settings.max_bytes and kept <= settings.max_bytes):
+        return None
+    lines: list[str] = []
+    for finding in found[:_MOST_SHOWN]:
+        lines += _finding_lines(finding)
+    for finding in found[_MOST_SHOWN:]:
+        lines.append(f"and {subject(finding)} keeps {growth(finding)}")
+    if settings.max_bytes:
+        lines.append(
+            f"{format_bytes(kept)} a step in all, allowed are"
+            f" {format_bytes(settings.max_bytes)}"
+        )
+    lines += [f"warning: {text}" for text in report.warnings]
+    return "\n".join(clean(text) for text in lines)
+
+
+def _finding_lines(finding: Finding) -> list[str]:
+    """As short as an assertion; the first line says it all."""
+    from ..reports.wording import facts, growth, subject
+
+    lines = [f"tensor leak: {subject(finding)} keeps {growth(finding)}"]
+    code: tuple[str, ...] = ()
+    for fact in facts(finding):
+        # A statement that makes and keeps a tensor stands once.
+        if fact.label in _SHOWN and (not code or fact.code != code):
+            code = fact.code or code
+            lines.append(f"  {fact.label:<10} {fact.text}")
+            lines += [f"             {text}" for text in fact.code]
+    if finding.site.known:
+        lines.append(f"{finding.site.file}:{finding.site.line}: tensor leak")
+    return [_FIXTURE.sub(r"<fixture \1>", text) for text in lines]

@@ -1,0 +1,206 @@
+"""The magics in a real kernel, and the notebook in examples/."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+nbclient = pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
+
+
+def execute(notebook: Any, folder: Path, errors: bool = False) -> None:
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=120,
+        kernel_name="python3",
+        allow_errors=errors,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    client.execute()
+
+
+def shown(cell: Any, kind: str = "text/plain") -> str:
+    """All that a cell has printed and displayed."""
+    parts = []
+    for output in cell.outputs:
+        if output.output_type == "stream":
+            parts.append(output.text)
+        elif output.output_type == "error":
+            parts.append(f"{output.ename}: {output.evalue}")
+        else:
+            parts.append(output.data.get(kind, ""))
+    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(parts))
+
+
+def code_cells(notebook: Any) -> dict[str, Any]:
+    """First line -> cell."""
+    return {
+        cell.source.splitlines()[0]: cell
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    }
+
+
+def check_example(notebook: Any) -> None:
+    cells = code_cells(notebook)
+    assert "leak: __main__.losses keeps 4 B in 1 tensor" in shown(
+        cells["losses = []"]
+    )
+    report = shown(cells["%watch_memory report"])
+    assert "grown at    In[3]:7 in <module>\n" in report
+    assert "losses.append(loss)" in report
+    page = shown(cells["%watch_memory report"], "text/html")
+    assert page.count("<details") >= 3
+    assert "<code>.losses</code> (list)" in page
+    assert "ImpactArbiter: no leak in 40 steps" in shown(
+        cells["%%memory_leaks"]
+    )
+    again = shown(cells["%%memory_leaks --runs 10"])
+    assert "holder      __main__.cache: dict of 10" in again
+    assert "allocated   In[8]:2 in <module>\n" in again
+    assert "watched 10 steps" in again
+    held = shown(cells["predictions = model(torch.randn(4, 32))"])
+    assert "kept by  __main__.history['best'][0]\n" in held
+    assert "__main__.predictions" not in held
+    out = shown(cells["%who_holds answer"])
+    assert "path 1  __main__.Out[10]\n" in out
+    assert "%reset -f out" in out
+    tree = shown(cells["%who_holds answer"], "text/html")
+    assert "<details" in tree and "<code>.Out</code> (dict)" in tree
+
+
+def test_the_example_as_it_ships() -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    check_example(notebook)
+
+
+def test_the_example_run_again(tmp_path: Path) -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    execute(notebook, tmp_path)
+    check_example(notebook)
+
+
+def made(*sources: str) -> Any:
+    new = nbformat.v4
+    return new.new_notebook(cells=[new.new_code_cell(s) for s in sources])
+
+
+def test_what_a_notebook_keeps(tmp_path: Path) -> None:
+    """Out and the last traceback are known; what is advised helps."""
+    show = "torch.ones(70)[:2]"
+    notebook = made(
+        "%load_ext impactarbiter\n"
+        "import gc, sys, weakref, torch, impactarbiter",
+        "%watch_memory --warmup 1 --allow 'nothing*'",
+        *[show] * 9,
+        "%watch_memory report",
+        "%watch_memory off",
+        "def fail():\n"
+        "    local = torch.ones(500)\n"
+        "    globals()['v'] = weakref.ref(local)\n"
+        "    raise ValueError(len(local))\n"
+        "fail()",
+        "%who_holds v()",
+        "1/0",
+        "gc.collect(); print(v())",
+        "x = torch.ones(5)\nv = weakref.ref(x)\nx",
+        "del x\n%who_holds v()",
+        "%xdel _18\nprint(v())",
+        "y = torch.ones(5)\nv = weakref.ref(y)\ny",
+        "1", "2", "3",
+        "del y\n%reset -f out\nprint(v())",
+        "z = torch.ones(5)\nv = weakref.ref(z)\nz;",
+        "del z\nprint(v())",
+    )  # fmt: skip
+    execute(notebook, tmp_path, errors=True)
+    cells = notebook.cells
+    report = shown(cells[11])
+    assert "holder      __main__.Out: dict of 9" in report
+    assert "do          IPython keeps each cell's result" in report
+    assert "allocated   In[11]:1 in <module>\n" in report
+    assert "watched 9 steps" in report
+    assert "allow rule 'nothing*' matched nothing" in report
+    held = shown(cells[14])
+    assert ".InteractiveTB.tb" in held and "f_locals['local']" in held
+    assert "note  the traceback of the last error keeps" in held
+    assert shown(cells[16]) == "None\n"
+    assert "`%xdel _18` drops this one" in shown(cells[18])
+    for freed in (19, 24, 26):
+        assert shown(cells[freed]).endswith("None\n"), freed
+
+
+def test_wrong_uses_and_errors(tmp_path: Path) -> None:
+    leaky = "%%memory_leaks\nkept = []\nvalue = 1\nvalue / 0"
+    sources = {
+        "%load_ext impactarbiter\nimport torch, impactarbiter": "",
+        "%watch_memory report": "nothing is watched: type %watch_memory on",
+        "%watch_memory on --window 1": "UsageError: window is 1",
+        "%watch_memory on": "ImpactArbiter watches",
+        "%watch_memory on ": "watching already",
+        "%watch_memory off": "no step was seen",
+        leaky: "ZeroDivisionError: division by zero",
+        "%%memory_leaks\npass": "--runs 8",
+        "%%memory_leaks --runs 0\npass": "expected at least 1",
+        "%%memory_leaks -r 2\n%%time\npass": "Wall time",
+        "a = impactarbiter.watch()": "",
+        "%watch_memory on  ": "impactarbiter.watch() is active",
+        "a.stop()": "ImpactArbiter: no step was seen",
+        "%who_holds missing": "NameError: name 'missing' is not defined",
+        "%who_holds torch --paths 0": "expected at least 1",
+        "%who_holds torch.nn.Linear": "0 live instances of Linear",
+        "d = {'a b': [torch.ones(3)]}": "",
+        "%who_holds d['a b'][0] --paths 1": "kept by  __main__.d['a b'][0]",
+        "%unload_ext impactarbiter": "",
+        "%who_holds torch": "not found",
+        "%load_ext impactarbiter": "",
+        "%watch_memory": "ImpactArbiter watches",
+    }
+    notebook = made(*sources)
+    execute(notebook, tmp_path, errors=True)
+    for cell, said in zip(notebook.cells, sources.values(), strict=True):
+        if said:
+            assert said in shown(cell), cell.source
+        else:
+            assert shown(cell) == "", cell.source
+    failed = notebook.cells[6]
+    assert [o.output_type for o in failed.outputs].count("error") == 2
+    assert "line 4" in str(failed.outputs[0].traceback)
+    assert failed.outputs[-1].ename == "CellFailed"
+
+
+def test_the_package_stays_light() -> None:
+    code = (
+        "import sys, impactarbiter\n"
+        "assert callable(impactarbiter.load_ipython_extension)\n"
+        "print({'IPython', 'torch', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True
+    )
+    assert done.stdout == "set()\n", done.stderr
+
+
+def test_without_ipython() -> None:
+    code = (
+        "import sys; sys.modules['IPython'] = None\n"
+        "import impactarbiter; dir(impactarbiter)\n"
+        "try: impactarbiter.load_ipython_extension(None)\n"
+        "except impactarbiter.MissingExtraError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True
+    )
+    assert "pip install 'impactarbiter[jupyter]'" in done.stdout, done.stderr

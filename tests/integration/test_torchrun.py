@@ -1,0 +1,189 @@
+"""Jobs of several processes: torchrun around us, and we around torchrun."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from impactarbiter.commands.distributed import handover
+from impactarbiter.ranks import of_rank, rank
+
+TRAIN = """
+import os, sys, torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+kept = []
+for step in range(30):
+    loss = model(torch.ones(4, 8)).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if str(rank) in sys.argv[1:]:
+        kept.append(torch.zeros(1000))
+dist.barrier()
+dist.destroy_process_group()
+said = f"{rank} {__name__} {sys.argv} {os.path.basename(sys.path[0])}\\n"
+sys.stdout.write(said)  # in one piece: the ranks share it
+"""
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+RUN = ["-m", "impactarbiter", "run"]
+
+
+def call(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    (folder / "job").mkdir(exist_ok=True)
+    (folder / "job" / "train.py").write_text(TRAIN)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for name in ("RANK", "WORLD_SIZE"):
+        environment.pop(name, None)
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def load(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def holders(report: dict[str, Any]) -> list[str]:
+    return [found["holder"]["expression"] for found in report["findings"]]
+
+
+def assert_ran(stdout: str, args: list[str]) -> None:
+    assert sorted(stdout.splitlines()) == [
+        f"{number} __main__ {['job/train.py', *args]} job"
+        for number in range(2)
+    ]
+
+
+def test_torchrun_starts_us(tmp_path: Path) -> None:
+    done = call(
+        tmp_path,
+        *(*TORCHRUN, "--standalone", "--nproc_per_node", "2", *RUN),
+        *("--json", "r.json", "--sarif", "s-%r.sarif"),
+        *("job/train.py", "1", "--lr", "2"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert_ran(done.stdout, ["1", "--lr", "2"])
+    assert sorted(os.listdir(tmp_path)) == [
+        *("job", "r.rank0.json", "r.rank1.json"),
+        *("s-0.sarif", "s-1.sarif"),
+    ]
+    reports = [load(tmp_path / f"r.rank{number}.json") for number in range(2)]
+    assert [r["environment"]["rank"] for r in reports] == ["0", "1"]
+    assert holders(reports[0]) == []
+    assert holders(reports[1]) == ["__main__.kept"]
+    # Rank 0 in full, of the others one line where they found something.
+    ours = [row for row in done.stderr.splitlines() if "ImpactArb" in row]
+    whole = [row for row in ours if row.startswith("ImpactArbiter: no leak")]
+    others = [row for row in ours if "ImpactArbiter, rank 1: 1 leak" in row]
+    assert (len(ours), len(whole), len(others)) == (2, 1, 1)
+    assert done.stderr.count("watching cost") == 1
+
+
+def test_we_start_torchrun(tmp_path: Path) -> None:
+    """Each of the processes is watched, though we were to watch torchrun."""
+    done = call(
+        tmp_path,
+        *(sys.executable, *RUN, "--json", "r.json", "--fail-on", "info"),
+        *("-m", "torch.distributed.run", "--standalone"),
+        *("--nproc_per_node", "2", "job/train.py", "0", "1"),
+    )
+    assert_ran(done.stdout, ["0", "1"])
+    for number in range(2):
+        report = load(tmp_path / f"r.rank{number}.json")
+        assert holders(report) == ["__main__.kept"]
+    said = done.stderr.splitlines()[0]
+    assert said.startswith("impactarbiter: torchrun starts processes")
+    # torchrun's own code for a rank that failed: with --fail-on, rank 0.
+    assert done.returncode == 1
+    assert "exitcode  : 3" in done.stderr
+
+
+JOB = ["--nproc_per_node=2", "--standalone"]
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        (["train.py", "-m", "torch.distributed.run"], None),
+        (["-m", "train", "torchrun"], None),
+        (
+            ["/usr/bin/torchrun", *JOB, "train.py", "-m", "x"],
+            [*JOB, *RUN, "--every", "2", "train.py", "-m", "x"],
+        ),
+        (
+            ["-m", "torch.distributed.run", *JOB, "-m", "pack.train", "x"],
+            [*JOB, *RUN, "--every", "2", "-m", "pack.train", "x"],
+        ),
+        (["torchrun", *JOB, *RUN, "t.py"], [*JOB, *RUN, "t.py"]),
+        (["torchrun", "--help"], ["--help"]),
+        (["torchrun", "--no-such", "t.py"], ["--no-such", "t.py"]),
+        (
+            ["torchrun", *JOB, "--no-python", "train.sh"],
+            [*JOB, "--no-python", "train.sh"],
+        ),
+    ],
+    ids=lambda value: " ".join(value or ["none"])[:60],
+)
+def test_what_torchrun_is_given(
+    rest: list[str], expected: list[str] | None
+) -> None:
+    plan = handover(rest, ["--every", "2"])
+    if expected is None:
+        assert plan is None
+        return
+    assert plan is not None
+    assert plan.argv == ["-m", "torch.distributed.run", *expected]
+    assert ("not watched" in plan.said) == ("--no-python" in rest)
+    assert ("each of them is watched" in plan.said) == ("2" in plan.argv)
+
+
+def test_other_launchers_are_left_alone() -> None:
+    plan = handover(["-m", "accelerate.commands.launch", "t.py"], [])
+    assert plan is not None
+    assert plan.argv == ["-m", "accelerate.commands.launch", "t.py"]
+    assert "-m impactarbiter run SCRIPT" in plan.said
+
+
+@pytest.mark.parametrize(
+    ("environment", "number", "files"),
+    [
+        ({}, None, ["r.json", "r0.json", "/dev/null"]),
+        ({"RANK": "0", "WORLD_SIZE": "1"}, None, ["r.json", "r0.json"]),
+        (
+            {"RANK": "3", "WORLD_SIZE": "4"},
+            3,
+            ["r.rank3.json", "r3.json", "/dev/null", "a.b/r.rank3"],
+        ),
+        ({"RANK": "x", "WORLD_SIZE": "4"}, None, ["r.json"]),
+    ],
+)
+def test_files_of_a_rank(
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    number: int | None,
+    files: list[str],
+) -> None:
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert rank() == number
+    given = ["r.json", "r%r.json", "/dev/null", "a.b/r"][: len(files)]
+    assert [of_rank(name) for name in given] == files

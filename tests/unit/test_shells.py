@@ -1,0 +1,101 @@
+"""What shells keep: the last error's traceback, and IPython's results."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from impactarbiter import explain
+from impactarbiter.findings import Site
+from impactarbiter.shells import cell_name, shell_advice
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An IPython that has run one cell."""
+    names = {"/tmp/ipykernel_1/2.py": ("Cell", "In[3]")}
+    compiler = SimpleNamespace(format_code_name=names.get)
+    made = SimpleNamespace(compile=compiler)
+    module = SimpleNamespace(get_ipython=lambda: made)
+    monkeypatch.setitem(sys.modules, "IPython", module)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["last_value", "last_traceback"])
+def test_the_last_error(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def fail() -> None:
+        local = torch.ones(10)
+        kept.append(local.data_ptr())
+        raise ValueError(local.shape)
+
+    kept: list[int] = []
+    try:
+        fail()
+    except ValueError as error:
+        value = error if name == "last_value" else error.__traceback__
+        monkeypatch.setattr(sys, name, value, raising=False)
+        trace = error.__traceback__
+        assert trace is not None and trace.tb_next is not None
+        tensor = trace.tb_next.tb_frame.f_locals["local"]
+        del error, value, trace
+    found = explain(tensor, paths=4)
+    paths = [path.expression for path in found.paths]
+    assert any(path.startswith(f"sys.{name}") for path in paths), paths
+    first = next(p for p in paths if p.startswith("sys."))
+    assert "the next error takes its place" in str(shell_advice(first))
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("__main__.Out[12]", "`%xdel _12` drops this one"),
+        ("__main__.Out[12][0].grad_fn", "`%xdel _12` drops this one"),
+        ("__main__._oh", "`%reset -f out`"),
+        ("__main__._", "`%reset -f out`"),
+        ("__main__._7[0]", "`%reset -f out`"),
+        ("__main__.get_ipython.__self__.displayhook.__", "%reset"),
+        (
+            "__main__.get_ipython.__self__._trait_values"
+            "['last_execution_result'].result[0]",
+            "%reset",
+        ),
+        (
+            "__main__.get_ipython.__self__.InteractiveTB.tb.tb_next",
+            "1/0",
+        ),
+        ("__main__.Output[12]", None),
+        ("__main__._cache[1]", None),
+        ("__main__._7x", None),
+        ("train.Out[12]", None),
+        ("sys.last_resort", None),
+    ],
+)
+def test_what_is_a_shell_s(
+    shell: None, expression: str, said: str | None
+) -> None:
+    advice = shell_advice(expression)
+    assert advice is None if said is None else said in str(advice)
+
+
+def test_a_script_may_have_an_out() -> None:
+    assert shell_advice("__main__.Out[12]") is None
+    assert cell_name("/tmp/ipykernel_1/2.py") is None
+
+
+def test_a_cell_goes_by_its_number(shell: None) -> None:
+    assert str(Site("/tmp/ipykernel_1/2.py", 5, "f")) == "In[3]:5 in f"
+    assert str(Site("/tmp/else.py", 5, "f")) == "/tmp/else.py:5 in f"
+
+
+def test_the_program_s_second_name_is_no_second_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    main = sys.modules["__main__"]
+    monkeypatch.setitem(sys.modules, "__mp_main__", main)
+    monkeypatch.setattr(main, "kept", torch.ones(3), raising=False)
+    found = explain(main.kept, paths=4)  # type: ignore[attr-defined]
+    roots = [path.root for path in found.paths]
+    assert roots.count("__main__") == 1
+    assert "__mp_main__" not in roots
