@@ -136,6 +136,9 @@ typedef struct {
     void (*event)(ia_event);
     /* Registers the framework; the struct must live for ever. */
     int (*register_framework)(const ia_framework *);
+    /* Is this code running on the calling thread's stack (GIL held)?  The
+     * pointer is compared, never followed. */
+    int (*is_running)(const void *code);
     /* A failure inside a hook: warns once and turns everything off. */
     void (*fail)(const char *where, const char *what);
 } ia_core_api;

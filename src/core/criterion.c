@@ -226,9 +226,11 @@ describe(uint32_t site, uint32_t kinds, uint32_t step, ia_suspect *out)
 {
     const site_trends *t = &state.sites[site];
     const ia_site_totals *s = ia_ledger_site(site);
-    const ia_trend *trend = kinds & IA_GROWS_COUNT   ? &t->count
-                            : kinds & IA_GROWS_BYTES ? &t->bytes
-                                                     : &t->graph;
+    const ia_trend *trend = &t->count;
+    if (!(kinds & IA_GROWS_COUNT) && kinds & IA_GROWS_BYTES)
+        trend = &t->bytes;
+    else if (!(kinds & IA_GROWS_COUNT) && kinds & IA_GROWS_GRAPH)
+        trend = &t->graph;
     const ia_high *first = oldest(trend);
     *out = (ia_suspect){
         .site = site,
@@ -252,6 +254,16 @@ describe(uint32_t site, uint32_t kinds, uint32_t step, ia_suspect *out)
             rate((double)newest(&t->graph)->value,
                  (double)oldest(&t->graph)->value,
                  newest(&t->graph)->step, oldest(&t->graph)->step);
+}
+
+int
+ia_criterion_describe(uint32_t site, uint32_t step, ia_suspect *out)
+{
+    const ia_site_totals *s = ia_ledger_site(site);
+    if (s == NULL || site >= state.nsites || s->live_count == 0)
+        return 0;
+    describe(site, kinds_of(&state.sites[site], s, step), step, out);
+    return 1;
 }
 
 uint32_t

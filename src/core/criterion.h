@@ -61,6 +61,8 @@ uint32_t ia_criterion_note(uint32_t step);
 void ia_criterion_note_graph(uint32_t site, uint64_t nodes, uint32_t step);
 /* Fills at most `room`; returns how many there are. */
 uint32_t ia_criterion_suspects(uint32_t step, ia_suspect *out, uint32_t room);
+/* The same of one site, suspect or not; 0 where nothing of it is alive. */
+int ia_criterion_describe(uint32_t site, uint32_t step, ia_suspect *out);
 
 /* The past of one site, whatever of it is still alive. */
 typedef struct {

@@ -185,3 +185,12 @@ ia_code_line(PyCodeObject *code, int instr)
 {
     return PyCode_Addr2Line(code, instr);
 }
+
+int
+ia_frame_runs(const void *code)
+{
+    ia_frame *f = ia_frame_top(PyThreadState_Get());
+    while (f != NULL && (const void *)ia_frame_code(f) != code)
+        f = ia_frame_back(f);
+    return f != NULL;
+}

@@ -23,6 +23,9 @@ PyObject *ia_frame_locals(ia_frame *);     /* borrowed or NULL */
 PyObject *ia_frame_function(ia_frame *);   /* borrowed or NULL */
 PyObject *ia_frame_object(ia_frame *);     /* borrowed or NULL */
 
+/* Is this code running on the calling thread's stack? */
+int ia_frame_runs(const void *code);
+
 /* Is it in a call f(*args, **names) for which CPython holds the arguments in
  * an array of its own, besides the tuple? */
 int ia_frame_calls_with_array(ia_frame *);

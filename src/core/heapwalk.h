@@ -55,6 +55,7 @@ typedef struct {
     uint16_t allowed;
     uint8_t in_ledger;
     uint8_t claimed; /* a cut would free it */
+    uint8_t explained; /* state of an optimizer that steps, or what it steps by */
 } ia_reached;
 
 typedef struct {

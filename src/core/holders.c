@@ -1,6 +1,8 @@
 /* From storages that were reached to the objects that keep them. */
 
+#include "compat.h"
 #include "holders.h"
+#include "keepers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -214,11 +216,52 @@ above_graph(const ia_walk *w, uint32_t entry)
     return entry;
 }
 
+typedef struct {
+    uint32_t items, results;
+} peers;
+
+static int
+count_peers(PyObject *op, void *arg)
+{
+    peers *p = arg;
+    if (op == NULL)
+        return 0;
+    p->items++;
+    p->results += ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR &&
+                  ia_the_framework->grad_fn_of(op) != NULL;
+    return 0;
+}
+
+/* Containers of more items than this are no states. */
+#define MAX_PEERS 64
+
+/* Results that stand side by side, the (h, c) of an LSTM or the weights of an
+ * inner loop, hang on one graph: cutting one of them frees nothing, their
+ * container is what holds it. */
+static uint32_t
+with_peers(const ia_walk *w, uint32_t entry)
+{
+    peers p = {0};
+    uint32_t up = w->queue[entry].parent;
+    if (up == IA_NO_ENTRY || !ia_entry_is_container(w, up) ||
+        IA_TAG(w->queue[entry].ref) != IA_TAG_OBJECT ||
+        ia_kind_of(Py_TYPE((PyObject *)w->queue[entry].ref)) !=
+            IA_KIND_TENSOR)
+        return entry;
+    PyObject *container = (PyObject *)w->queue[up].ref;
+    if (ia_container_length(container) <= MAX_PEERS &&
+        Py_TYPE(container)->tp_traverse != NULL)
+        Py_TYPE(container)->tp_traverse(container, count_peers, &p);
+    return p.results >= 2 ? up : entry;
+}
+
 /* With one storage only nothing parts: the tensor stands for itself. */
 static uint32_t
 holder_of(const ia_walk *w, const scores *s, uint32_t entry)
 {
-    return above_graph(w, s->weight[entry] >= 2 ? s->best[entry] : entry);
+    if (s->weight[entry] < 2)
+        return above_graph(w, entry);
+    return with_peers(w, above_graph(w, s->best[entry]));
 }
 
 static uint32_t
@@ -293,6 +336,7 @@ static int
 is_target(const ia_walk *w, const ia_wanted *wanted, const ia_reached *r)
 {
     if (r->entry == IA_NO_ENTRY || !r->in_ledger || r->allowed ||
+        r->explained ||
         !ia_is_wanted(wanted, r->site, r->generation))
         return 0;
     return r->entry < w->rooted_entries || r->generation < wanted->now;

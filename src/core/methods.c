@@ -60,6 +60,7 @@ const ia_core_api ia_api = {
     .tensor_born = api_tensor_born,
     .tensor_died = ia_tensors_died,
     .event = ia_stepping_event,
+    .is_running = ia_frame_runs,
     .register_framework = api_register,
     .fail = ia_fail,
 };
@@ -421,6 +422,22 @@ suspects(PyObject *self, PyObject *unused)
 }
 
 static PyObject *
+site_trend(PyObject *self, PyObject *arg)
+{
+    ia_suspect found;
+    unsigned long site = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_ledger_lock();
+    uint32_t step = ia_ledger_totals_now()->generation;
+    int alive = ia_criterion_describe((uint32_t)site, step ? step - 1 : 0,
+                                      &found);
+    ia_ledger_unlock();
+    return alive ? build_suspect(&found) : Py_NewRef(Py_None);
+}
+
+static PyObject *
 past(PyObject *self, PyObject *arg)
 {
     unsigned long site = PyLong_AsUnsignedLong(arg);
@@ -557,6 +574,8 @@ DOC(site_source, "(site)", "(file, line, function, is_library) or None.");
 DOC(stack_frames, "(stack)",
     "Frames of a stack, innermost first, as site_source gives them.");
 DOC(suspects, "()", "Sites that keep theirs, as a list of dicts.");
+DOC(site_trend, "(site)",
+    "The same of one site, suspect or not; None where nothing of it lives.");
 DOC(past, "(site)",
     "Was the site growing up to the last step, its peak and its resets,\n"
     "though what it kept may be gone by now.");
@@ -595,6 +614,7 @@ PyMethodDef ia_methods[] = {
     {"site_source", site_source, METH_O, site_source_doc},
     {"stack_frames", stack_frames, METH_O, stack_frames_doc},
     {"suspects", suspects, METH_NOARGS, suspects_doc},
+    {"site_trend", site_trend, METH_O, site_trend_doc},
     {"past", past, METH_O, past_doc},
     {"rows", rows, METH_NOARGS, rows_doc},
     {"consistent", consistent, METH_NOARGS, consistent_doc},

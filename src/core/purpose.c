@@ -187,6 +187,71 @@ add_parameters(ia_ptrmap *set, PyObject *groups)
     }
 }
 
+/* Takes the gradient among what a parameter holds. */
+typedef struct {
+    ia_sink sink; /* first */
+    ia_storages *storages;
+} gradient_sink;
+
+static int
+explain_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
+                const char *name, Py_ssize_t index)
+{
+    (void)name, (void)index;
+    if (kind != IA_EDGE_GRAD)
+        return 0;
+    ia_reached *item =
+        ia_storages_get(((gradient_sink *)sink)->storages, storage);
+    if (item != NULL)
+        item->explained = 1;
+    return 0;
+}
+
+static int
+explain_object(ia_sink *sink, PyObject *op, ia_edge_kind kind,
+               const char *name, Py_ssize_t index)
+{
+    ia_storage storage;
+    if (kind != IA_EDGE_GRAD ||
+        ia_kind_of(Py_TYPE(op)) != IA_KIND_TENSOR ||
+        !ia_the_framework->storage_of(op, &storage))
+        return 0;
+    return explain_storage(sink, &storage, kind, name, index);
+}
+
+static int
+pass_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
+          Py_ssize_t index)
+{
+    (void)sink, (void)node, (void)kind, (void)name, (void)index;
+    return 0;
+}
+
+static void
+explain_gradient(ia_storages *storages, PyObject *param)
+{
+    gradient_sink sink = {{explain_object, pass_node, explain_storage},
+                          storages};
+    if (ia_kind_of(Py_TYPE(param)) == IA_KIND_TENSOR)
+        ia_the_framework->expand_object(param, IA_KIND_TENSOR, &sink.sink);
+}
+
+static void
+explain_values(ia_storages *storages, PyObject *dict)
+{
+    ia_storage storage;
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    while (PyDict_Check(dict) && PyDict_Next(dict, &pos, &key, &value)) {
+        if (ia_kind_of(Py_TYPE(value)) != IA_KIND_TENSOR ||
+            !ia_the_framework->storage_of(value, &storage))
+            continue;
+        ia_reached *item = ia_storages_get(storages, &storage);
+        if (item != NULL)
+            item->explained = 1;
+    }
+}
+
 /* The state of parameters that the optimizer no longer has is a leftover. */
 static void
 note_optimizer(ia_storages *storages, PyObject *op)
@@ -197,8 +262,11 @@ note_optimizer(ia_storages *storages, PyObject *op)
     add_parameters(&params, ia_instance_attribute(op, "param_groups"));
     while (state != NULL && PyDict_Check(state) &&
            PyDict_Next(state, &pos, &key, &value))
-        if (ia_ptrmap_get(&params, (uintptr_t)key) != IA_PTRMAP_NONE)
+        if (ia_ptrmap_get(&params, (uintptr_t)key) != IA_PTRMAP_NONE) {
             note_values(storages, value, IA_FOR_OPTIMIZER);
+            explain_values(storages, value);
+            explain_gradient(storages, key);
+        }
     ia_ptrmap_free(&params);
 }
 

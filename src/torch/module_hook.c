@@ -2,7 +2,9 @@
  *
  * A module that is called while none is being called on this thread is a
  * top-level one; its successful end is the weakest event that ends a step.
- * The slot is invisible to Python: no hook of the user's is touched, and
+ * A module whose class has not been looked for yet is called unseen: its
+ * children would pass for top-level ones, did Module._call_impl not stand on
+ * the stack.  The slot is invisible to Python: no hook of the user's is touched, and
  * Module.__call__ stays what it was.  All of this runs with the GIL held.
  */
 #include "hooks.h"
@@ -16,6 +18,17 @@ static ternaryfunc original_call; /* slot_tp_call, as Module has it */
 static int reporting;
 static uint64_t births, next_rescan;
 static _Thread_local int depth;
+static const void *call_impl; /* code of Module._call_impl, compared only */
+
+static void
+end_of_call(void)
+{
+    if (call_impl != NULL && ia_api->is_running(call_impl)) {
+        births = next_rescan; /* its class must be new */
+        return;
+    }
+    ia_api->event(IA_EVENT_MODULE);
+}
 
 static PyObject *
 module_call(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -23,7 +36,7 @@ module_call(PyObject *self, PyObject *args, PyObject *kwargs)
     depth++;
     PyObject *result = original_call(self, args, kwargs);
     if (--depth == 0 && result != NULL && reporting) {
-        ia_api->event(IA_EVENT_MODULE);
+        end_of_call();
     }
     return result;
 }
@@ -45,6 +58,16 @@ unhook_class(PyTypeObject *type)
     }
 }
 
+static void
+find_call_impl(PyObject *module_class)
+{
+    PyObject *f = PyObject_GetAttrString(module_class, "_call_impl");
+    call_impl = f != NULL && PyFunction_Check(f) ? PyFunction_GET_CODE(f)
+                                                 : NULL;
+    Py_XDECREF(f);
+    PyErr_Clear();
+}
+
 int
 ia_module_install(ia_torch_state *state)
 {
@@ -53,6 +76,7 @@ ia_module_install(ia_torch_state *state)
     if (original_call == NULL) {
         original_call = base->tp_call;
     }
+    find_call_impl(state->module_class);
     reporting = 1;
     births = 0;
     next_rescan = FIRST_RESCAN;

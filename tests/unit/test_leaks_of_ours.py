@@ -302,6 +302,11 @@ CASES: dict[str, tuple[str, str]] = {
         " raises(TypeError, _core.stack_frames, 'one')",
     ),
     "_core.suspects": (LEAKING, "_core.suspects()"),
+    "_core.site_trend": (
+        LEAKING,
+        "_core.site_trend(site); _core.site_trend(1 << 20);"
+        " raises(TypeError, _core.site_trend, 'one')",
+    ),
     "_core.past": (
         LEAKING,
         "_core.past(site); raises(TypeError, _core.past, 'one')",
