@@ -1,0 +1,102 @@
+/* Places of births: Python frames, else the running autograd node. */
+
+#include "compat.h"
+#include "heapwalk.h"
+#include "places.h"
+
+#include <stdlib.h>
+
+/* Nodes between two looks of one thread that are worth noting: views and
+ * in-place operations allocate nothing and make a node each. */
+#define MOST_AT_ONCE 256
+
+typedef struct {
+    uint64_t thread;
+    uint64_t sequence;
+    uint32_t stack;
+} known_node;
+
+static known_node *nodes; /* owned, NULL while nobody asks */
+static uint32_t backward_stack;
+static _Thread_local uint64_t noted; /* sequence of the next unnoted node */
+
+void
+ia_place_capture(ia_place *place)
+{
+    place->node.name = NULL;
+    ia_stack_capture(&place->raw);
+    if (place->raw.count == 0 && ia_the_framework != NULL &&
+        !ia_the_framework->running_node(&place->node))
+        place->node.name = NULL;
+}
+
+static known_node *
+slot_of(uint64_t thread, uint64_t sequence)
+{
+    uint64_t i = sequence + thread * UINT64_C(0x9E3779B97F4A7C15);
+    return &nodes[i & (IA_NODES_KNOWN - 1)];
+}
+
+static uint32_t
+line_of_node(const ia_node_mark *node)
+{
+    if (nodes == NULL)
+        return IA_NO_STACK;
+    const known_node *n = slot_of(node->thread, node->sequence);
+    return n->thread == node->thread && n->sequence == node->sequence &&
+                   n->stack != IA_NO_STACK
+               ? n->stack
+               : backward_stack;
+}
+
+uint32_t
+ia_place_intern(const ia_place *place)
+{
+    if (place->raw.count > 0)
+        return ia_stack_intern(&place->raw);
+    if (place->node.name == NULL)
+        return IA_NO_STACK;
+    return ia_stack_behind(line_of_node(&place->node), place->node.name,
+                           place->node.name_length);
+}
+
+void
+ia_places_follow_nodes(int on)
+{
+    free(nodes);
+    backward_stack = IA_NO_STACK;
+    nodes = on ? calloc(IA_NODES_KNOWN, sizeof *nodes) : NULL;
+}
+
+int
+ia_places_follows_nodes(void)
+{
+    return nodes != NULL;
+}
+
+void
+ia_places_note_nodes(uint32_t stack)
+{
+    ia_node_mark next;
+    if (nodes == NULL || ia_the_framework == NULL)
+        return;
+    ia_the_framework->next_node(&next);
+    uint64_t first = noted;
+    noted = next.sequence;
+    if (next.sequence > first + MOST_AT_ONCE)
+        first = next.sequence - MOST_AT_ONCE;
+    for (uint64_t i = first; i < next.sequence; i++)
+        *slot_of(next.thread, i) = (known_node){next.thread, i, stack};
+}
+
+void
+ia_places_note_backward(uint32_t stack)
+{
+    backward_stack = stack;
+}
+
+size_t
+ia_places_bytes(void)
+{
+    return nodes == NULL ? 0 : IA_NODES_KNOWN * sizeof *nodes;
+}
