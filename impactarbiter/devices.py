@@ -80,10 +80,11 @@ class DeviceMemory:
                 f"{format_bytes(self.pending_bytes)} freed but in use"
             )
         if self.reserved_bytes is not None:
-            share = self.fragmentation
-            pieces = f" ({share:.0%} in pieces)" if share else ""
+            parts.append(f"{format_bytes(self.reserved_bytes)} reserved")
+        if self.inactive_split_bytes:
             parts.append(
-                f"{format_bytes(self.reserved_bytes)} reserved{pieces}"
+                f"{format_bytes(self.inactive_split_bytes)} of it free between"
+                " used blocks"
             )
         if self.other_bytes:
             parts.append(

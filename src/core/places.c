@@ -18,7 +18,10 @@ typedef struct {
 
 static known_node *nodes; /* owned, NULL while nobody asks */
 static uint32_t backward_stack;
-static _Thread_local uint64_t noted; /* sequence of the next unnoted node */
+static uint32_t tables; /* how many there were */
+/* Of this thread: the table it last wrote to, and the first node after. */
+static _Thread_local uint32_t noted_in;
+static _Thread_local uint64_t noted;
 
 void
 ia_place_capture(ia_place *place)
@@ -66,6 +69,7 @@ ia_places_follow_nodes(int on)
     free(nodes);
     backward_stack = IA_NO_STACK;
     nodes = on ? calloc(IA_NODES_KNOWN, sizeof *nodes) : NULL;
+    tables++;
 }
 
 int
@@ -81,7 +85,9 @@ ia_places_note_nodes(uint32_t stack)
     if (nodes == NULL || ia_the_framework == NULL)
         return;
     ia_the_framework->next_node(&next);
-    uint64_t first = noted;
+    /* What this thread made before is of lines that nobody noted. */
+    uint64_t first = noted_in == tables ? noted : next.sequence;
+    noted_in = tables;
     noted = next.sequence;
     if (next.sequence > first + MOST_AT_ONCE)
         first = next.sequence - MOST_AT_ONCE;

@@ -26,8 +26,9 @@
 
 /* Read and written by tests, through ctypes. */
 EXPORT long fake_cuda_launches, fake_cuda_syncs, fake_cuda_mallocs;
+EXPORT long fake_cuda_asked_in_capture;
 EXPORT int fake_cuda_busy; /* events are not reached yet */
-EXPORT int fake_cuda_capturing;
+static int capturing;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local int current;
@@ -225,6 +226,7 @@ EXPORT cudaError_t cudaFree(void *start)
 
 EXPORT cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 {
+    fake_cuda_asked_in_capture += capturing;
     *total = device_bytes();
     *left = *total - used[current];
     return cudaSuccess;
@@ -279,6 +281,102 @@ EXPORT cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *p,
     return cudaSuccess;
 }
 
+/* The allocator of the driver, torch's backend "cudaMallocAsync". */
+
+EXPORT cudaError_t cudaMallocAsync(void **out, size_t size, cudaStream_t s)
+{
+    (void)s;
+    return cudaMalloc(out, size);
+}
+
+EXPORT cudaError_t cudaFreeAsync(void *start, cudaStream_t s)
+{
+    (void)s;
+    return cudaFree(start);
+}
+
+EXPORT cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
+{
+    (void)device;
+    *pool = (cudaMemPool_t)&lock;
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool,
+                                           enum cudaMemPoolAttr attr, void *v)
+{
+    (void)pool, (void)attr, (void)v;
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool,
+                                           enum cudaMemPoolAttr attr, void *v)
+{
+    (void)pool, (void)attr;
+    memset(v, 0, sizeof(uint64_t));
+    return cudaSuccess;
+}
+
+/* -- graphs: captured and launched, never run ----------------------------- */
+
+EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t s,
+                                          enum cudaStreamCaptureMode mode)
+{
+    (void)s, (void)mode;
+    capturing = 1;
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *graph)
+{
+    (void)s;
+    capturing = 0;
+    *graph = (cudaGraph_t)&lock;
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes,
+                                     size_t *n)
+{
+    (void)graph, (void)nodes;
+    *n = 1;
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
+                                        unsigned long long flags)
+{
+    (void)flags;
+    *out = (cudaGraphExec_t)graph;
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out,
+                                                 cudaGraph_t graph,
+                                                 unsigned long long flags)
+{
+    return cudaGraphInstantiate(out, graph, flags);
+}
+
+EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t s)
+{
+    (void)graph, (void)s;
+    fake_cuda_launches++;
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    (void)graph;
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
+{
+    (void)graph;
+    return cudaSuccess;
+}
+
 /* -- streams, events, kernels: nothing takes time ------------------------ */
 
 EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned f,
@@ -312,7 +410,7 @@ EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t s,
                                          enum cudaStreamCaptureStatus *status)
 {
     (void)s;
-    *status = fake_cuda_capturing ? cudaStreamCaptureStatusActive
+    *status = capturing ? cudaStreamCaptureStatusActive
                                   : cudaStreamCaptureStatusNone;
     return cudaSuccess;
 }
@@ -463,6 +561,49 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags,
     *flags = 0;
     *active = 1;
     return CUDA_SUCCESS;
+}
+
+/* -- NVML: the same library under another name ---------------------------- */
+
+EXPORT int nvmlInit_v2(void)
+{
+    return 0;
+}
+
+EXPORT int nvmlDeviceGetCount_v2(int *count)
+{
+    *count = device_count();
+    return 0;
+}
+
+EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **out)
+{
+    (void)id;
+    *out = &lock;
+    return 0;
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned *count,
+                                                void *out)
+{
+    (void)device, (void)out;
+    *count = 0;
+    return 0;
+}
+
+UNUSED_BY_US(nvmlDeviceGetNvLinkRemoteDeviceType)
+UNUSED_BY_US(nvmlDeviceGetNvLinkRemotePciInfo_v2)
+
+EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+    *version = CUDART_VERSION;
+    return 0;
+}
+
+EXPORT int nvmlDeviceGetGpuFabricInfoV(void *device, void *out)
+{
+    (void)device, (void)out;
+    return 3; /* not supported */
 }
 
 /* -- the driver's functions for expandable segments ---------------------- */
