@@ -101,17 +101,22 @@ leaves_a_rest(const ia_block_rules *rules, const block *b, uint64_t size)
 
 /* -- totals -------------------------------------------------------------- */
 
+static int
+is_alone(const block *b)
+{
+    return b->prev == NONE && b->next == NONE;
+}
+
 static void
 tally(ia_blocks *m, const block *b, int sign)
 {
     uint64_t size = (uint64_t)sign * b->size;
     ia_block_totals *t = &m->totals;
     ia_stream_totals *s = &m->streams[b->stream];
-    int alone = b->prev == NONE && b->next == NONE;
     if (b->state == FREE) {
         /* Whole pages of expandable segments can be given back, so torch
          * leaves those out of its count. */
-        if (!alone && !b->expandable)
+        if (!is_alone(b) && !b->expandable)
             t->inactive_split_bytes += size;
         return;
     }
@@ -189,13 +194,22 @@ take(ia_blocks *m)
     return m->count++;
 }
 
-/* The block at `start`, like `model` but for its place. */
+static uint32_t
+find(const ia_blocks *m, uint64_t start)
+{
+    return start ? ia_ptrmap_get(&m->at_start, start) : NONE;
+}
+
+/* The block at `start`, like `model` but for its place; NONE where there is
+ * one already, which no allocator's events lead to. */
 static uint32_t
 add(ia_blocks *m, uint64_t start, uint64_t size, block model)
 {
-    uint32_t i = take(m);
-    if (i == NONE)
+    uint32_t i = find(m, start) == NONE ? take(m) : NONE;
+    if (i == NONE) {
+        m->totals.drift++;
         return NONE;
+    }
     model.start = start;
     model.size = size;
     model.requested = 0;
@@ -233,7 +247,7 @@ join(ia_blocks *m, uint32_t first, uint32_t second)
 }
 
 /* Cuts a block after `size` bytes; the rest is free.  The index of the rest,
- * which is not tallied yet. */
+ * which is not tallied yet, or NONE where nothing could be cut. */
 static uint32_t
 cut(ia_blocks *m, uint32_t i, uint64_t size)
 {
@@ -280,12 +294,6 @@ settle(ia_blocks *m, uint32_t i)
         i = prev;
     }
     tally(m, &m->items[i], 1);
-}
-
-static uint32_t
-find(const ia_blocks *m, uint64_t start)
-{
-    return start ? ia_ptrmap_get(&m->at_start, start) : NONE;
 }
 
 /* The free block that an unmapped range lies in.  Rare. */
@@ -340,16 +348,11 @@ occupy(ia_blocks *m, uint32_t i, uint64_t size, int is_cut, int state,
        uint64_t requested)
 {
     tally(m, &m->items[i], -1);
-    if (is_cut) {
-        uint32_t rest = cut(m, i, size);
-        if (rest == NONE) {
-            tally(m, &m->items[i], 1);
-            return 0;
-        }
+    uint32_t rest = is_cut ? cut(m, i, size) : NONE;
+    if (rest != NONE)
         tally(m, &m->items[rest], 1);
-    }
     m->items[i].state = (uint8_t)state;
-    m->items[i].requested = requested;
+    m->items[i].requested = state == FREE ? 0 : requested;
     tally(m, &m->items[i], 1);
     return m->items[i].size;
 }
@@ -415,12 +418,7 @@ on_free_completed(ia_blocks *m, const ia_device_event *e)
 static void
 on_segment_alloc(ia_blocks *m, const ia_device_event *e)
 {
-    uint32_t i = find(m, e->address);
-    if (i != NONE) {
-        m->totals.drift++;
-        return;
-    }
-    i = add(m, e->address, e->bytes, model_of(m, e, 0));
+    uint32_t i = add(m, e->address, e->bytes, model_of(m, e, 0));
     if (i == NONE)
         return;
     tally(m, &m->items[i], 1);
@@ -432,7 +430,7 @@ on_segment_free(ia_blocks *m, const ia_device_event *e)
 {
     uint32_t i = find(m, e->address);
     if (!is_free(m, i) || m->items[i].expandable ||
-        m->items[i].size != e->bytes) {
+        m->items[i].size != e->bytes || !is_alone(&m->items[i])) {
         m->totals.drift++;
         return;
     }
@@ -448,7 +446,7 @@ same_segment(const ia_blocks *m, uint32_t neighbour, uint32_t i)
     if (neighbour == NONE)
         return 0;
     const block *a = &m->items[neighbour], *b = &m->items[i];
-    return a->expandable && a->stream == b->stream &&
+    return a->state != UNUSED && a->expandable && a->stream == b->stream &&
            a->private_pool == b->private_pool;
 }
 
@@ -457,10 +455,6 @@ on_segment_map(ia_blocks *m, const ia_device_event *e)
 {
     uint32_t prev = ia_ptrmap_get(&m->at_end, e->address);
     uint32_t next = find(m, e->address + e->bytes);
-    if (find(m, e->address) != NONE) {
-        m->totals.drift++;
-        return;
-    }
     uint32_t i = add(m, e->address, e->bytes, model_of(m, e, 1));
     if (i == NONE)
         return;
@@ -487,17 +481,17 @@ on_segment_unmap(ia_blocks *m, const ia_device_event *e)
     tally(m, &m->items[i], -1);
     if (end < end_of(&m->items[i])) {
         uint32_t after = cut(m, i, end - m->items[i].start);
-        if (after == NONE)
-            return;
-        tally(m, &m->items[after], 1);
+        if (after != NONE)
+            tally(m, &m->items[after], 1);
     }
     if (m->items[i].start < e->address) {
         uint32_t gone = cut(m, i, e->address - m->items[i].start);
+        tally(m, &m->items[i], 1);
         if (gone == NONE)
             return;
-        tally(m, &m->items[i], 1);
         i = gone;
     }
+    end = end_of(&m->items[i]);
     uint32_t prev = m->items[i].prev, next = m->items[i].next;
     tally_segment(m, &m->items[i], e->bytes, -1);
     if (next == NONE)
@@ -628,7 +622,8 @@ is_linked(const ia_blocks *m, uint32_t i)
         return 0;
     if (b->prev != NONE && m->items[b->prev].next != i)
         return 0;
-    if (b->next == NONE && b->expandable &&
+    /* Blocks that overlap, as events amiss may tell, may share an end. */
+    if (b->next == NONE && b->expandable && m->totals.drift == 0 &&
         ia_ptrmap_get(&m->at_end, end_of(b)) != i)
         return 0;
     return find(m, b->start) == i;
@@ -655,6 +650,6 @@ ia_blocks_consistent(const ia_blocks *m)
     const ia_block_totals *t = &m->totals;
     return allocated == t->allocated_bytes && pending == t->pending_bytes &&
            requested == t->requested_bytes && used == m->at_start.used &&
-           ends == m->at_end.used &&
-           (t->drift > 0 || everything == t->reserved_bytes);
+           (t->drift > 0 ||
+            (ends == m->at_end.used && everything == t->reserved_bytes));
 }

@@ -113,7 +113,7 @@ take_in(ia_followed *d, const ia_device_event *e, const ia_place *place)
         ia_places_note_nodes(
             ia_ledger_add(place, (uintptr_t)e->address, bytes,
                           (uint16_t)e->device));
-    else if (e->action == IA_DEVICE_FREE_REQUESTED)
+    else if (e->action == IA_DEVICE_FREE_REQUESTED && e->address != 0)
         ia_ledger_remove((uintptr_t)e->address);
 }
 
