@@ -109,11 +109,11 @@ static void
 take_in(ia_followed *d, const ia_device_event *e, const ia_place *place)
 {
     uint64_t bytes = ia_blocks_apply(d->blocks, e, &book.rules);
-    if (e->action == IA_DEVICE_ALLOC && bytes > 0)
-        ia_places_note_nodes(
-            ia_ledger_add(place, (uintptr_t)e->address, bytes,
-                          (uint16_t)e->device));
-    else if (e->action == IA_DEVICE_FREE_REQUESTED && e->address != 0)
+    if (e->action == IA_DEVICE_ALLOC && bytes > 0) {
+        uint32_t stack = ia_ledger_add(place, (uintptr_t)e->address, bytes,
+                                       (uint16_t)e->device);
+        ia_places_note_nodes(&place->next, stack);
+    } else if (e->action == IA_DEVICE_FREE_REQUESTED && e->address != 0)
         ia_ledger_remove((uintptr_t)e->address);
 }
 

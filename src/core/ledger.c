@@ -398,9 +398,10 @@ ia_birth
 ia_ledger_birth(void)
 {
     uint32_t stack = stack_of_birth();
-    if (ia_places_follows_nodes()) {
+    ia_node_mark next;
+    if (ia_place_next(&next)) {
         ia_ledger_lock();
-        ia_places_note_nodes(stack);
+        ia_places_note_nodes(&next, stack);
         ia_ledger_unlock();
     }
     /* The GIL guards generation and phase against changes. */

@@ -4,6 +4,7 @@
 #include "heapwalk.h"
 #include "places.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* Nodes between two looks of one thread that are worth noting: views and
@@ -17,6 +18,7 @@ typedef struct {
 } known_node;
 
 static known_node *nodes; /* owned, NULL while nobody asks */
+static atomic_int following; /* nodes != NULL, for those without the lock */
 static uint32_t backward_stack;
 static uint32_t tables; /* how many there were */
 /* Of this thread: the table it last wrote to, and the first node after. */
@@ -31,6 +33,16 @@ ia_place_capture(ia_place *place)
     if (place->raw.count == 0 && ia_the_framework != NULL &&
         !ia_the_framework->running_node(&place->node))
         place->node.name = NULL;
+    ia_place_next(&place->next);
+}
+
+int
+ia_place_next(ia_node_mark *next)
+{
+    if (!ia_places_follows_nodes() || ia_the_framework == NULL)
+        return 0;
+    ia_the_framework->next_node(next);
+    return 1;
 }
 
 static known_node *
@@ -70,29 +82,28 @@ ia_places_follow_nodes(int on)
     backward_stack = IA_NO_STACK;
     nodes = on ? calloc(IA_NODES_KNOWN, sizeof *nodes) : NULL;
     tables++;
+    following = nodes != NULL;
 }
 
 int
 ia_places_follows_nodes(void)
 {
-    return nodes != NULL;
+    return atomic_load_explicit(&following, memory_order_relaxed);
 }
 
 void
-ia_places_note_nodes(uint32_t stack)
+ia_places_note_nodes(const ia_node_mark *next, uint32_t stack)
 {
-    ia_node_mark next;
-    if (nodes == NULL || ia_the_framework == NULL)
+    if (nodes == NULL)
         return;
-    ia_the_framework->next_node(&next);
     /* What this thread made before is of lines that nobody noted. */
-    uint64_t first = noted_in == tables ? noted : next.sequence;
+    uint64_t first = noted_in == tables ? noted : next->sequence;
     noted_in = tables;
-    noted = next.sequence;
-    if (next.sequence > first + MOST_AT_ONCE)
-        first = next.sequence - MOST_AT_ONCE;
-    for (uint64_t i = first; i < next.sequence; i++)
-        *slot_of(next.thread, i) = (known_node){next.thread, i, stack};
+    noted = next->sequence;
+    if (next->sequence > first + MOST_AT_ONCE)
+        first = next->sequence - MOST_AT_ONCE;
+    for (uint64_t i = first; i < next->sequence; i++)
+        *slot_of(next->thread, i) = (known_node){next->thread, i, stack};
 }
 
 void

@@ -17,18 +17,22 @@
 typedef struct {
     ia_raw_stack raw;
     ia_node_mark node; /* name NULL where no node runs */
+    ia_node_mark next; /* that will be made here; if nodes are followed */
 } ia_place;
 
 /* Needs neither GIL nor lock, and calls nothing that takes one. */
 void ia_place_capture(ia_place *);
+/* The next node of this thread alone: 0 where nodes aren't followed. */
+int ia_place_next(ia_node_mark *);
 
 /* The rest expects the ledger's lock to be held. */
 uint32_t ia_place_intern(const ia_place *);
-/* Whether nodes are noted: starts and ends with an empty table. */
+/* Whether nodes are followed: starts and ends with an empty table. */
 void ia_places_follow_nodes(int on);
 int ia_places_follows_nodes(void);
-/* The nodes made on this thread since its last call are of this stack. */
-void ia_places_note_nodes(uint32_t stack);
+/* The nodes made on this thread since its last call, up to the next one, are
+ * of this stack. */
+void ia_places_note_nodes(const ia_node_mark *next, uint32_t stack);
 /* This stack calls backward(): for nodes whose line isn't known. */
 void ia_places_note_backward(uint32_t stack);
 size_t ia_places_bytes(void);

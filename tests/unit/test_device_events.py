@@ -429,4 +429,4 @@ def test_many_events() -> None:
 
 @pytest.mark.slow
 def test_ten_million_events() -> None:
-    assert repeated_life(700) > 10_000_000
+    assert repeated_life(750) > 10_000_000
