@@ -323,6 +323,8 @@ def room(name: str, limit: int | None = None) -> int | None:
     """
     from . import _core
 
+    if name == "meta":
+        return None  # its tensors take no memory
     live = _core.totals()["devices"].get(name, (0, 0))
     known = {d["device"]: d for d in _core.devices() if d["followed"]}
     now = _memory_of(name, live, known.get(name))

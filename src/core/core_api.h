@@ -79,7 +79,7 @@ typedef struct {
 
 /* An autograd node by the numbers that it got when it was made. */
 typedef struct {
-    uint64_t thread;   /* that made it, as the framework counts threads */
+    uint64_t thread;   /* that made it, as the framework counts: not 0 */
     uint64_t sequence; /* of that thread; UINT64_MAX for nodes of no time */
     const char *name;  /* its class, not terminated; lives for ever */
     size_t name_length;

@@ -33,7 +33,8 @@ ia_place_capture(ia_place *place)
     if (place->raw.count == 0 && ia_the_framework != NULL &&
         !ia_the_framework->running_node(&place->node))
         place->node.name = NULL;
-    ia_place_next(&place->next);
+    if (!ia_place_next(&place->next))
+        place->next = (ia_node_mark){0};
 }
 
 int
@@ -94,7 +95,7 @@ ia_places_follows_nodes(void)
 void
 ia_places_note_nodes(const ia_node_mark *next, uint32_t stack)
 {
-    if (nodes == NULL)
+    if (nodes == NULL || next->thread == 0)
         return;
     /* What this thread made before is of lines that nobody noted. */
     uint64_t first = noted_in == tables ? noted : next->sequence;

@@ -17,7 +17,7 @@
 typedef struct {
     ia_raw_stack raw;
     ia_node_mark node; /* name NULL where no node runs */
-    ia_node_mark next; /* that will be made here; if nodes are followed */
+    ia_node_mark next; /* to be made here; thread 0 while none is followed */
 } ia_place;
 
 /* Needs neither GIL nor lock, and calls nothing that takes one. */

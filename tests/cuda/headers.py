@@ -43,10 +43,11 @@ def fetch(folder: Path) -> str | None:
     if complete(folder):
         return None
     with tempfile.TemporaryDirectory() as downloads:
+        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps"]
+        pip += ["--no-input", "--retries", "1", "--timeout", "15"]
+        pip += ["--only-binary=:all:", "-d", downloads]
         done = subprocess.run(
-            [sys.executable, "-m", "pip", "download", "-q", "--no-deps"]
-            + ["--no-input", "--retries", "1", "--timeout", "15"]
-            + ["--only-binary=:all:", "-d", downloads, *WHEELS],
+            [*pip, *WHEELS],
             capture_output=True,
             text=True,
             timeout=120,

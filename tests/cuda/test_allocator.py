@@ -104,9 +104,9 @@ class Life:
 
 
 def run(program: str, **environment: str) -> str:
+    python = [sys.executable, "-P", "-X", "faulthandler", "-c"]
     done = subprocess.run(
-        [sys.executable, "-P", "-X", "faulthandler", "-c"]
-        + [SETUP + textwrap.dedent(program)],
+        [*python, SETUP + textwrap.dedent(program)],
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
@@ -510,6 +510,24 @@ def test_pinned_memory_is_seen() -> None:
     )
 
 
+def test_calls_leave_nothing() -> None:
+    run(
+        """
+        torch.cuda.init()
+        calls = (_cuda.attach, _cuda.attached, _cuda.allocator, _cuda.rules,
+                 _cuda.silence, _cuda.torch_version)
+        def round():
+            for _ in range(500):
+                for call in calls:
+                    call()
+        round()
+        before = sys.getallocatedblocks()
+        round()
+        assert abs(sys.getallocatedblocks() - before) < 50
+        """
+    )
+
+
 # -- allocators that hide what they do ----------------------------------------
 
 
@@ -552,9 +570,7 @@ def test_a_pluggable_allocator(tmp_path: os.PathLike[str]) -> None:
             "{ (void)n, (void)d, (void)s; cudaFree(p); }\n"
         )
     cc = os.environ.get("CC", "cc")
-    subprocess.run(
-        [cc, "-shared", "-fPIC", source, "-o", library], check=True
-    )
+    subprocess.run([cc, "-shared", "-fPIC", source, "-o", library], check=True)
     run(
         f"""
 plug = torch.cuda.memory.CUDAPluggableAllocator({library!r}, "get", "put")

@@ -40,8 +40,9 @@ def can_sanitize(folder: Path) -> bool:
 
 def build(folder: Path, name: str, flags: list[str]) -> Path:
     """The program of name_test.c and of name.c, whose memory can fail."""
+    tested = [CORE / f"{own}.c" for own in (name, *NEEDS[name])]
     parts = [
-        *((CORE / f"{n}.c", ["-UNDEBUG", *FAILING]) for n in [name, *NEEDS[name]]),
+        *((source, ["-UNDEBUG", *FAILING]) for source in tested),
         (HERE / f"{name}_test.c", [f"-I{CORE}"]),
     ]
     objects = []
