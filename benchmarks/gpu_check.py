@@ -31,10 +31,12 @@ PARTS = {
     "equality": 60,
     "oom": 60,
     "overhead": 90,
-    "lab": 200,
-    "models": 150,
+    "lab": 240,
+    "models": 120,
 }
 BUILD_SECONDS = 240
+#: The whole of it; what does not fit is left out, and said to be.
+MOST_SECONDS = 570
 
 
 def gpu() -> str | None:
@@ -122,6 +124,7 @@ def main() -> int:
             "no GPU that torch can use here: nothing ran, nothing is claimed"
         )
         return 0
+    start = time.monotonic()
     print(f"== {name}; building against it", flush=True)
     wrong = build()
     if wrong:
@@ -129,7 +132,11 @@ def main() -> int:
         return 1
     results: dict[str, Any] = {"machine": name, "host": platform.node()}
     for part in options.parts or PARTS:
-        results[part] = run(part, PARTS[part])
+        left = int(MOST_SECONDS - (time.monotonic() - start))
+        if left < 10:
+            results[part] = {"failed": "left out: no time was left"}
+        else:
+            results[part] = run(part, min(PARTS[part], left))
         show(part, results[part])
     folder = HERE / "results"
     folder.mkdir(exist_ok=True)

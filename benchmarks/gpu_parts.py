@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -194,9 +194,10 @@ ESSAY = {
     "validation_outputs_without_no_grad": "out of memory at 22,900",
     "detached_graph_fragments": 1.64,
 }
-#: The essay's size: five epochs of 78 batches.
+#: The essay's size: five epochs of 78 batches; a fixed one's peak is that of
+#: its first epoch.
 LAB = ["--device", "cuda", "--width", "64", "--batch-size", "128"]
-LAB_STEPS = 390
+LAB_STEPS = {"leaky": 390, "fixed": 78}
 
 
 def random_images(batch_size: int) -> Iterator[Any]:
@@ -216,29 +217,17 @@ class Loader:
         return random_images(self.batch_size)
 
 
-@contextmanager
-def without_sklearn() -> Iterator[None]:
-    """The lab's digits come from scikit-learn, which may be absent."""
-    import types
-
-    if "sklearn" not in sys.modules:
-        fake = types.ModuleType("sklearn.datasets")
-        fake.load_digits = None  # type: ignore[attr-defined]
-        sys.modules["sklearn"] = types.ModuleType("sklearn")
-        sys.modules["sklearn.datasets"] = fake
-    yield
-
-
-def lab_run(module: str, variant: str) -> dict[str, Any]:
+def lab_one(module: str, variant: str, steps: str) -> dict[str, Any]:
     """One training, watched; peak as torch counts it."""
     import importlib
 
+    sys.path.append(str(HERE.parent / "examples" / "leaks_lab"))
     import trainer
 
     trainer.load_data = Loader
     leak = importlib.import_module(module)
     base = leak.Leaky if variant == "leaky" else leak.Fixed
-    first: list[int] = []
+    found_at: list[int] = []
     seen = 0
 
     class Counted(base):  # type: ignore[misc, valid-type]
@@ -247,23 +236,23 @@ def lab_run(module: str, variant: str) -> dict[str, Any]:
             seen += 1
             return float(super().train_step(images, labels))
 
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    with impactarbiter.watch(on_finding=lambda f: first.append(seen)) as made:
-        options = [*LAB, "--variant", variant, "--steps", str(LAB_STEPS)]
-        out = False
+    out_of_memory = False
+    with impactarbiter.watch(
+        on_finding=lambda finding: found_at.append(seen)
+    ) as arbiter:
         try:
-            keep = trainer.run(Counted, Counted, options)
+            trainer.run(
+                Counted,
+                Counted,
+                [*LAB, "--variant", variant, "--steps", steps],
+            )
         except torch.cuda.OutOfMemoryError:
-            keep, out = None, True
-        report = made.report()
-    del keep
-    peak = torch.cuda.max_memory_allocated()
+            out_of_memory = True
+        report = arbiter.report()
     return {
-        "peak_mb": round(peak / 1e6),
-        "out_of_memory": out,
-        "steps": seen,
-        "found_at_step": first[0] if first else None,
+        "peak_mb": round(torch.cuda.max_memory_allocated() / 1e6),
+        "out_of_memory": out_of_memory,
+        "found_at_step": found_at[0] if found_at else None,
         "findings": [
             f"{f.verdict} {f.holder.expression if f.holder else f.path}"
             for f in report.findings
@@ -271,26 +260,35 @@ def lab_run(module: str, variant: str) -> dict[str, Any]:
     }
 
 
+def lab_row(module: str, essay: Any) -> dict[str, Any]:
+    """Leaky and fixed in processes of their own: leaks outlive a training."""
+    one: dict[str, Any] = {}
+    for variant, steps in LAB_STEPS.items():
+        command = [sys.executable, "-P", __file__, "lab_one", module]
+        done = subprocess.run(
+            [*command, variant, str(steps)],
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            return {"leak": module, "failed": done.stderr.splitlines()[-1:]}
+        one[variant] = json.loads(done.stdout.splitlines()[-1])
+    leaky, fixed = one["leaky"], one["fixed"]
+    return {
+        "leak": module,
+        "leaky_mb": leaky["peak_mb"],
+        "fixed_mb": fixed["peak_mb"],
+        "ratio": round(leaky["peak_mb"] / max(fixed["peak_mb"], 1), 2),
+        "essay_a30": essay,
+        "out_of_memory": leaky["out_of_memory"],
+        "found_at_step": leaky["found_at_step"],
+        "leaky": leaky["findings"],
+        "fixed": fixed["findings"],
+    }
+
+
 def lab() -> dict[str, Any]:
-    sys.path.append(str(HERE.parent / "examples" / "leaks_lab"))
-    rows = []
-    with without_sklearn():
-        for module, essay in ESSAY.items():
-            one = {v: lab_run(module, v) for v in ("leaky", "fixed")}
-            leaky, fixed = one["leaky"], one["fixed"]
-            rows.append(
-                {
-                    "leak": module,
-                    "leaky_mb": leaky["peak_mb"],
-                    "fixed_mb": fixed["peak_mb"],
-                    "ratio": round(leaky["peak_mb"] / fixed["peak_mb"], 2),
-                    "essay_a30": essay,
-                    "out_of_memory": leaky["out_of_memory"],
-                    "found_at_step": leaky["found_at_step"],
-                    "leaky": leaky["findings"],
-                    "fixed": fixed["findings"],
-                }
-            )
+    rows = [lab_row(module, essay) for module, essay in ESSAY.items()]
     return {"steps": LAB_STEPS, "rows": rows}
 
 
@@ -483,13 +481,16 @@ def models() -> dict[str, Any]:
     return {"rows": rows}
 
 
+PARTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "equality": equality,
+    "oom": oom,
+    "overhead": overhead,
+    "lab": lab,
+    "lab_one": lab_one,
+    "models": models,
+}
+
 if __name__ == "__main__":
-    part = {
-        "equality": equality,
-        "oom": oom,
-        "overhead": overhead,
-        "lab": lab,
-        "models": models,
-    }[sys.argv[1]]
+    found = PARTS[sys.argv[1]](*sys.argv[2:])
     # The JSON is the last line, whatever the program prints before.
-    print("\n" + json.dumps(part()))
+    print("\n" + json.dumps(found))

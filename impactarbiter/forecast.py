@@ -40,6 +40,7 @@ class Forecast:
 
     def __init__(self, limit: int | None = None) -> None:
         self._given = limit
+        self._rooms: dict[str, int | None] = {}
         self.limit = limit
         self.room: int | None = None
         if limit is not None:
@@ -65,7 +66,9 @@ class Forecast:
         device = _device_of(finding)
         if device == "cpu":
             return self.room
-        return devices.room(device, self._given)
+        if device not in self._rooms:
+            self._rooms[device] = devices.room(device, self._given)
+        return self._rooms[device]
 
     def apply(self, finding: Finding) -> Finding:
         """The finding with its forecast; unchanged where none can be made."""
