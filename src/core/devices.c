@@ -7,7 +7,7 @@
 #include "places.h"
 #include "stepping.h"
 
-void (*ia_devices_on_oom)(uint16_t device, uint64_t asked, uint64_t left);
+void (*ia_devices_on_oom)(uint16_t device, size_t asked);
 
 static struct {
     ia_followed items[IA_MAX_DEVICES];
@@ -135,7 +135,7 @@ ia_devices_event(const ia_device_event *e)
     ia_ledger_unlock();
     ia_ledger_hook_end(begin);
     if (e->action == IA_DEVICE_OOM && ia_devices_on_oom != NULL)
-        ia_devices_on_oom((uint16_t)e->device, e->bytes, e->address);
+        ia_devices_on_oom((uint16_t)e->device, (size_t)e->bytes);
 }
 
 size_t

@@ -15,8 +15,7 @@
  * `asked` bytes: under the allocator's lock, with or without the GIL, with
  * none of our locks held.  NULL until a recorder is armed; must not call the
  * framework or take the GIL. */
-extern void (*ia_devices_on_oom)(uint16_t device, uint64_t asked,
-                                 uint64_t left);
+extern void (*ia_devices_on_oom)(uint16_t device, size_t asked);
 
 /* One event of a device's allocator; nothing while we don't watch, nor for a
  * device that is not followed. */
