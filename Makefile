@@ -17,7 +17,8 @@ export TOKENIZERS_PARALLELISM ?= false
 SOURCES := setup.py pyproject.toml README.md LICENSE \
     $(shell find src impactarbiter -name __pycache__ -prune -o -print)
 
-.PHONY: help demo lab test bench asan sweep lint venv build clean
+.PHONY: help demo lab test bench asan sweep lint venv build clean \
+    check-cuda-compile check-cuda-build gpu-check
 .DELETE_ON_ERROR:
 
 help:
@@ -28,6 +29,9 @@ help:
 	@echo 'make asan    tests under AddressSanitizer and UBSan'
 	@echo 'make sweep   all leak patterns, healthy look-alikes, torch operators'
 	@echo 'make lint    ruff and mypy --strict'
+	@echo 'make gpu-check           on a GPU: build, test and measure there'
+	@echo 'make check-cuda-build    without one: torch for CUDA on a fake GPU'
+	@echo 'make check-cuda-compile  without CUDA: its headers and src/cuda'
 	@echo 'make build   install what changed into $(VENV); V=1 shows the compiler'
 	@echo 'make clean   remove what was built; $(VENV) stays'
 
@@ -115,6 +119,58 @@ asan: venv
 	    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	    PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/$(ASAN_SITE) \
 	    $(PYTEST) tests/unit -p no:cacheprovider $(ARGS)
+
+# -- CUDA ---------------------------------------------------------------------
+
+CUDA_TORCH ?= torch==2.15.0
+CUDA_VENV := build/cuda-venv
+CUDA_PY := $(CUDA_VENV)/bin/python
+CUDA_PIP := $(CUDA_PY) -m pip --no-input --disable-pip-version-check -q
+FAKE_CUDA := build/fake-cuda
+# NVIDIA's runtime, driver and NVML by their names, all of them ours.
+FAKE_ENV = LD_LIBRARY_PATH=$(CURDIR)/$(FAKE_CUDA) \
+    LD_PRELOAD=$(CURDIR)/$(FAKE_CUDA)/libcuda.so.1
+# What a GPU's machine has, not our own environment: its torch is measured.
+GPU_PYTHON ?= $(PYTHON)
+
+check-cuda-compile: venv
+	@echo '== src/cuda against the headers of the CUDA Toolkit'
+	@$(PYTEST) tests/cuda/test_compile.py -rs $(ARGS)
+
+check-cuda-build: $(CUDA_VENV)/.done $(FAKE_CUDA)/libcuda.so.1
+	@echo '== building against $(CUDA_TORCH)'
+	@rm -rf build/lib* build/bdist*
+	@$(CUDA_PIP) install --no-build-isolation --no-deps .
+	@rm -rf build/lib* build/bdist*
+	@echo '== the tests of CUDA on a fake GPU: $(FAKE_CUDA)'
+	@OMP_NUM_THREADS=1 $(FAKE_ENV) $(CUDA_PY) -P -m pytest tests/cuda $(ARGS)
+	@echo '== the tests of the core under $(CUDA_TORCH), without a GPU'
+	@OMP_NUM_THREADS=1 $(CUDA_PY) -P -m pytest tests/unit/test_ledger.py \
+	    tests/unit/test_edges.py tests/unit/test_device_events.py \
+	    tests/unit/test_devices.py $(ARGS)
+
+# About 5 GB on disk.  torch's wheels bring the headers but for crt/.
+$(CUDA_VENV)/.done: pyproject.toml
+	@echo '== installing $(CUDA_TORCH) into $(CUDA_VENV) (some minutes)'
+	@test -x $(CUDA_PY) || $(PYTHON) -m venv $(CUDA_VENV)
+	@$(CUDA_PIP) install '$(CUDA_TORCH)' numpy 'setuptools>=77' pytest \
+	    hypothesis
+	@$(CUDA_PIP) install --no-deps "nvidia-cuda-crt==$$($(CUDA_PY) -c \
+	    'import torch; print(torch.version.cuda)').*"
+	@touch $@
+
+build/cuda-headers/.done: tests/cuda/headers.py
+	@$(PYTHON) tests/cuda/headers.py build/cuda-headers
+	@touch $@
+
+$(FAKE_CUDA)/libcuda.so.1: tests/cuda/fake_cuda.c build/cuda-headers/.done
+	@mkdir -p $(FAKE_CUDA)
+	@$(CC) -std=c11 -O1 -Wall -Wextra -shared -fPIC \
+	    -Wl,-soname,libcuda.so.1 -isystem build/cuda-headers/include $< -o $@
+	@ln -sf libcuda.so.1 $(FAKE_CUDA)/libnvidia-ml.so.1
+
+gpu-check:
+	@$(GPU_PYTHON) -P benchmarks/gpu_check.py $(ARGS)
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \

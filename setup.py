@@ -186,22 +186,29 @@ def torch_flags(torch: ModuleType, inplace: bool) -> Flags:
     return flags
 
 
+#: CUDA 13's wheels have these in two packages.
+CUDA_HEADERS = ("cuda_runtime_api.h", "crt/host_config.h")
+
+
 def cuda_include() -> str:
     """The folder of the CUDA Toolkit's headers: CUDA_HOME, else NVIDIA's
-    wheels, which torch's CUDA builds bring along."""
+    wheels, which torch's CUDA builds bring along, else what `make
+    cuda-headers` has fetched."""
     from torch.utils.cpp_extension import CUDA_HOME
 
     folders = [Path(CUDA_HOME) / "include"] if CUDA_HOME else []
     spec = importlib.util.find_spec("nvidia")
     for parent in (spec and spec.submodule_search_locations) or []:
         folders += sorted(Path(parent).glob("*/include"))
+    folders.append(ROOT / "build" / "cuda-headers" / "include")
     for folder in folders:
-        if (folder / "cuda_runtime_api.h").is_file():
+        if all((folder / name).is_file() for name in CUDA_HEADERS):
             return str(folder)
     raise BuildError(
         "torch is a CUDA build and the CUDA Toolkit's headers "
-        "were not found: set CUDA_HOME, or IMPACTARBITER_CUDA=0 "
-        "to build without CUDA events"
+        f"({', '.join(CUDA_HEADERS)}) were not found: set CUDA_HOME, or pip "
+        "install nvidia-cuda-runtime and nvidia-cuda-crt, or set "
+        "IMPACTARBITER_CUDA=0 to build without CUDA events"
     )
 
 

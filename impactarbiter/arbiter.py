@@ -259,20 +259,22 @@ def _install() -> Any:
     """Hooks in; returns the handle of the optimizer hook."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    from . import _core, _torch
+    from . import _core, _torch, devices
 
     _torch.install()
+    devices.cuda.install()
     gc.callbacks.append(_core.collector_event)
     return register_optimizer_step_post_hook(_core.optimizer_stepped)
 
 
 def _uninstall(optimizer_hook: Any) -> None:
-    from . import _core, _torch
+    from . import _core, _torch, devices
 
     if optimizer_hook is not None:
         optimizer_hook.remove()
     if _core.collector_event in gc.callbacks:
         gc.callbacks.remove(_core.collector_event)
+    devices.cuda.uninstall()
     _torch.uninstall()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import _core
+from . import _core, devices
 from .advice import advise
 from .allowlist import AllowList, is_allowed_object
 from .findings import (
@@ -183,7 +183,7 @@ class Diagnostician:
             suspicion,
             keeper,
             _core.past(keeper["site"]),
-            look.forecast.room,
+            look.forecast.room_of(finding),
             look.provisional,
             look.patience,
         )
@@ -258,6 +258,7 @@ class Diagnostician:
             ),
             memory_limit=Forecast(self.memory_limit).limit,
             needed_steps=self.warmup + self.window,
+            devices=devices.memory(),
         )
         return obfuscated(report) if self.obfuscate else report
 
@@ -322,6 +323,7 @@ class Diagnostician:
             )
         for rule, error in self.allow.failed.items():
             said.append(f"allow rule {rule} raised {error}")
+        said += devices.said()
         for rule in self.allow.dead():
             said.append(f"allow rule {rule} matched nothing")
         return said

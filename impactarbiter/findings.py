@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .devices import DeviceMemory
 from .errors import UsageError
 from .severity import BOUNDED, SEVERITIES, VERDICTS, by_rate
 from .shells import cell_name, pretty
@@ -362,6 +363,7 @@ class Report:
     ``accounted`` maps categories to bytes that add up to ``live_bytes``.
     ``needed_steps`` is the fewest steps that a verdict takes: silence after
     fewer proves nothing.  ``memory_limit`` is the forecast's limit in bytes.
+    ``devices`` is where the memory of each device was at the end.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -376,6 +378,7 @@ class Report:
     history: History = History()
     memory_limit: int | None = None
     needed_steps: int = 0
+    devices: tuple[DeviceMemory, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "findings", tuple(by_rate(self.findings)))

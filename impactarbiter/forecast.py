@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from . import _core, cgroups
+from . import _core, cgroups, devices
 from .findings import Finding
 
 
@@ -31,13 +31,16 @@ def _resident() -> int | None:
 
 
 class Forecast:
-    """Room left on the CPU, in bytes, and the steps it lasts.
+    """Room left, in bytes, and the steps it lasts.
 
-    ``limit`` is what the process may use in all: the user's figure, else
-    the smallest of the machine's memory and its control group's limit.
+    ``limit`` is what the process may use in all on the CPU: the user's
+    figure, else the smallest of the machine's memory and its control group's
+    limit; ``room`` is what is left of it.  Devices have their own.
     """
 
     def __init__(self, limit: int | None = None) -> None:
+        self._given = limit
+        self._rooms: dict[str, int | None] = {}
         self.limit = limit
         self.room: int | None = None
         if limit is not None:
@@ -58,17 +61,31 @@ class Forecast:
         if self.room is None or group.room < self.room:
             self.room = group.room
 
+    def room_of(self, finding: Finding) -> int | None:
+        """Bytes left where the finding's tensors lie."""
+        device = _device_of(finding)
+        if device == "cpu":
+            return self.room
+        if device not in self._rooms:
+            self._rooms[device] = devices.room(device, self._given)
+        return self._rooms[device]
+
     def apply(self, finding: Finding) -> Finding:
         """The finding with its forecast; unchanged where none can be made."""
-        if self.room is None or finding.all_bytes_per_step <= 0:
-            return finding
         # Graph nodes lie in the CPU's memory; a device's tensors do not.
-        if any(t.device != "cpu" for t in finding.tensors):
+        on_cpu = _device_of(finding) == "cpu"
+        rate = finding.all_bytes_per_step if on_cpu else finding.bytes_per_step
+        room = self.room_of(finding)
+        if room is None or rate <= 0:
             return finding
-        steps = int(self.room / finding.all_bytes_per_step)
+        steps = int(room / rate)
         seconds = _core.status()["step_seconds"]
         return replace(
             finding,
             steps_to_oom=steps,
             seconds_to_oom=steps * seconds if seconds > 0 else None,
         )
+
+
+def _device_of(finding: Finding) -> str:
+    return finding.tensors[0].device if finding.tensors else "cpu"

@@ -3,7 +3,6 @@
 import argparse
 
 import torch
-from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
@@ -61,6 +60,8 @@ class ResNet18(nn.Module):
 
 def load_data(batch_size):
     """Handwritten digits, 8x8 and grey, made 32x32 with three channels."""
+    from sklearn.datasets import load_digits
+
     digits = load_digits()
     images = torch.tensor(digits.images, dtype=torch.float32) / 16
     images = F.interpolate(images.unsqueeze(1), size=(32, 32))

@@ -295,6 +295,7 @@ def footer(report: Report) -> list[str]:
     ]
     if shown:
         lines.append("live: " + ", ".join(shown))
+    lines += [str(d) for d in report.devices if d.device != "cpu"]
     cost = _cost_text(report)
     if cost:
         lines.append(f"watching cost {cost}")

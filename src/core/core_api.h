@@ -12,7 +12,9 @@
 #include <Python.h>
 #include <stdint.h>
 
-#define IA_API_VERSION 1
+#include "device_event.h"
+
+#define IA_API_VERSION 2
 #define IA_API_CAPSULE "impactarbiter._core._api"
 
 /* One block of tensor memory.  `data` is what the allocator returned, `impl`
@@ -75,6 +77,14 @@ typedef struct {
     int is_parameter;
 } ia_tensor_info;
 
+/* An autograd node by the numbers that it got when it was made. */
+typedef struct {
+    uint64_t thread;   /* that made it, as the framework counts: not 0 */
+    uint64_t sequence; /* of that thread; UINT64_MAX for nodes of no time */
+    const char *name;  /* its class, not terminated; lives for ever */
+    size_t name_length;
+} ia_node_mark;
+
 /* Supplied by a framework module.  All calls are made with the GIL held and
  * none may run Python code, create a Python object, or unpack through a
  * user's hook.  No call may throw. */
@@ -107,6 +117,12 @@ typedef struct {
      * two, every node handed to a sink is held; walk_end lets go of them. */
     int (*walk_begin)(void);
     void (*walk_end)(void);
+    /* The node that the calling thread evaluates: 1, or 0 where there is
+     * none.  And what the next node made on it will have, without a name.
+     * Any thread, with or without the GIL, perhaps under an allocator's lock:
+     * thread-local reads, no lock, no virtual function. */
+    int (*running_node)(ia_node_mark *);
+    void (*next_node)(ia_node_mark *);
     /* Follow a storage that no allocator hook sees, weakly; sweep() reports
      * through storage_died those that have died since. */
     int (*follow_storage)(PyObject *tensor);
@@ -125,6 +141,13 @@ typedef struct {
     /* Births and deaths.  Any thread, with or without the GIL. */
     void (*storage_born)(uintptr_t key, size_t bytes, uint16_t device);
     void (*storage_died)(uintptr_t key);
+    /* An event of a device's allocator, under that allocator's lock.  Any
+     * thread, with or without the GIL; calls nothing back. */
+    void (*device_event)(const ia_device_event *);
+    /* Nonzero where every block of a device's allocator is reported so. */
+    int (*device_followed)(uint16_t device);
+    /* A backward starts on this thread (GIL). */
+    void (*backward_begins)(void);
     /* Nonzero while hooks should report. */
     int (*active)(void);
     /* A Python tensor object was allocated / is about to be freed (GIL). */

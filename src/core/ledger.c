@@ -40,14 +40,14 @@ clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static inline uint64_t
-sample_begin(void)
+uint64_t
+ia_ledger_hook_begin(void)
 {
     return ++ticks % SAMPLE == 0 ? clock_ns() : 0;
 }
 
-static inline void
-sample_end(uint64_t begin)
+void
+ia_ledger_hook_end(uint64_t begin)
 {
     if (begin != 0)
         atomic_fetch_add_explicit(&hook_ns, (clock_ns() - begin) * SAMPLE,
@@ -306,27 +306,37 @@ add_row(const ia_row *new)
     return 0;
 }
 
-void
-ia_ledger_born(uintptr_t key, size_t bytes, uint16_t device)
+uint32_t
+ia_ledger_add(const ia_place *place, uintptr_t key, size_t bytes,
+              uint16_t device)
 {
-    ia_raw_stack raw;
-    uint64_t begin = sample_begin();
-    ia_stack_capture(&raw);
-    ia_ledger_lock();
     ia_row row = {
         .key = key,
         .bytes = bytes,
         .device = device,
-        .stack = fresh_stack = ia_stack_intern(&raw),
+        .stack = ia_place_intern(place),
         .generation = book.totals.generation,
         .allowed = allowed_label,
         .phase = book.phase,
     };
     if (add_row(&row) < 0)
         book.totals.lost++;
+    fresh_stack = place->raw.count > 0 ? row.stack : IA_NO_STACK;
+    if (fresh_stack != IA_NO_STACK)
+        fresh_frame = place->raw.frames[0];
+    return row.stack;
+}
+
+void
+ia_ledger_born(uintptr_t key, size_t bytes, uint16_t device)
+{
+    ia_place place;
+    uint64_t begin = ia_ledger_hook_begin();
+    ia_place_capture(&place);
+    ia_ledger_lock();
+    ia_ledger_add(&place, key, bytes, device);
     ia_ledger_unlock();
-    fresh_frame = raw.frames[0];
-    sample_end(begin);
+    ia_ledger_hook_end(begin);
 }
 
 void
@@ -349,15 +359,21 @@ ia_ledger_born_at(uintptr_t key, size_t bytes, uint16_t device,
 }
 
 void
-ia_ledger_died(uintptr_t key)
+ia_ledger_remove(uintptr_t key)
 {
-    uint64_t begin = sample_begin();
-    ia_ledger_lock();
     uint32_t i = ia_ptrmap_pop(&book.row_of_key, key);
     if (i != IA_PTRMAP_NONE)
         remove_row(i);
+}
+
+void
+ia_ledger_died(uintptr_t key)
+{
+    uint64_t begin = ia_ledger_hook_begin();
+    ia_ledger_lock();
+    ia_ledger_remove(key);
     ia_ledger_unlock();
-    sample_end(begin);
+    ia_ledger_hook_end(begin);
 }
 
 static uint32_t
@@ -381,9 +397,16 @@ stack_of_birth(void)
 ia_birth
 ia_ledger_birth(void)
 {
+    uint32_t stack = stack_of_birth();
+    ia_node_mark next;
+    if (ia_place_next(&next)) {
+        ia_ledger_lock();
+        ia_places_note_nodes(&next, stack);
+        ia_ledger_unlock();
+    }
     /* The GIL guards generation and phase against changes. */
-    return (ia_birth){stack_of_birth(), book.totals.generation,
-                      allowed_label, book.phase};
+    return (ia_birth){stack, book.totals.generation, allowed_label,
+                      book.phase};
 }
 
 uint64_t

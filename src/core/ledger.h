@@ -7,6 +7,8 @@
 #ifndef IA_LEDGER_H
 #define IA_LEDGER_H
 
+#include "places.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -91,6 +93,9 @@ ia_birth ia_ledger_birth(void);
 
 /* Nanoseconds spent in births and deaths, by sampling. */
 uint64_t ia_ledger_hook_ns(void);
+/* Around the body of a hook; what begin returned goes into end. */
+uint64_t ia_ledger_hook_begin(void);
+void ia_ledger_hook_end(uint64_t begin);
 
 /* Set for the calling thread: the collector runs / inside allow(). */
 void ia_ledger_set_collecting(int on);
@@ -98,6 +103,12 @@ uint16_t ia_ledger_set_allowed(uint16_t label);
 void ia_ledger_set_phase(uint16_t phase);
 
 /* The rest expects the lock to be held. */
+
+/* What born and died do under the lock; add() returns the birth's stack. */
+uint32_t ia_ledger_add(const ia_place *, uintptr_t key, size_t bytes,
+                       uint16_t device);
+void ia_ledger_remove(uintptr_t key);
+
 void ia_ledger_next_generation(void);
 /* Storages alive now count for nothing, nor do those of the next `warmup`
  * generations. */

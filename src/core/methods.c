@@ -3,6 +3,7 @@
 #include "compat.h"
 #include "criterion.h"
 #include "describe.h"
+#include "devices.h"
 #include "diagnosis.h"
 #include "explain.h"
 #include "ledger.h"
@@ -22,6 +23,18 @@ api_storage_born(uintptr_t key, size_t bytes, uint16_t device)
 {
     if (ia_active)
         ia_ledger_born(key, bytes, device);
+}
+
+static void
+api_backward_begins(void)
+{
+    ia_place place;
+    if (!ia_active || !ia_places_follows_nodes())
+        return;
+    ia_place_capture(&place);
+    ia_ledger_lock();
+    ia_places_note_backward(ia_place_intern(&place));
+    ia_ledger_unlock();
 }
 
 static int
@@ -56,6 +69,9 @@ const ia_core_api ia_api = {
     .version = IA_API_VERSION,
     .storage_born = api_storage_born,
     .storage_died = ia_ledger_died,
+    .device_event = ia_devices_event,
+    .device_followed = ia_devices_followed,
+    .backward_begins = api_backward_begins,
     .active = api_active,
     .tensor_born = api_tensor_born,
     .tensor_died = ia_tensors_died,
@@ -102,6 +118,7 @@ start(PyObject *self, PyObject *args, PyObject *kwargs)
     ia_ledger_reset(o.warmup);
     ia_criterion_reset(o.warmup, o.window);
     ia_ledger_unlock();
+    ia_devices_reset();
     ia_tensors_reset();
     ia_stepping_start(&o);
     Py_RETURN_NONE;
@@ -313,7 +330,8 @@ totals(PyObject *self, PyObject *unused)
         "generation", t.generation, "births", (unsigned long long)t.births,
         "deaths", (unsigned long long)t.deaths, "lost",
         (unsigned long long)t.lost, "tensors", ia_tensors_count(),
-        "ledger_bytes", (Py_ssize_t)(bytes + ia_tensors_bytes()),
+        "ledger_bytes",
+        (Py_ssize_t)(bytes + ia_tensors_bytes() + ia_devices_bytes()),
         "hook_seconds", (double)ia_ledger_hook_ns() * 1e-9, "devices",
         devices);
 }
@@ -585,6 +603,15 @@ DOC(diagnose, "(sites, any_age)",
     "Walk the heap and say who holds the storages of these sites; of those\n"
     "in any_age also the ones born before the warm-up was over.");
 
+DOC(device_rules, "(max_split, divisions)",
+    "How the devices' allocator was configured: bytes above which no block\n"
+    "is cut, and its roundup_power2_divisions from 1 MiB up.");
+DOC(device_follow, "(device, snapshot, seen)",
+    "Account for a device of which the snapshot's blocks are alive; False\n"
+    "where not exactly `seen` events of it came before: take another one.");
+DOC(device_events, "(events)", "Take in events, for tests.");
+DOC(devices, "()", "What is known of each device, as a list of dicts.");
+
 DOC(explain, "(objects, paths, cost)",
     "Who holds each object of a tuple, at most so many paths each.");
 DOC(instances, "(type, most)",
@@ -619,6 +646,12 @@ PyMethodDef ia_methods[] = {
     {"rows", rows, METH_NOARGS, rows_doc},
     {"consistent", consistent, METH_NOARGS, consistent_doc},
     {"diagnose", diagnose, METH_VARARGS, diagnose_doc},
+    {"device_rules", ia_device_rules_method, METH_VARARGS,
+     device_rules_doc},
+    {"device_follow", ia_device_follow_method, METH_VARARGS,
+     device_follow_doc},
+    {"device_events", ia_device_events_method, METH_O, device_events_doc},
+    {"devices", ia_devices_method, METH_NOARGS, devices_doc},
     {"explain", explain, METH_VARARGS, explain_doc},
     {"instances", instances, METH_VARARGS, instances_doc},
     {"_born", test_born, METH_VARARGS, NULL},

@@ -175,27 +175,32 @@ encode(PyObject *text, char *out, size_t size)
 }
 
 static const char *
-intern_string(PyObject *text)
+intern_text(const char *text, size_t length)
 {
-    char buffer[4096];
-    if (text == NULL || !PyUnicode_Check(text))
-        return "?";
-    size_t length = encode(text, buffer, sizeof buffer);
-    uint64_t hash = hash_text(1, buffer) | 1;
+    uint64_t hash = hash_text(1, text) | 1;
     uint32_t id = ia_ptrmap_get(&table.string_of_hash, hash);
-    if (id != IA_PTRMAP_NONE && strcmp(table.strings[id], buffer) == 0)
+    if (id != IA_PTRMAP_NONE && strcmp(table.strings[id], text) == 0)
         return table.strings[id];
     if (!GROW(table.strings, table.nstrings, table.string_capacity))
         return "?";
     char *copy = malloc(length + 1);
     if (copy == NULL)
         return "?";
-    memcpy(copy, buffer, length + 1);
+    memcpy(copy, text, length + 1);
     table.strings[table.nstrings] = copy;
     table.string_bytes += length + 1;
     ia_ptrmap_set(&table.string_of_hash, hash, table.nstrings);
     table.nstrings++;
     return copy;
+}
+
+static const char *
+intern_string(PyObject *text)
+{
+    char buffer[4096];
+    if (text == NULL || !PyUnicode_Check(text))
+        return "?";
+    return intern_text(buffer, encode(text, buffer, sizeof buffer));
 }
 
 static void
@@ -322,29 +327,36 @@ ia_stack_capture(ia_raw_stack *out)
     out->hash = h | 1;
 }
 
+/* A stack of the arena's last frames, from `first` on. */
+static uint32_t
+close_stack(uint32_t first, uint64_t hash)
+{
+    int count = (int)(table.nframes - first);
+    int user = choose_user_frame(&table.frames[first], count);
+    uint32_t site = intern_site(first + (uint32_t)user);
+    if (!GROW(table.stacks, table.nstacks, table.stack_capacity) ||
+        ia_ptrmap_set(&table.stack_of_hash, hash, table.nstacks) < 0)
+        return IA_NO_STACK;
+    table.stacks[table.nstacks] = (ia_stack){
+        .hash = hash,
+        .site = site,
+        .first = first,
+        .frames = (uint16_t)count,
+        .user = (uint16_t)user,
+    };
+    return table.nstacks++;
+}
+
 static uint32_t
 add_stack(const ia_raw_stack *raw)
 {
-    if (!GROW(table.stacks, table.nstacks, table.stack_capacity))
-        return IA_NO_STACK;
     uint32_t first = table.nframes;
     for (int i = 0; i < raw->count; i++) {
         if (!GROW(table.frames, table.nframes, table.frame_capacity))
             return IA_NO_STACK;
         resolve_frame(&raw->frames[i], &table.frames[table.nframes++]);
     }
-    int user = choose_user_frame(&table.frames[first], raw->count);
-    uint32_t site = intern_site(first + (uint32_t)user);
-    if (ia_ptrmap_set(&table.stack_of_hash, raw->hash, table.nstacks) < 0)
-        return IA_NO_STACK;
-    table.stacks[table.nstacks] = (ia_stack){
-        .hash = raw->hash,
-        .site = site,
-        .first = first,
-        .frames = (uint16_t)raw->count,
-        .user = (uint16_t)user,
-    };
-    return table.nstacks++;
+    return close_stack(first, raw->hash);
 }
 
 uint32_t
@@ -354,6 +366,45 @@ ia_stack_intern(const ia_raw_stack *raw)
         return IA_NO_STACK;
     uint32_t id = ia_ptrmap_get(&table.stack_of_hash, raw->hash);
     return id != IA_PTRMAP_NONE ? id : add_stack(raw);
+}
+
+/* No frame of Python's, so no file of the user's. */
+#define BEHIND "<autograd>"
+
+static uint32_t
+add_stack_behind(uint32_t stack, const char *function, size_t length,
+                 uint64_t hash)
+{
+    char name[256];
+    size_t n = length < sizeof name - 1 ? length : sizeof name - 1;
+    memcpy(name, function, n);
+    name[n] = 0;
+    ia_stack caller = table.stacks[stack];
+    uint32_t first = table.nframes;
+    for (int i = -1; i < caller.frames && i + 1 < IA_MAX_FRAMES; i++) {
+        if (!GROW(table.frames, table.nframes, table.frame_capacity))
+            return IA_NO_STACK;
+        ia_source_frame *frame = &table.frames[table.nframes++];
+        if (i >= 0)
+            *frame = table.frames[caller.first + (uint32_t)i];
+        else
+            *frame = (ia_source_frame){
+                .file = intern_text(BEHIND, sizeof BEHIND - 1),
+                .function = intern_text(name, n),
+                .library = 1,
+            };
+    }
+    return close_stack(first, hash);
+}
+
+uint32_t
+ia_stack_behind(uint32_t stack, const char *function, size_t length)
+{
+    uint64_t hash = mix(mix(5, stack), (uint64_t)(uintptr_t)function) | 1;
+    uint32_t id = ia_ptrmap_get(&table.stack_of_hash, hash);
+    return id != IA_PTRMAP_NONE
+               ? id
+               : add_stack_behind(stack, function, length, hash);
 }
 
 uint32_t

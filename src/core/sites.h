@@ -55,6 +55,10 @@ void ia_stack_capture(ia_raw_stack *);
 /* Stack id of a captured stack; IA_NO_STACK when memory is short. */
 uint32_t ia_stack_intern(const ia_raw_stack *);
 
+/* The stack of what a call without a Python frame of its own does, named by
+ * `function`, as if `stack` had called it. */
+uint32_t ia_stack_behind(uint32_t stack, const char *function, size_t length);
+
 uint32_t ia_stack_site(uint32_t stack);
 const ia_stack *ia_stack_get(uint32_t stack);
 const ia_source_frame *ia_stack_frame(const ia_stack *, int i);

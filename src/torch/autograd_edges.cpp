@@ -54,9 +54,12 @@ IA_EXPOSE(SavedGradFn, SavedVariable, ia::NodePtr, grad_fn_);
 IA_EXPOSE(SavedAccumulator, SavedVariable, ia::NodePtr, grad_accumulator_);
 IA_EXPOSE(SavedHooks, SavedVariable, std::unique_ptr<SavedVariableHooks>,
           hooks_);
-IA_EXPOSE(HooksPack, PySavedVariableHooks, PyObject *, pack_hook_);
-IA_EXPOSE(HooksUnpack, PySavedVariableHooks, PyObject *, unpack_hook_);
-IA_EXPOSE(HooksData, PySavedVariableHooks, PyObject *, data_);
+IA_EXPOSE(HooksPack, PySavedVariableHooks,
+          ia::HookObject<PySavedVariableHooks>, pack_hook_);
+IA_EXPOSE(HooksUnpack, PySavedVariableHooks,
+          ia::HookObject<PySavedVariableHooks>, unpack_hook_);
+IA_EXPOSE(HooksData, PySavedVariableHooks,
+          ia::HookObject<PySavedVariableHooks>, data_);
 IA_EXPOSE(NodeMetadata, Node, std::unique_ptr<AnomalyMetadata>,
           anomaly_metadata_);
 
@@ -345,14 +348,14 @@ Emitter::saved(const SavedVariable &saved, const char *name,
     if (!stop && hooks != nullptr &&
         is_exactly(*hooks, "N5torch8autograd20PySavedVariableHooksE")) {
         auto &ours = *static_cast<const PySavedVariableHooks *>(hooks);
-        stop =
-            object(ours.*reach(HooksData()), {IA_EDGE_PACKED, name, ordinal});
+        stop = object(ia::borrowed(ours.*reach(HooksData())),
+                      {IA_EDGE_PACKED, name, ordinal});
         if (!stop) {
-            stop = object(ours.*reach(HooksUnpack()),
+            stop = object(ia::borrowed(ours.*reach(HooksUnpack())),
                           {IA_EDGE_HOOK, name, ordinal});
         }
         if (!stop) {
-            stop = object(ours.*reach(HooksPack()),
+            stop = object(ia::borrowed(ours.*reach(HooksPack())),
                           {IA_EDGE_HOOK, name, ordinal});
         }
     }

@@ -6,16 +6,20 @@
 #include "hooks.h"
 #include "torch_compat.h"
 
-#ifdef __GLIBC__
 #include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
+#ifdef __GLIBC__
 #include <malloc.h>
 #endif
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <cctype>
 #include <cstdio>
 #include <string>
+#include <string_view>
+#include <typeinfo>
 
 using torch::autograd::AutogradMeta;
 using torch::autograd::Node;
@@ -121,6 +125,47 @@ walk_sequence_now(void)
     return at::sequence_number::peek();
 }
 
+/* The last name in a mangled "N5torch8autograd...14AddmmBackward0E".  Not
+ * Node::name(): a Python function's takes the GIL, others allocate. */
+std::string_view
+class_name(const char *mangled)
+{
+    std::string_view last = "node";
+    const char *at = *mangled == 'N' ? mangled + 1 : mangled;
+    while (isdigit(static_cast<unsigned char>(*at))) {
+        size_t length = 0;
+        for (; isdigit(static_cast<unsigned char>(*at)); at++) {
+            length = 10 * length + static_cast<size_t>(*at - '0');
+        }
+        last = std::string_view(at, length);
+        at += length;
+    }
+    return last;
+}
+
+/* get_current_node() hands out a thread-local pointer, counted up and down;
+ * the engine holds the node meanwhile. */
+extern "C" int
+walk_running_node(ia_node_mark *mark)
+{
+    auto node = torch::autograd::get_current_node();
+    if (!node) {
+        return 0;
+    }
+    const Node &running = *node;
+    std::string_view name = class_name(typeid(running).name());
+    *mark = {running.thread_id(), running.sequence_nr(), name.data(),
+             name.size()};
+    return 1;
+}
+
+extern "C" void
+walk_next_node(ia_node_mark *mark)
+{
+    *mark = {at::RecordFunction::currentThreadId(),
+             at::sequence_number::peek(), nullptr, 0};
+}
+
 /* Each node is a block of its own, made by new; the C library knows its
  * size, which sizeof of a class that torch hides could not tell. */
 extern "C" size_t
@@ -170,6 +215,8 @@ const ia_framework framework = {
     .node_bytes = walk_node_bytes,
     .walk_begin = walk_begin,
     .walk_end = walk_end,
+    .running_node = walk_running_node,
+    .next_node = walk_next_node,
     .follow_storage = ia_tensor_follow,
     .sweep = ia_tensor_sweep,
 };

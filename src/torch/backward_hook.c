@@ -46,6 +46,9 @@ engine_run_backward(PyObject *self, PyObject *args, PyObject *kwargs)
     /* A checkpoint runs a backward inside a backward, on a deep graph or a
      * GPU in another thread: only the engine knows that one. */
     int outermost = depth == 0 && !ia_autograd_in_graph_task();
+    if (outermost) {
+        ia_api->backward_begins();
+    }
     PyObject *result =
         call_original(((ia_engine *)self)->original, args, kwargs);
 

@@ -6,6 +6,8 @@
  */
 #include "hooks.h"
 
+#include "core_import.h"
+
 const ia_core_api *ia_api;
 static int alive; /* GIL */
 
@@ -170,32 +172,6 @@ static PyMethodDef torch_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int
-import_core(void)
-{
-    /* PyCapsule_Import() itself imports the package alone. */
-    PyObject *core = PyImport_ImportModule("impactarbiter._core");
-    const ia_core_api *api;
-
-    if (core == NULL) {
-        return -1;
-    }
-    Py_DECREF(core);
-    api = PyCapsule_Import(IA_API_CAPSULE, 0);
-    if (api == NULL) {
-        return -1;
-    }
-    if (api->version != IA_API_VERSION) {
-        PyErr_Format(PyExc_ImportError,
-                     "impactarbiter._core has interface %d, "
-                     "impactarbiter._torch needs %d; reinstall both",
-                     api->version, IA_API_VERSION);
-        return -1;
-    }
-    ia_api = api;
-    return 0;
-}
-
 /* A new reference to module.name, or NULL with an exception set. */
 static PyObject *
 import_from(const char *module_name, const char *name)
@@ -239,7 +215,8 @@ torch_exec(PyObject *module)
                         "impactarbiter._torch can be loaded only once");
         return -1;
     }
-    if (import_core() < 0 || import_torch(state) < 0 ||
+    ia_api = ia_core_import("impactarbiter._torch");
+    if (ia_api == NULL || import_torch(state) < 0 ||
         ia_autograd_init(state) < 0 || ia_saved_init(state->torch_c) < 0 ||
         ia_backward_init(module, state) < 0) {
         return -1;

@@ -9,6 +9,7 @@
 #include "torch_compat.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Allocator.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/flat_hash_map.h>
@@ -108,6 +109,20 @@ describe(PyObject *object, ia_tensor_info *info)
     return 1;
 }
 
+/* Is the block reported by its allocator, the CPU's or a device's?  Memory
+ * that came from elsewhere (other processes, DLPack) lies there, too. */
+bool
+is_reported(const c10::DataPtr &block)
+{
+    if (ia::from_hooked_allocator(block)) {
+        return true;
+    }
+    const c10::Device device = block.device();
+    return ia_api->device_followed(ia::device_code(device)) &&
+           c10::GetAllocator(device.type())->raw_deleter() ==
+               block.get_deleter();
+}
+
 int
 follow(PyObject *object)
 {
@@ -117,8 +132,7 @@ follow(PyObject *object)
     }
     c10::StorageImpl *impl =
         tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-    if (impl == nullptr ||
-        ia::from_hooked_allocator(impl->*reach(StorageData()))) {
+    if (impl == nullptr || is_reported(impl->*reach(StorageData()))) {
         return 0;
     }
     if (followed().find(impl) == followed().end()) {

@@ -11,6 +11,9 @@
 #include <torch/csrc/autograd/python_function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <optional>
+#include <type_traits>
+
 #if __has_include(<torch/headeronly/version.h>)
 #include <torch/headeronly/version.h>
 #else
@@ -64,6 +67,25 @@ node_of_function(F *function)
     else {
         return nullptr;
     }
+}
+
+/* What a saved tensor's hooks hold: bare pointers up to 2.13, later ones that
+ * know when they are empty. */
+template <typename H>
+using HookObject = std::conditional_t<
+    requires(const H &hooks) { hooks.retrieve_unpack_hook(); },
+    std::optional<c10::SafePyObject>, PyObject *>;
+
+inline PyObject *
+borrowed(PyObject *object)
+{
+    return object;
+}
+
+inline PyObject *
+borrowed(const std::optional<c10::SafePyObject> &object)
+{
+    return object ? object->ptr(&object->pyinterpreter()) : nullptr;
 }
 
 } // namespace ia

@@ -14,7 +14,9 @@ CORE = HERE.parent.parent / "src" / "core"
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
 WARNINGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
 SANITIZE = "-fsanitize=address,undefined"
-FAILING = ["-Dmalloc=ia_test_malloc", "-Dcalloc=ia_test_calloc"]
+FAILING = [f"-D{f}=ia_test_{f}" for f in ("malloc", "calloc", "realloc")]
+#: Files of src/core that each one needs beside itself.
+NEEDS = {"ptrmap": [], "bitmap": [], "blocks": ["ptrmap"]}
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -38,8 +40,9 @@ def can_sanitize(folder: Path) -> bool:
 
 def build(folder: Path, name: str, flags: list[str]) -> Path:
     """The program of name_test.c and of name.c, whose memory can fail."""
+    tested = [CORE / f"{own}.c" for own in (name, *NEEDS[name])]
     parts = [
-        (CORE / f"{name}.c", ["-UNDEBUG", *FAILING]),
+        *((source, ["-UNDEBUG", *FAILING]) for source in tested),
         (HERE / f"{name}_test.c", [f"-I{CORE}"]),
     ]
     objects = []
@@ -56,7 +59,7 @@ def build(folder: Path, name: str, flags: list[str]) -> Path:
 
 @pytest.mark.skipif(CC is None, reason="no C compiler")
 @pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "asan"])
-@pytest.mark.parametrize("name", ["ptrmap", "bitmap"])
+@pytest.mark.parametrize("name", NEEDS)
 def test_plain_c(name: str, sanitized: bool, tmp_path: Path) -> None:
     flags = ["-O2"]
     if sanitized:

@@ -118,6 +118,11 @@ arbiter = impactarbiter.watch(step="manual")
 weight = torch.ones(4, requires_grad=True)
 """
 
+EVENTS = WATCHING + """
+import numpy
+from impactarbiter.devices import _EVENT as EVENT
+"""
+
 #: A run with a leak of its own, which a look has something to say about.
 LEAKING = """
 arbiter = impactarbiter.watch(step="manual", warmup=1, window=2)
@@ -327,6 +332,31 @@ CASES: dict[str, tuple[str, str]] = {
         "raises(TypeError, _core.diagnose, ['a'], []);"
         " raises(TypeError, _core.diagnose, [site], ['b']);"
         " raises(TypeError, _core.diagnose, 1, 2)",
+    ),
+    "_core.device_rules": (
+        "",
+        "_core.device_rules(1 << 40, (1, 2)); _core.device_rules(1 << 63, ());"
+        " raises(TypeError, _core.device_rules, 1, [2]);"
+        " raises(TypeError, _core.device_rules, 1, ('a',))",
+    ),
+    "_core.device_follow": (
+        EVENTS + "lines = numpy.zeros(1, EVENT)\n",
+        "_core.device_follow(256, lines, 0);"
+        " _core.device_follow(256, lines, 5);"
+        " raises(ValueError, _core.device_follow, 256, None, 0)",
+    ),
+    "_core.device_events": (
+        EVENTS
+        + "nothing = numpy.zeros(0, EVENT)\n"
+        + "_core.device_follow(256, nothing, 0)\n"
+        + "lines = numpy.array([(4096, 9, 0, 0, 0, 256, 0),"
+        + " (4096, 9, 0, 0, 0, 256, 1), (4096, 9, 0, 0, 0, 256, 2)], EVENT)\n",
+        "_core.device_events(lines);"
+        " raises(ValueError, _core.device_events, ['a'])",
+    ),
+    "_core.devices": (
+        EVENTS + "_core.device_follow(256, numpy.zeros(0, EVENT), 0)\n",
+        "_core.devices()",
     ),
     "_core._born": (
         WATCHING,

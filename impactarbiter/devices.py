@@ -1,0 +1,378 @@
+"""Devices: who reports their allocations, and where their memory is.
+
+Nothing here initializes CUDA in a process that has not, makes a context on a
+device that has none, synchronizes, or asks the driver while a CUDA graph is
+being captured.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from .units import format_bytes
+
+_CUDA = 1 << 8  # device type << 8 | index, as the core writes a device
+
+#: Actions of core's device_event.h, as lines of a snapshot.
+_SEGMENT_ALLOC, _SEGMENT_MAP = 3, 5
+_STATES = {
+    "active_allocated": 8,
+    "active_pending_free": 9,
+    "inactive": 10,
+}
+_EVENT = [
+    ("address", "u8"),
+    ("bytes", "u8"),
+    ("block", "u8"),
+    ("stream", "u8"),
+    ("pool", "u8"),
+    ("device", "u4"),
+    ("action", "u4"),
+]
+#: Snapshots that may be stale before we give up: other threads allocate.
+_ATTEMPTS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceMemory:
+    """Memory of one device, in bytes; None where nobody can say.
+
+    ``live_bytes`` and ``peak_bytes`` are of storages born while watched.
+    ``allocated_bytes`` is all that the allocator has given out (torch's
+    ``memory_allocated``), ``pending_bytes`` what was freed while a stream
+    still uses it, ``reserved_bytes`` what the allocator has of the driver,
+    ``inactive_split_bytes`` the part of it that is free but shares its
+    segment with what is not, ``largest_free_bytes`` the largest piece.
+    ``other_bytes`` is in use beside the allocator: the CUDA context,
+    libraries such as NCCL, other processes.  ``free_bytes`` and
+    ``total_bytes`` are the driver's.
+    """
+
+    device: str
+    live_bytes: int
+    peak_bytes: int
+    allocated_bytes: int | None = None
+    pending_bytes: int | None = None
+    reserved_bytes: int | None = None
+    inactive_split_bytes: int | None = None
+    largest_free_bytes: int | None = None
+    other_bytes: int | None = None
+    free_bytes: int | None = None
+    total_bytes: int | None = None
+
+    @property
+    def fragmentation(self) -> float | None:
+        """Share of the reserved memory that is free in used segments."""
+        if not self.reserved_bytes or self.inactive_split_bytes is None:
+            return None
+        return self.inactive_split_bytes / self.reserved_bytes
+
+    def __str__(self) -> str:
+        parts = [f"{format_bytes(self.live_bytes)} live"]
+        if self.allocated_bytes is not None:
+            parts.append(f"{format_bytes(self.allocated_bytes)} allocated")
+        if self.pending_bytes:
+            parts.append(
+                f"{format_bytes(self.pending_bytes)} freed but in use"
+            )
+        if self.reserved_bytes is not None:
+            parts.append(f"{format_bytes(self.reserved_bytes)} reserved")
+        if self.inactive_split_bytes:
+            parts.append(
+                f"{format_bytes(self.inactive_split_bytes)} of it free between"
+                " used blocks"
+            )
+        if self.other_bytes:
+            parts.append(
+                f"{format_bytes(self.other_bytes)} beside torch's allocator"
+                " (CUDA context, libraries, other processes)"
+            )
+        if self.free_bytes is not None and self.total_bytes is not None:
+            parts.append(
+                f"{format_bytes(self.free_bytes)} free of"
+                f" {format_bytes(self.total_bytes)}"
+            )
+        return f"{self.device}: " + ", ".join(parts)
+
+
+# -- having the allocator report ----------------------------------------------
+
+
+class CudaEvents:
+    """Torch's CUDA allocator reports to the ledger, from ``install()`` on.
+
+    ``hidden`` says in a sentence why it does not, where it does not.
+    """
+
+    def __init__(self) -> None:
+        self.hidden: str | None = None
+        self._wanted = False
+
+    def install(self) -> None:
+        """Attaches now, or as soon as the program initializes CUDA."""
+        import torch
+
+        self.hidden = None
+        if torch.version.cuda is None:
+            return
+        self._wanted = True
+        with suppress(Exception):
+            torch.cuda._lazy_call(self._start)  # type: ignore[no-untyped-call]
+
+    def uninstall(self) -> None:
+        import torch
+
+        self._wanted = False
+        if torch.version.cuda is None:
+            return
+        queue = getattr(torch.cuda, "_queued_calls", [])
+        queue[:] = [item for item in queue if item[0] != self._start]
+        with suppress(ImportError):
+            from . import _cuda
+
+            _cuda.silence()
+
+    def _start(self) -> None:
+        """Runs inside torch's initialization: must not raise."""
+        if not self._wanted:
+            return
+        try:
+            self._attach()
+        except Exception as error:
+            reason = str(error).splitlines()[0] if str(error) else "no reason"
+            self.hidden = f"{type(error).__name__}: {reason}"
+
+    def _attach(self) -> None:
+        if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
+            self.hidden = "PYTORCH_NO_CUDA_MEMORY_CACHING is set"
+            return
+        try:
+            from . import _cuda
+        except ImportError:
+            self.hidden = (
+                "impactarbiter was built without CUDA events: install the"
+                " CUDA Toolkit's headers and build it anew"
+            )
+            return
+        from . import _core
+
+        try:
+            _cuda.attach()
+        except RuntimeError:
+            self.hidden = f"torch uses the {_cuda.allocator()} allocator"
+            return
+        _core.device_rules(*_cuda.rules())
+        if not _follow_all():
+            self.hidden = "other threads allocated all the time"
+
+
+cuda = CudaEvents()
+
+
+def _follow_all() -> bool:
+    """From a snapshot of what is allocated now, each device is followed."""
+    import torch
+
+    from . import _core
+
+    missing = set(range(torch.cuda.device_count()))
+    for _ in range(_ATTEMPTS):
+        seen = {d["code"]: d["seen"] for d in _core.devices()}
+        segments = torch._C._cuda_memorySnapshot(None)["segments"]
+        for index in sorted(missing):
+            code = _CUDA | index
+            lines = _snapshot_lines(
+                [s for s in segments if s["device"] == index]
+            )
+            if _core.device_follow(code, lines, seen.get(code, 0)):
+                missing.discard(index)
+        if not missing:
+            return True
+    return False
+
+
+def _snapshot_lines(segments: list[dict[str, Any]]) -> Any:
+    """Segments of ``memory_snapshot()`` as an array for the core."""
+    import numpy as np
+
+    return np.array(
+        [line for segment in segments for line in _segment_lines(segment)],
+        dtype=_EVENT,
+    )
+
+
+def _segment_lines(segment: dict[str, Any]) -> Iterator[tuple[int, ...]]:
+    first, second = segment.get("segment_pool_id", (0, 0))
+    place = (
+        segment["stream"],
+        first << 32 | second,
+        _CUDA | segment["device"],
+    )
+    kind = _SEGMENT_MAP if segment.get("is_expandable") else _SEGMENT_ALLOC
+    yield (segment["address"], segment["total_size"], 0, *place, kind)
+    for block in segment["blocks"]:
+        state = _STATES[block["state"]]
+        free = block["state"] == "inactive"
+        asked = 0 if free else block["requested_size"]
+        yield (block["address"], asked, block["size"], *place, state)
+
+
+# -- what is known -----------------------------------------------------------
+
+
+def memory() -> tuple[DeviceMemory, ...]:
+    """Every device that storages were seen on, or that reports."""
+    from . import _core
+
+    live = _core.totals()["devices"]
+    reporting = {d["device"]: d for d in _core.devices() if d["followed"]}
+    names = dict.fromkeys([*live, *reporting])
+    return tuple(
+        _memory_of(name, live.get(name, (0, 0)), reporting.get(name))
+        for name in names
+        if name in live or reporting[name]["reserved_bytes"]
+    )
+
+
+def _memory_of(
+    name: str, live: tuple[int, int], known: Mapping[str, Any] | None
+) -> DeviceMemory:
+    figures: dict[str, int | None] = {}
+    index = _index(name)
+    if index is not None and (known is None or known["drift"]):
+        figures = _by_the_allocator(index)
+    elif known is not None:
+        figures = {
+            field: known[field]
+            for field in (
+                "allocated_bytes",
+                "pending_bytes",
+                "reserved_bytes",
+                "inactive_split_bytes",
+                "largest_free_bytes",
+            )
+        }
+    reserved = figures.get("reserved_bytes")
+    driver = _driver(index) if index is not None and reserved else None
+    if driver is not None and reserved is not None:
+        free, total = driver
+        figures |= {
+            "free_bytes": free,
+            "total_bytes": total,
+            "other_bytes": max(total - free - reserved, 0),
+        }
+    return DeviceMemory(
+        device=name, live_bytes=live[0], peak_bytes=live[1], **figures
+    )
+
+
+def _index(name: str) -> int | None:
+    """Of a CUDA device where CUDA is initialized, else None."""
+    kind, _, number = name.partition(":")
+    if kind != "cuda":
+        return None
+    import torch
+
+    ready = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return int(number or 0) if ready else None
+
+
+def _by_the_allocator(index: int) -> dict[str, int | None]:
+    """The allocator's own statistics, where its events don't tell."""
+    import torch
+
+    try:
+        stats = torch.cuda.memory_stats(index)
+    except (RuntimeError, NotImplementedError):
+        return {}
+    active = stats.get("active_bytes.all.current")
+    allocated = stats.get("allocated_bytes.all.current")
+    return {
+        "allocated_bytes": allocated,
+        "pending_bytes": None
+        if active is None or allocated is None
+        else max(active - allocated, 0),
+        "reserved_bytes": stats.get("reserved_bytes.all.current"),
+        "inactive_split_bytes": stats.get("inactive_split_bytes.all.current"),
+    }
+
+
+def _driver(index: int) -> tuple[int, int] | None:
+    """(free, total) of a device that has a context already."""
+    import torch
+
+    try:
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        free, total = torch.cuda.mem_get_info(index)
+    except RuntimeError:
+        return None
+    return int(free), int(total)
+
+
+def room(name: str, limit: int | None = None) -> int | None:
+    """Bytes that storages on this device may still grow by, or None.
+
+    ``limit`` is what they may have in all; else it is what the driver has
+    left, and what the allocator has of it and does not use, within
+    ``torch.cuda.set_per_process_memory_fraction``.
+    """
+    from . import _core
+
+    if name == "meta":
+        return None  # its tensors take no memory
+    live = _core.totals()["devices"].get(name, (0, 0))
+    known = {d["device"]: d for d in _core.devices() if d["followed"]}
+    now = _memory_of(name, live, known.get(name))
+    used = now.allocated_bytes
+    if used is None:
+        used = now.live_bytes
+    if limit is not None:
+        return max(limit - used, 0)
+    index = _index(name)
+    if (
+        index is None
+        or now.free_bytes is None
+        or now.total_bytes is None
+        or now.reserved_bytes is None
+    ):
+        return None
+    left = now.free_bytes + now.reserved_bytes - used
+    return max(min(left, _fraction(index, now.total_bytes) - used), 0)
+
+
+def _fraction(index: int, total: int) -> int:
+    import torch
+
+    ask = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+    return total if ask is None else int(ask(index) * total)
+
+
+def said() -> list[str]:
+    """What a reader of the report must know about devices."""
+    from . import _core
+
+    lines = []
+    if cuda.hidden:
+        lines.append(
+            f"CUDA allocations are not reported ({cuda.hidden}): only"
+            " storages that Python tensors showed at a step's end are"
+            " accounted for"
+        )
+    for device in _core.devices():
+        if device["drift"]:
+            lines.append(
+                f"{device['drift']} events of {device['device']} did not fit"
+                " what was known of it: its figures are those of torch's own"
+                " statistics"
+            )
+        elif device["seen"] and not device["followed"] and not cuda.hidden:
+            lines.append(
+                f"{device['device']} is accounted for no longer: memory was"
+                " short"
+            )
+    return lines
