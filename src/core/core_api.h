@@ -12,7 +12,7 @@
 #include <Python.h>
 #include <stdint.h>
 
-#define IA_API_VERSION 1
+#define IA_API_VERSION 2
 #define IA_API_CAPSULE "impactarbiter._core._api"
 
 /* One block of tensor memory.  `data` is what the allocator returned, `impl`
@@ -138,6 +138,9 @@ typedef struct {
     int (*register_framework)(const ia_framework *);
     /* A failure inside a hook: warns once and turns everything off. */
     void (*fail)(const char *where, const char *what);
+    /* Memory ran out: writes a bundle where a recorder is armed.  Any thread,
+     * with or without the GIL; the whole contract is in recorder.h. */
+    void (*recorder_oom)(uint16_t device, size_t asked);
 } ia_core_api;
 
 #endif /* IA_CORE_API_H */
