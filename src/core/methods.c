@@ -481,12 +481,13 @@ window_close(PyObject *self, PyObject *arg)
     ia_stepping_refresh();
     if (!ia_window_close(handle, &w))
         Py_RETURN_NONE;
-    return Py_BuildValue("(KKKKKKI)", (unsigned long long)w.before_bytes,
+    return Py_BuildValue("(KKKKKKII)", (unsigned long long)w.before_bytes,
                          (unsigned long long)w.born_bytes,
                          (unsigned long long)w.died_bytes,
                          (unsigned long long)w.peak_bytes,
                          (unsigned long long)w.births,
-                         (unsigned long long)w.deaths, w.peak_stack);
+                         (unsigned long long)w.deaths, w.peak_stack,
+                         w.steps);
 }
 
 static PyObject *
@@ -608,8 +609,8 @@ DOC(window_open, "(device)",
     "Begin to count births and deaths on a device; returns a handle, or 0\n"
     "when too many windows are open.");
 DOC(window_close, "(handle)",
-    "(before, born, died, peak bytes, births, deaths, stack of the peak), or\n"
-    "None for a handle of no open window.");
+    "(before, born, died, peak bytes, births, deaths, stack of the peak,\n"
+    "steps that ended), or None for a handle of no open window.");
 DOC(resident_bytes, "()", "Resident memory of this process, 0: unknown.");
 DOC(recorder_arm,
     "(folder, names, *, events, sites, keep, interval, second_stage)",

@@ -56,6 +56,12 @@ live_on(uint16_t device)
     return 0;
 }
 
+static uint32_t
+generation_now(void)
+{
+    return ia_ledger_totals_now()->generation;
+}
+
 uint64_t
 ia_window_open(uint16_t device)
 {
@@ -69,6 +75,7 @@ ia_window_open(uint16_t device)
             serials = 1;
         windows[i] = (ia_window){.before_bytes = live,
                                  .peak_bytes = live,
+                                 .steps = generation_now(),
                                  .serial = serials,
                                  .device = device};
         handle = (uint64_t)serials << 8 | (uint64_t)i;
@@ -88,6 +95,7 @@ ia_window_close(uint64_t handle, ia_window *out)
     if (slot < IA_MAX_WINDOWS && serial != 0 &&
         windows[slot].serial == serial) {
         *out = windows[slot];
+        out->steps = generation_now() - windows[slot].steps;
         windows[slot].serial = 0;
         ia_windows_open--;
         found = 1;

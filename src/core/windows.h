@@ -19,6 +19,7 @@ typedef struct {
     uint64_t before_bytes; /* live when it was opened */
     uint64_t peak_bytes;   /* most that was live, at least before_bytes */
     uint32_t peak_stack;   /* of the birth that made the peak, or 0 */
+    uint32_t steps;        /* ended meanwhile; open: generation at the start */
     uint32_t serial;       /* 0: closed */
     uint16_t device;
 } ia_window;
