@@ -33,6 +33,8 @@ class Lease:
     def __init__(self) -> None:
         self._number = next(_numbers)
         self._last: Report | None = None
+        #: Whether the names in the last report were masked.
+        self.masked = False
         with _lock:
             _open.add(self._number)
             try:
@@ -52,6 +54,7 @@ class Lease:
         if not self.is_open or watching is None:
             return self._last
         self._last = watching.report()
+        self.masked = watching.obfuscates
         return self._last
 
     def close(self, with_report: bool = False) -> None:

@@ -170,6 +170,11 @@ class Arbiter:
             self._phase_names.append(name)
         return self._phase_names.index(name)
 
+    @property
+    def obfuscates(self) -> bool:
+        """Whether names and shapes are masked in its reports."""
+        return self._diagnostician.obfuscate
+
     # -- for those who follow a run ---------------------------------------
 
     def metrics(self) -> dict[str, float]:

@@ -19,6 +19,7 @@ from ..accounting import Lease, stands_in
 from ..errors import UsageError
 from ..findings import Report
 from .devices import Device, Window, device_of
+from .evidence import Evidence
 from .results import SNAPSHOT, MemorySnapshot, ProfileResult, Results
 from .sampler import Sampler
 
@@ -174,6 +175,14 @@ class GPUMemoryProfiler:
     def report(self) -> Report | None:
         """The ledger's report now; after ``close()``, as it was then."""
         return self._lease.report()
+
+    def evidence(self) -> Evidence | None:
+        """What the ledger knows of the functions that were profiled."""
+        report = self.report()
+        if report is None:
+            return None
+        places = {} if self._lease.masked else dict(self.functions)
+        return Evidence(report, places)
 
     @property
     def function_stats(self) -> dict[str, list[ProfileResult]]:
