@@ -22,12 +22,12 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
+    from .allowlist import allow, allow_object
     from .analysis.analyzer import MemoryAnalyzer
     from .analysis.insights import PerformanceInsight
     from .analysis.patterns import MemoryPattern
     from .analysis.profiler import GPUMemoryProfiler
     from .analysis.tracker import MemoryTracker
-    from .allowlist import allow, allow_object
     from .arbiter import Arbiter, watch
     from .findings import Edge, Finding, Holder, Path, Report, Site
     from .recorder import FlightRecorder

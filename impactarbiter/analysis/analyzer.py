@@ -63,7 +63,8 @@ class MemoryAnalyzer:
         With results given, the ledger speaks of their functions alone.
         """
         return self._patterns(
-            self._results(results), self._evidence(results is not None),
+            self._results(results),
+            self._evidence(results is not None),
             results is not None,
         )
 

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import _core
 from ..errors import UsageError
 from ..forecast import Forecast
+from .results import Row
 
 if TYPE_CHECKING:
     import torch
 
 #: c10::DeviceType of the devices that are read.
 _TYPES = {"cpu": 0, "cuda": 1}
-
-#: A row of ``results.SNAPSHOT``.
-Row = tuple[float, int, int, int, int, int, int, int]
 
 
 class Window(NamedTuple):
@@ -102,8 +100,7 @@ class CpuDevice:
         after = max(before + window.born - window.died, 0)
         return Measured(
             (timestamp, before, before, before, before, before, 0, resident),
-            (end, after, after, window.peak, window.peak, after, 0)
-            + (resident_after,),
+            (end, after, after, *(window.peak,) * 2, after, 0, resident_after),
             (end, *(window.peak,) * 5, 0, max(resident, resident_after)),
             window.born,
             window.died,
@@ -112,8 +109,7 @@ class CpuDevice:
     def snapshot(self) -> Row:
         """A row of ``SNAPSHOT`` now."""
         live, peak = _live(self.name)
-        now = time.time(), live, live, peak, peak, live, 0, self._resident()
-        return now
+        return time.time(), live, live, peak, peak, live, 0, self._resident()
 
     def figures(self) -> Figures:
         """The CPU's memory now."""
@@ -266,9 +262,10 @@ def device_of(
             return CpuDevice(track_resident)
         device = torch.cuda.current_device()
     try:
-        named = torch.device("cuda", device) if isinstance(device, int) else (
-            torch.device(device)
-        )
+        if isinstance(device, int):
+            named = torch.device("cuda", device)
+        else:
+            named = torch.device(device)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"device is {device!r}: {reason}") from None

@@ -203,9 +203,7 @@ def _suggestions(findings: list[Finding]) -> list[str]:
     return list(dict.fromkeys(said))
 
 
-def _joined(
-    pattern: MemoryPattern, findings: list[Finding]
-) -> MemoryPattern:
+def _joined(pattern: MemoryPattern, findings: list[Finding]) -> MemoryPattern:
     """A statistical leak with the ledger's findings of the same function.
 
     Proof makes it the ledger's word; what is still ``growing`` does not.

@@ -91,10 +91,7 @@ def memory_leaks(
         if calls[i] < max(thresholds["min_calls_for_analysis"], 1):
             continue
         ratio = float(growing[i] / calls[i])
-        if (
-            ratio <= thresholds["memory_leak_ratio"]
-            or totals[i] <= LEAK_BYTES
-        ):
+        if ratio <= thresholds["memory_leak_ratio"] or totals[i] <= LEAK_BYTES:
             continue
         yield MemoryPattern(
             pattern_type="memory_leak",
@@ -104,7 +101,9 @@ def memory_leaks(
             severity="critical" if totals[i] > GIB else "warning",
             affected_functions=[name],
             metrics=leak_metrics(
-                int(totals[i]), float(totals[i] / calls[i]), ratio,
+                int(totals[i]),
+                float(totals[i] / calls[i]),
+                ratio,
                 int(calls[i]),
             ),
             suggestions=[

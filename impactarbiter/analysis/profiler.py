@@ -18,9 +18,9 @@ from .. import _core
 from ..accounting import Lease, stands_in
 from ..errors import UsageError
 from ..findings import Report
-from .devices import Device, Window, device_of
+from .devices import Window, device_of
 from .evidence import Evidence
-from .results import SNAPSHOT, MemorySnapshot, ProfileResult, Results
+from .results import MemorySnapshot, ProfileResult, Results, Row, snapshot_of
 from .sampler import Sampler
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class GPUMemoryProfiler:
         self.results = Results(self._device.index, collect_stack_traces)
         #: Name -> (file, qualified name) of the function profiled under it.
         self.functions: dict[str, tuple[str, str]] = {}
-        self._rows: deque[tuple[float, ...]] = deque(maxlen=max_snapshots)
+        self._rows: deque[Row] = deque(maxlen=max_snapshots)
         self._sampler: Sampler | None = None
         self._depth = 0
         self._lease = Lease()
@@ -110,9 +110,9 @@ class GPUMemoryProfiler:
                 f"profile_function got {type(func).__name__}: expected a"
                 " function, or a name for a block"
             )
-        if not args and not kwargs and isinstance(func, FunctionType):
-            if _decorates(sys._getframe(1)):
-                return Profiled(self, None)(func)
+        bare = not args and not kwargs and isinstance(func, FunctionType)
+        if bare and _decorates(sys._getframe(1)):
+            return Profiled(self, None)(func)
         block = Profiled(self, self._name(func))
         with block:
             func(*args, **kwargs)
@@ -195,15 +195,8 @@ class GPUMemoryProfiler:
     @property
     def snapshots(self) -> list[MemorySnapshot]:
         """What ``start_monitoring`` has seen, oldest first."""
-        return [
-            MemorySnapshot(
-                row[0],
-                *(int(value) for value in row[1:]),
-                device_id=self._device.index,
-                operation="monitor",
-            )
-            for row in list(self._rows)
-        ]
+        index = self._device.index
+        return [snapshot_of(row, index, "monitor") for row in list(self._rows)]
 
     def get_summary(self) -> dict[str, Any]:
         """Totals over all results and by function; bytes and seconds."""
@@ -211,9 +204,7 @@ class GPUMemoryProfiler:
             return {"message": "No profiling results available"}
         from .summaries import summary_of
 
-        allocated = SNAPSHOT.names.index("allocated")
-        current = int(self._device.snapshot()[allocated])
-        baseline = int(self._baseline[allocated])
+        current, baseline = self._device.snapshot()[1], self._baseline[1]
         return {
             "device": self._device.name,
             **summary_of(self.results),
@@ -345,9 +336,9 @@ def _code_of(func: Any) -> CodeType | None:
         elif inspect.ismethod(func):
             func = func.__func__
         else:
-            func = getattr(type(func), "forward", None) or getattr(
-                type(func), "__call__", None
-            )
+            # A module's own code is forward, any other object's __call__.
+            methods = vars(type(func))
+            func = methods.get("forward") or methods.get("__call__")
     return None
 
 

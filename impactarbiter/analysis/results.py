@@ -210,7 +210,10 @@ class Results(Sequence[ProfileResult]):
 
     def _result(self, row: np.void) -> ProfileResult:
         name = self.names[row["function"]]
-        peak = self._snapshot(row["peak"], f"peak_{name}")
+        before, after, peak = (
+            snapshot_of(row[when].tolist(), self.device_id, f"{when}_{name}")
+            for when in ("before", "after", "peak")
+        )
         if self.collect_stack_traces:
             from ..sources import stack_text
 
@@ -218,16 +221,14 @@ class Results(Sequence[ProfileResult]):
         return ProfileResult(
             name,
             float(row["time"]),
-            self._snapshot(row["before"], f"before_{name}"),
-            self._snapshot(row["after"], f"after_{name}"),
+            before,
+            after,
             peak,
-            *(int(row[field]) for field in RESULT.names[6:]),
-        )
-
-    def _snapshot(self, row: np.void, operation: str) -> MemorySnapshot:
-        timestamp, *sizes = row.tolist()
-        return MemorySnapshot(
-            timestamp, *sizes, self.device_id, operation=operation
+            int(row["allocated"]),
+            int(row["freed"]),
+            int(row["created"]),
+            int(row["deleted"]),
+            int(row["calls"]),
         )
 
     def __len__(self) -> int:
@@ -246,6 +247,15 @@ class Results(Sequence[ProfileResult]):
 
     def __iter__(self) -> Iterator[ProfileResult]:
         return (self._result(row) for row in self.array)
+
+
+#: A row of ``SNAPSHOT``.
+Row = tuple[float, int, int, int, int, int, int, int]
+
+
+def snapshot_of(row: Row, device_id: int, operation: str) -> MemorySnapshot:
+    """The object of a row of ``SNAPSHOT``."""
+    return MemorySnapshot(*row, device_id, operation)
 
 
 def _snapshot_row(snapshot: Any) -> tuple[Any, ...]:

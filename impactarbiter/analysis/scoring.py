@@ -43,7 +43,9 @@ def recommendations(
 ) -> list[dict[str, Any]]:
     """What to do, the most urgent first; ten at most."""
     ranked = [
-        _recommendation("high", p) for p in patterns if p.severity == "critical"
+        _recommendation("high", p)
+        for p in patterns
+        if p.severity == "critical"
     ]
     ranked += [
         {

@@ -20,9 +20,7 @@ def per_function(
 
 def calls_of(results: Results) -> np.ndarray[Any, Any]:
     """Number of calls by function."""
-    return np.bincount(
-        results.array["function"], minlength=len(results.names)
-    )
+    return np.bincount(results.array["function"], minlength=len(results.names))
 
 
 def growth_of(results: Results) -> np.ndarray[Any, Any]:

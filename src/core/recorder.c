@@ -39,6 +39,7 @@ static struct {
     PyObject *second_stage;  /* owned; called with the bundle's name (GIL) */
     uint32_t event_capacity, site_capacity;
     uint32_t keep;
+    int without_sources; /* file and function names stay in the process */
     uint64_t interval_ns, last_ns;
     bundle_name kept[MAX_KEPT];       /* oldest first */
     bundle_name waiting[MAX_WAITING]; /* for the second stage */
@@ -87,7 +88,8 @@ set_row(uint32_t i, uint32_t site, const ia_site_totals *t)
 {
     const ia_source_frame *source = ia_site_source(site);
     rec.sites[i] = row_of(site, t);
-    rec.sources[i] = source ? *source : (ia_source_frame){0};
+    rec.sources[i] = source && !rec.without_sources ? *source
+                                                    : (ia_source_frame){0};
 }
 
 /* The sites with the most live bytes; needs the ledger's lock.  Names stay
@@ -305,17 +307,19 @@ arm(const char *folder, PyObject *names, unsigned events, unsigned sites)
 PyObject *
 ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *options[] = {"folder", "names",    "events",       "sites",
-                              "keep",   "interval", "second_stage", NULL};
+    static char *options[] = {"folder",  "names",        "events",
+                              "sites",   "keep",         "interval",
+                              "sources", "second_stage", NULL};
     const char *folder;
     PyObject *names, *second_stage = Py_None, *old = NULL;
     unsigned events = 10000, sites = 4096, keep = 5;
     double interval = 0;
+    int sources = 1;
     (void)self;
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "sO!|$IIIdO:recorder_arm", options, &folder,
+            args, kwargs, "sO!|$IIIdpO:recorder_arm", options, &folder,
             &PyTuple_Type, &names, &events, &sites, &keep, &interval,
-            &second_stage))
+            &sources, &second_stage))
         return NULL;
     if (events == 0 || sites == 0 || keep == 0 || keep > MAX_KEPT) {
         PyErr_Format(PyExc_ValueError,
@@ -328,6 +332,7 @@ ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
     pthread_mutex_lock(&writer);
     old = let_go();
     rec.keep = keep;
+    rec.without_sources = !sources;
     rec.interval_ns = interval > 0 ? (uint64_t)(interval * 1e9) : 0;
     int bad = arm(folder, names, events, sites) < 0;
     if (bad)
