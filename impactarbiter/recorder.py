@@ -194,19 +194,19 @@ class FlightRecorder:
         if name is None:
             return None
         self._second_stage(name)
+        self._settled = self.last
         return self.last
 
     def settle(self, reason: str) -> str | None:
         """The bundle of a failure that was caught: the hook's, else a new.
 
-        A failure that no hook of ours saw (another allocator's) still gets
-        one this way.
+        A failure that no hook of ours saw (another allocator's) gets one
+        this way too.
         """
-        if self.last is not None and self.last != self._settled:
-            self._settled = self.last
-        else:
-            self._settled = self.capture(reason)
-        return self._settled
+        if self.last == self._settled:
+            return self.capture(reason)
+        self._settled = self.last
+        return self.last
 
     def _second_stage(self, name: str) -> None:
         """Adds what Python knows; nothing that fails here is told."""

@@ -13,7 +13,13 @@ from typing import Any
 
 from ..findings import Finding, Report
 from ..reports.wording import headline
-from ..severity import BOUNDED, by_urgency, severity_rank, worst
+from ..severity import (
+    BOUNDED,
+    DEFAULT_RULES,
+    by_urgency,
+    severity_rank,
+    worst,
+)
 from ..units import plural
 from .patterns import MemoryPattern, leak_metrics
 
@@ -38,11 +44,34 @@ class Evidence:
     """A report, and where the profiled functions are.
 
     ``places`` maps a function's name to its (file, qualified name); what is
-    not in it was profiled elsewhere, and nothing is said of it.
+    not in it was profiled elsewhere, and nothing is said of it.  ``growing``
+    names the functions whose last calls have all left memory behind.
     """
 
     report: Report
     places: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    growing: frozenset[str] = frozenset()
+
+    def findings(self) -> list[Finding]:
+        """The report's, and leaks that stopped with the calls alone.
+
+        A confirmed leak is taken back when it grows no more.  Where its
+        function grew at each of its last calls, and was called no more, it
+        is the calls that have stopped and not the leak.
+        """
+        stopped = [
+            DEFAULT_RULES.grade(
+                replace(
+                    f,
+                    verdict="leak",
+                    note="grew for as long as its function was called",
+                )
+            )
+            for f in self.report.taken_back
+            if f.verdict == "cache"
+            and self.growing.intersection(self.functions_of(f))
+        ]
+        return [*self.report.findings, *stopped]
 
     def functions_of(self, finding: Finding) -> list[str]:
         """The profiled functions that it was allocated in, inner first."""
@@ -73,7 +102,7 @@ class Evidence:
         withheld: list[Withheld] = []
         for pattern in leaks:
             name = pattern.affected_functions[0]
-            findings = self.of(name, self.report.findings)
+            findings = self.of(name, self.findings())
             alarming = [f for f in findings if f.verdict not in BOUNDED]
             if alarming:
                 standing.append(_joined(pattern, alarming))
@@ -106,6 +135,8 @@ class Evidence:
             )
         if self.report.steps < self.report.needed_steps:
             return None
+        if name in self.growing:
+            return None  # it does grow, and nobody has said why
         return (
             f"nothing from '{name}' has kept growing over"
             f" {plural(self.report.steps, 'step')}"
@@ -125,7 +156,7 @@ class Evidence:
         """
         known = {f.signature for pattern in told for f in pattern.findings}
         groups: dict[str, list[Finding]] = {}
-        for finding in by_urgency(self.report.findings):
+        for finding in by_urgency(self.findings()):
             if finding.verdict not in PROVEN or finding.signature in known:
                 continue
             names = self.functions_of(finding)

@@ -22,6 +22,7 @@ from .devices import Window, device_of
 from .evidence import Evidence
 from .results import MemorySnapshot, ProfileResult, Results, Row, snapshot_of
 from .sampler import Sampler
+from .summaries import still_growing, summary_of
 
 if TYPE_CHECKING:
     import torch
@@ -182,7 +183,8 @@ class GPUMemoryProfiler:
         if report is None:
             return None
         places = {} if self._lease.masked else dict(self.functions)
-        return Evidence(report, places)
+        growing = frozenset(still_growing(self.results, report.needed_steps))
+        return Evidence(report, places, growing)
 
     @property
     def function_stats(self) -> dict[str, list[ProfileResult]]:
@@ -202,8 +204,6 @@ class GPUMemoryProfiler:
         """Totals over all results and by function; bytes and seconds."""
         if not len(self.results):
             return {"message": "No profiling results available"}
-        from .summaries import summary_of
-
         current, baseline = self._device.snapshot()[1], self._baseline[1]
         return {
             "device": self._device.name,

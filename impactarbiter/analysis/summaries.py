@@ -32,6 +32,17 @@ def growth_of(results: Results) -> np.ndarray[Any, Any]:
     return growth
 
 
+def still_growing(results: Results, calls: int) -> list[str]:
+    """Functions each of whose last ``calls`` calls has left memory behind."""
+    growth = growth_of(results)
+    found = []
+    for i, name in enumerate(results.names):
+        last = growth[results.array["function"] == i][-calls:]
+        if len(last) == calls and (last > 0).all():
+            found.append(name)
+    return found
+
+
 def summary_of(results: Results) -> dict[str, Any]:
     """What ``get_summary`` says of the results themselves."""
     rows = results.array
