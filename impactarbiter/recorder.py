@@ -26,7 +26,7 @@ from . import _core
 from .accounting import Lease
 from .arbiter import current
 from .errors import ReportError, UsageError
-from .findings import Report
+from .findings import Report, pattern_of
 from .reports.files import write_atomic
 from .reports.jsonio import report_json
 from .retention import path_of
@@ -283,25 +283,25 @@ def _runs(pid: int) -> bool:
 def holders_now() -> list[dict[str, Any]]:
     """Who holds the memory of the sites with the most; one heap walk.
 
-    Dicts of ``site``, ``path``, ``holder``, ``type``, ``bytes``,
-    ``storages``; the most bytes first.
+    Dicts of ``site``, ``path`` (without indices: siblings are one),
+    ``type`` of the holder, ``bytes``, ``storages``; the most bytes first.
     """
     rows = _core.rows()
     sites, where = np.unique(rows["site"], return_inverse=True)
     sizes = np.bincount(where, rows["bytes"], len(sites))
     top = [int(s) for s in sites[np.argsort(-sizes)][:TOP_SITES] if s]
-    found = _core.diagnose(top, top)["keepers"]
-    return [
-        {
-            "site": str(site_of(keeper["site"])),
-            "path": str(path_of(keeper["path"])),
-            "type": keeper["holder"]["type"],
-            "length": keeper["holder"]["length"],
-            "bytes": sum(group["bytes"] for group in keeper["groups"]),
-            "storages": sum(group["count"] for group in keeper["groups"]),
-        }
-        for keeper in found
-    ]
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for keeper in _core.diagnose(top, top)["keepers"]:
+        site = str(site_of(keeper["site"]))
+        path = pattern_of(path_of(keeper["path"]))
+        kind = keeper["holder"]["type"]
+        one = {"site": site, "path": path, "type": kind}
+        sums = found.setdefault(
+            (site, path), {**one, "bytes": 0, "storages": 0}
+        )
+        sums["bytes"] += sum(group["bytes"] for group in keeper["groups"])
+        sums["storages"] += sum(group["count"] for group in keeper["groups"])
+    return sorted(found.values(), key=lambda one: -one["bytes"])
 
 
 # -- reading -----------------------------------------------------------------
