@@ -58,6 +58,7 @@ def recorder_arm(
     sites: int = 4096,
     keep: int = 5,
     interval: float = 0,
+    reserve: int = 0,
     sources: bool = True,
     second_stage: Callable[[str], object] | None = None,
 ) -> None: ...

@@ -37,6 +37,8 @@ SCHEMA = "impactarbiter-bundle/1"
 MOST_KEPT = 64
 #: Sites with the most bytes whose holders the second stage looks for.
 TOP_SITES = 10
+#: Bytes that are kept back for the second stage.
+RESERVE = 32 << 20
 #: Live sites that there is room for.
 SITES = 4096
 
@@ -92,7 +94,8 @@ class FlightRecorder:
     ``events``: how many births and deaths are remembered.  ``keep``: how
     many bundles stay, also those of earlier runs; no more than fit into
     ``max_bytes``.  ``interval``: seconds in which one failure is enough.
-    One recorder can be active at a time.
+    One recorder can be active at a time; it takes ``RESERVE`` bytes and its
+    rows, so that something is there to write with.
     """
 
     def __init__(
@@ -149,6 +152,7 @@ class FlightRecorder:
                 sites=SITES,
                 keep=self.keep,
                 interval=self.interval,
+                reserve=RESERVE,
                 sources=not (watching and watching.obfuscates),
                 second_stage=self._second_stage,
             )
@@ -230,8 +234,10 @@ class FlightRecorder:
             why = "nothing watched"
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
+        watching = current()
         return report_json(
             Report(
+                findings=watching.known_findings() if watching else (),
                 environment=environment(),
                 warnings=(f"no diagnosis could be made: {why}",),
             )

@@ -613,7 +613,7 @@ DOC(window_close, "(handle)",
     "steps that ended), or None for a handle of no open window.");
 DOC(resident_bytes, "()", "Resident memory of this process, 0: unknown.");
 DOC(recorder_arm,
-    "(folder, names, *, events, sites, keep, interval, sources,\n"
+    "(folder, names, *, events, sites, keep, interval, reserve, sources,\n"
     "             second_stage)",
     "Get everything ready to write a bundle below folder when memory runs\n"
     "out; names are those of the bundles that are there, oldest first.");

@@ -14,8 +14,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,6 +37,8 @@ static struct {
     ia_site_row *sites;      /* owned */
     ia_source_frame *sources; /* owned */
     PyObject *second_stage;  /* owned; called with the bundle's name (GIL) */
+    void *reserve; /* owned: memory to give back before the second stage */
+    size_t reserve_bytes;
     uint32_t event_capacity, site_capacity;
     uint32_t keep;
     int without_sources; /* file and function names stay in the process */
@@ -54,6 +56,41 @@ clock_ns(clockid_t clock)
     struct timespec t;
     clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* -- memory -------------------------------------------------------------- */
+
+/* Memory that is really there, not only promised.  Not malloc's: what it
+ * frees changes how it serves the program. */
+static void *
+take(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void
+give_back(void *memory, size_t bytes)
+{
+    if (memory != NULL)
+        munmap(memory, bytes);
+}
+
+/* The second stage needs memory where there is none: this much was kept for
+ * it.  Both need the writer's lock. */
+static void
+spend_reserve(void)
+{
+    give_back(rec.reserve, rec.reserve_bytes);
+    rec.reserve = NULL;
+}
+
+static void
+renew_reserve(void)
+{
+    if (rec.reserve == NULL && rec.reserve_bytes > 0)
+        rec.reserve = take(rec.reserve_bytes);
 }
 
 /* -- what is alive, by site ---------------------------------------------- */
@@ -192,6 +229,11 @@ run_second_stage(void *unused)
     PyErr_Clear();
     Py_XDECREF(call);
     PyErr_Restore(type, value, traceback);
+    if (pthread_mutex_trylock(&writer) == 0) {
+        if (atomic_load(&armed))
+            renew_reserve();
+        pthread_mutex_unlock(&writer);
+    }
     return 0;
 }
 
@@ -208,6 +250,7 @@ ia_recorder_oom(uint16_t device, size_t asked)
         write_bundle("out of memory", device, asked, name) == 0 &&
         rec.second_stage != NULL && rec.nwaiting < MAX_WAITING) {
         memcpy(rec.waiting[rec.nwaiting++], name, sizeof name);
+        spend_reserve();
         again = 1;
     }
     pthread_mutex_unlock(&writer);
@@ -237,10 +280,11 @@ let_go(void)
     ia_ledger_unlock();
     if (rec.folder >= 0)
         close(rec.folder);
-    free(rec.events);
-    free(rec.copy);
-    free(rec.sites);
-    free(rec.sources);
+    give_back(rec.events, rec.event_capacity * sizeof *rec.events);
+    give_back(rec.copy, rec.event_capacity * sizeof *rec.copy);
+    give_back(rec.sites, rec.site_capacity * sizeof *rec.sites);
+    give_back(rec.sources, rec.site_capacity * sizeof *rec.sources);
+    spend_reserve();
     uint64_t sequence = rec.sequence; /* names are never used again */
     memset(&rec, 0, sizeof rec);
     rec.folder = -1;
@@ -248,26 +292,19 @@ let_go(void)
     return second_stage;
 }
 
-/* Memory that is really there: touched, not only promised. */
-static void *
-reserve(uint32_t count, size_t size)
-{
-    void *memory = malloc(count * size);
-    if (memory != NULL)
-        memset(memory, 0xA5, count * size);
-    return memory;
-}
-
 static int
 take_memory(uint32_t events, uint32_t sites)
 {
-    rec.events = reserve(events, sizeof *rec.events);
-    rec.copy = reserve(events, sizeof *rec.copy);
-    rec.sites = reserve(sites, sizeof *rec.sites);
-    rec.sources = reserve(sites, sizeof *rec.sources);
     rec.event_capacity = events;
     rec.site_capacity = sites;
-    return rec.events && rec.copy && rec.sites && rec.sources ? 0 : -1;
+    rec.events = take(events * sizeof *rec.events);
+    rec.copy = take(events * sizeof *rec.copy);
+    rec.sites = take(sites * sizeof *rec.sites);
+    rec.sources = take(sites * sizeof *rec.sources);
+    renew_reserve();
+    int whole = rec.events && rec.copy && rec.sites && rec.sources &&
+                (rec.reserve || rec.reserve_bytes == 0);
+    return whole ? 0 : -1;
 }
 
 /* The newest of the bundles that are there; the caller has removed others. */
@@ -309,17 +346,19 @@ ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *options[] = {"folder",  "names",        "events",
                               "sites",   "keep",         "interval",
-                              "sources", "second_stage", NULL};
+                              "reserve", "sources",      "second_stage",
+                              NULL};
     const char *folder;
     PyObject *names, *second_stage = Py_None, *old = NULL;
     unsigned events = 10000, sites = 4096, keep = 5;
     double interval = 0;
+    Py_ssize_t reserve = 0;
     int sources = 1;
     (void)self;
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "sO!|$IIIdpO:recorder_arm", options, &folder,
+            args, kwargs, "sO!|$IIIdnpO:recorder_arm", options, &folder,
             &PyTuple_Type, &names, &events, &sites, &keep, &interval,
-            &sources, &second_stage))
+            &reserve, &sources, &second_stage))
         return NULL;
     if (events == 0 || sites == 0 || keep == 0 || keep > MAX_KEPT) {
         PyErr_Format(PyExc_ValueError,
@@ -333,6 +372,7 @@ ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
     old = let_go();
     rec.keep = keep;
     rec.without_sources = !sources;
+    rec.reserve_bytes = reserve > 0 ? (size_t)reserve : 0;
     rec.interval_ns = interval > 0 ? (uint64_t)(interval * 1e9) : 0;
     int bad = arm(folder, names, events, sites) < 0;
     if (bad)
