@@ -143,33 +143,28 @@ class GPUMemoryProfiler:
             time.perf_counter(),
         )
 
-    def _exit(self, name: str, opened: _Opened) -> None:
+    def _exit(self, name: str, opened: _Opened) -> tuple[Any, ...]:
         self._device.synchronize()
         end = time.perf_counter()
         # Looks at suspects are ours, and no part of the call.
         took = end - opened.start - (_looks_seconds() - opened.looks)
         closed = _core.window_close(opened.window)
         window = Window(*closed) if closed else Window(*(0,) * 8)
-        row = self._device.measure(opened.then, window)
-        self.results.add_row(
-            (
-                self.results.number_of(name),
-                window.peak_stack,
-                max(took, 0.0),
-                row.before,
-                row.after,
-                row.peak,
-                row.allocated,
-                row.freed,
-                window.births,
-                window.deaths,
-                1,
-            )
+        row = (
+            self.results.number_of(name),
+            window.peak_stack,
+            max(took, 0.0),
+            *self._device.measure(opened.then, window),
+            window.births,
+            window.deaths,
+            1,
         )
+        self.results.add_row(row)
         self._depth -= 1
         if self._depth == 0 and window.steps == 0 and stands_in():
             # Nothing in the call ended a step: the call is one.
             _core.step()
+        return row
 
     # -- what is known ----------------------------------------------------
 
@@ -287,8 +282,8 @@ class Profiled:
         traceback: TracebackType | None,
     ) -> None:
         opened = self._opened.pop()
-        self._profiler._exit(self._name or "context", opened)
-        self.result = self._profiler.results[-1]
+        row = self._profiler._exit(self._name or "context", opened)
+        self.result = self._profiler.results.result_of(row)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """Decorates: each call is profiled, and returns its own value."""

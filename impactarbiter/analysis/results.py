@@ -208,28 +208,23 @@ class Results(Sequence[ProfileResult]):
             getattr(result, "call_count", 1),
         )
 
-    def _result(self, row: np.void) -> ProfileResult:
-        name = self.names[row["function"]]
-        before, after, peak = (
-            snapshot_of(row[when].tolist(), self.device_id, f"{when}_{name}")
-            for when in ("before", "after", "peak")
+    def result_of(self, row: tuple[Any, ...]) -> ProfileResult:
+        """The object of a row, given as (nested) tuples."""
+        function, stack, seconds, before, after, peak, *counts = row
+        name, device = self.names[function], self.device_id
+        result = ProfileResult(
+            name,
+            seconds,
+            MemorySnapshot(*before, device, f"before_{name}"),
+            MemorySnapshot(*after, device, f"after_{name}"),
+            MemorySnapshot(*peak, device, f"peak_{name}"),
+            *counts,
         )
         if self.collect_stack_traces:
             from ..sources import stack_text
 
-            peak.stack_trace = stack_text(int(row["stack"]))
-        return ProfileResult(
-            name,
-            float(row["time"]),
-            before,
-            after,
-            peak,
-            int(row["allocated"]),
-            int(row["freed"]),
-            int(row["created"]),
-            int(row["deleted"]),
-            int(row["calls"]),
-        )
+            result.memory_peak.stack_trace = stack_text(stack)
+        return result
 
     def __len__(self) -> int:
         return self._count
@@ -242,11 +237,11 @@ class Results(Sequence[ProfileResult]):
         self, index: int | slice
     ) -> ProfileResult | list[ProfileResult]:
         if isinstance(index, slice):
-            return [self._result(row) for row in self.array[index]]
-        return self._result(self.array[index])
+            return [self.result_of(row) for row in self.array[index].tolist()]
+        return self.result_of(self.array[index].tolist())
 
     def __iter__(self) -> Iterator[ProfileResult]:
-        return (self._result(row) for row in self.array)
+        return (self.result_of(row.tolist()) for row in self.array)
 
 
 #: A row of ``SNAPSHOT``.

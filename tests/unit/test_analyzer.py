@@ -605,9 +605,7 @@ def statistical(calls: int = 50) -> MemoryPattern:
 
 
 def evidence(*findings: Finding, **fields: Any) -> Evidence:
-    report = Report(
-        findings=findings, steps=100, needed_steps=8, **fields
-    )
+    report = Report(findings=findings, steps=100, needed_steps=8, **fields)
     return Evidence(report, {"step": (SITE.file, SITE.function)})
 
 

@@ -461,6 +461,7 @@ SLOW = (
     "MemoryAnalyzer",
     "MemoryTracker",
     "FlightRecorder",
+    "_core.recorder_write",
     "_core.diagnose",
     "_core.explain",
     "_core.instances",

@@ -228,7 +228,9 @@ def test_a_limited_number_is_kept(
         assert bundles(folder) == [kept[2], again.last]
 
 
-def test_many_failures_at_once_write_one(arbiter: Arbiter, folder: Path) -> None:
+def test_many_failures_at_once_write_one(
+    arbiter: Arbiter, folder: Path
+) -> None:
     with FlightRecorder(folder, interval=3600) as recorder:
         for _ in range(5):
             run_out()

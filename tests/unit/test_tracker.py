@@ -79,8 +79,10 @@ def usage(alarms: Alarms, percents: list[float]) -> list[str]:
         ([81, 74, 81], ["warning", "-", "warning"]),
         ([96, 96, 85, 96], ["critical", "-", "-", "critical"]),
         # The milder level was said with the worse one.
-        ([96, 92, 85, 96, 60, 81], ["critical", *"--", "critical", "-"]
-         + ["warning"]),
+        (
+            [96, 92, 85, 96, 60, 81],
+            ["critical", *"--", "critical", "-"] + ["warning"],
+        ),
         ([81, 96, 94, 96], ["warning", "critical", "-", "-"]),
     ],
 )
