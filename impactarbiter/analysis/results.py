@@ -215,9 +215,9 @@ class Results(Sequence[ProfileResult]):
         result = ProfileResult(
             name,
             seconds,
-            MemorySnapshot(*before, device, f"before_{name}"),
-            MemorySnapshot(*after, device, f"after_{name}"),
-            MemorySnapshot(*peak, device, f"peak_{name}"),
+            snapshot_of(before, device, f"before_{name}"),
+            snapshot_of(after, device, f"after_{name}"),
+            snapshot_of(peak, device, f"peak_{name}"),
             *counts,
         )
         if self.collect_stack_traces:

@@ -4,6 +4,8 @@ Only the import line is ours.  Each runs in a program that has what the page
 supposes: a model, data, functions to profile, a profiler.
 """
 
+# ruff: noqa: E501  (the examples' own lines)
+
 from __future__ import annotations
 
 import contextlib

@@ -177,7 +177,7 @@ def test_call_or_decorator(profiler: GPUMemoryProfiler) -> None:
         profile(work),
         profile(work, *()),
         profile(lambda: 1),
-        list(map(profile, [work]))[0],
+        next(map(profile, [work])),
         (lambda: profile(work))(),
     ]
     assert all(isinstance(r, ProfileResult) for r in called)

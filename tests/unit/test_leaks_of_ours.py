@@ -372,7 +372,8 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "_core.recorder_write": (
         FOLDER + WATCHING + "_core.recorder_arm(folder, (), keep=2)\n",
-        "_core.recorder_write('test'); raises(TypeError, _core.recorder_write)",
+        "_core.recorder_write('test'); "
+        "raises(TypeError, _core.recorder_write)",
     ),
     "_core.recorder_status": ("", "_core.recorder_status()"),
     "_core.recorder_events": (

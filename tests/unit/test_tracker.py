@@ -25,9 +25,9 @@ from impactarbiter.analysis.devices import (
     cuda_row,
 )
 from impactarbiter.analysis.events import EventRing
-from impactarbiter.analysis.limits import ControlGroup, GroupUse
 from impactarbiter.analysis.sampler import Sampler
 from impactarbiter.arbiter import current
+from impactarbiter.cgroups import MemoryGroup
 from impactarbiter.recorder import read_bundle
 
 MIB = 1 << 20
@@ -81,7 +81,7 @@ def usage(alarms: Alarms, percents: list[float]) -> list[str]:
         # The milder level was said with the worse one.
         (
             [96, 92, 85, 96, 60, 81],
-            ["critical", *"--", "critical", "-"] + ["warning"],
+            ["critical", *"--", "critical", "-", "warning"],
         ),
         ([81, 96, 94, 96], ["warning", "critical", "-", "-"]),
     ],
@@ -147,7 +147,7 @@ def test_gap_above_the_start(alarms: Alarms) -> None:
 
 def test_control_group(alarms: Alarms) -> None:
     def said(used: int) -> list[str]:
-        found = alarms.check(figures(), GroupUse(used, 1000))
+        found = alarms.check(figures(), MemoryGroup("/", 1000, used))
         return [a.severity for a in found]
 
     assert [said(n) for n in (900, 960, 950, 960, 890, 990)] == [
@@ -165,37 +165,14 @@ def test_unknown_figures_alarm_nobody(alarms: Alarms) -> None:
     assert alarms.check(figures(used=5, total=0), None) == []
 
 
-# -- limits ------------------------------------------------------------------
-
-
-def group(folder: Path, **files: int | str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, value in files.items():
-        (folder / name.replace("_", ".", 1)).write_text(f"{value}\n")
-
-
-def test_control_group_files(tmp_path: Path) -> None:
-    read = ControlGroup(str(tmp_path)).read
-    assert read() is None
-    group(tmp_path, memory_max="max", memory_current=500)
-    assert read() is None
-    group(tmp_path, memory_max=1000)
-    assert read() == GroupUse(500, 1000)
-    group(tmp_path, memory_high=800)
-    assert read() == GroupUse(500, 800)
-    assert read().percent == 62.5  # type: ignore[union-attr]
-    group(tmp_path, memory_current="nonsense")
-    assert read() is None
-
-
-def test_version_one(tmp_path: Path) -> None:
-    memory = tmp_path / "memory"
-    memory.mkdir()
-    (memory / "memory.limit_in_bytes").write_text("2000\n")
-    (memory / "memory.usage_in_bytes").write_text("1500\n")
-    assert ControlGroup(str(tmp_path)).read() == GroupUse(1500, 2000)
-    (memory / "memory.limit_in_bytes").write_text("9223372036854771712\n")
-    assert ControlGroup(str(tmp_path)).read() is None
+def group(root: Path, maximum: int, current: int) -> None:
+    """A control group's files, as both versions name them."""
+    memory = root / "memory"
+    memory.mkdir(parents=True, exist_ok=True)
+    (root / "memory.max").write_text(f"{maximum}\n")
+    (root / "memory.current").write_text(f"{current}\n")
+    (memory / "memory.limit_in_bytes").write_text(f"{maximum}\n")
+    (memory / "memory.usage_in_bytes").write_text(f"{current}\n")
 
 
 # -- CUDA's statistics -------------------------------------------------------
@@ -312,12 +289,11 @@ def test_phases_are_in_events_and_findings() -> None:
     kept = []
     with impactarbiter.watch(step="manual", warmup=1, window=2) as arbiter:
         tracker = MemoryTracker("cpu", sampling_interval=0.001)
-        with tracker:
-            with tracker.phase("epoch 3"), tracker.phase("train"):
-                for _ in range(8):
-                    kept.append(torch.ones(10))
-                    arbiter.step()
-                settled(tracker)
+        with tracker, tracker.phase("epoch 3"), tracker.phase("train"):
+            for _ in range(8):
+                kept.append(torch.ones(10))
+                arbiter.step()
+            settled(tracker)
         assert current() is arbiter
         (finding,) = arbiter.report().findings
     assert finding.phase == "epoch 3/train"
@@ -381,7 +357,7 @@ def test_timeline_and_export(tmp_path: Path) -> None:
 
 def test_a_nearly_full_control_group_is_recorded(tmp_path: Path) -> None:
     root, dumps = tmp_path / "cgroup", tmp_path / "dumps"
-    group(root, memory_max=1000, memory_current=100)
+    group(root, 1000, 100)
     tracker = MemoryTracker(
         "cpu",
         sampling_interval=0.001,
@@ -394,10 +370,10 @@ def test_a_nearly_full_control_group_is_recorded(tmp_path: Path) -> None:
         kept.append(torch.ones(1000))
         settled(tracker)
         assert tracker.last_oom_dump_path is None
-        group(root, memory_current=970)
+        group(root, 1000, 970)
         settled(tracker, 5)
         path = tracker.last_oom_dump_path
-        group(root, memory_current=980)
+        group(root, 1000, 980)
         settled(tracker, 5)
     assert path is not None and tracker.last_oom_dump_path == path
     bundle = read_bundle(path)
@@ -413,9 +389,9 @@ def test_out_of_memory_inside(tmp_path: Path) -> None:
         oom_dump_dir=str(tmp_path),
     )
     with tracker:
-        with pytest.raises(RuntimeError, match="can't allocate"):
-            with tracker.capture_oom("forward"):
-                torch.empty(10**15)
+        failure = pytest.raises(RuntimeError, match="can't allocate")
+        with failure, tracker.capture_oom("forward"):
+            torch.empty(10**15)
         with pytest.raises(KeyError), tracker.capture_oom():
             raise KeyError
     assert tracker.last_oom_dump_path is not None
