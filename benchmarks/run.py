@@ -42,6 +42,12 @@ def walk(objects: int, shuffled: bool = False) -> Benchmark:
     return run
 
 
+def tracker(effort: float) -> list[Row]:
+    import tracker as module
+
+    return module.run(effort)
+
+
 BENCHMARKS: dict[str, Benchmark] = {
     "transformer": step("transformer"),
     "tiny_mlp": step("tiny_mlp"),
@@ -50,6 +56,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "walk_1m": walk(1_000_000),
     "walk_2m": walk(2_000_000),
     "walk_1m_shuffled": walk(1_000_000, shuffled=True),
+    "tracker": tracker,
 }
 
 

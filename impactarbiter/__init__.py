@@ -23,8 +23,14 @@ from .errors import (
 
 if TYPE_CHECKING:
     from .allowlist import allow, allow_object
+    from .analysis.analyzer import MemoryAnalyzer
+    from .analysis.insights import PerformanceInsight
+    from .analysis.patterns import MemoryPattern
+    from .analysis.profiler import GPUMemoryProfiler
+    from .analysis.tracker import MemoryTracker
     from .arbiter import Arbiter, watch
     from .findings import Edge, Finding, Holder, Path, Report, Site
+    from .recorder import FlightRecorder
     from .retention import Retention, explain, retained_bytes
     from .snapshots import Snapshot, snapshot
 
@@ -35,10 +41,16 @@ __all__ = [
     "Arbiter",
     "Edge",
     "Finding",
+    "FlightRecorder",
+    "GPUMemoryProfiler",
     "Holder",
     "ImpactArbiterError",
+    "MemoryAnalyzer",
+    "MemoryPattern",
+    "MemoryTracker",
     "MissingExtraError",
     "Path",
+    "PerformanceInsight",
     "Report",
     "ReportError",
     "Retention",
@@ -59,8 +71,14 @@ _HOME = {
     "Arbiter": "arbiter",
     "Edge": "findings",
     "Finding": "findings",
+    "FlightRecorder": "recorder",
+    "GPUMemoryProfiler": "analysis.profiler",
     "Holder": "findings",
+    "MemoryAnalyzer": "analysis.analyzer",
+    "MemoryPattern": "analysis.patterns",
+    "MemoryTracker": "analysis.tracker",
     "Path": "findings",
+    "PerformanceInsight": "analysis.insights",
     "Report": "findings",
     "Retention": "retention",
     "Site": "findings",

@@ -17,6 +17,8 @@ from .errors import AlreadyWatchingError, UsageError
 from .findings import Finding, Report
 
 _current: Arbiter | None = None
+#: Called when an arbiter has ended, if set; accounting.py does.
+at_end: Callable[[], None] | None = None
 
 
 def watch(
@@ -53,6 +55,8 @@ def watch(
         raise UsageError("on_finding must be callable, or None")
     if memory_limit is not None:
         _check_count("memory_limit", memory_limit, 1)
+    if _current is not None and _current.stand_in:
+        _current.dismiss()
     return Arbiter(
         every=every,
         warmup=warmup,
@@ -73,7 +77,11 @@ def _check_count(name: str, value: object, least: int) -> None:
 
 
 class Arbiter:
-    """Watches from its creation by ``watch()`` until ``stop()``."""
+    """Watches from its creation by ``watch()`` until ``stop()``.
+
+    A ``stand_in`` is there for a profiler or tracker and makes way for the
+    arbiter of a ``watch()``.
+    """
 
     def __init__(
         self,
@@ -86,6 +94,7 @@ class Arbiter:
         obfuscate: bool,
         on_finding: Callable[[Finding], object] | None,
         memory_limit: int | None,
+        stand_in: bool = False,
     ) -> None:
         global _current
         if _current is not None:
@@ -96,6 +105,7 @@ class Arbiter:
         from . import _core
         from .diagnose import Diagnostician
 
+        self.stand_in = stand_in
         self._pid = os.getpid()
         self.manual = manual
         self.obfuscate = obfuscate
@@ -147,7 +157,9 @@ class Arbiter:
             yield
         finally:
             self._phases.pop()
-            _core.set_phase(self._phase_number())
+            # Another arbiter may watch by now, with numbers of its own.
+            if _current is self:
+                _core.set_phase(self._phase_number())
 
     def _phase_number(self) -> int:
         """Number of the current phase; 65,535 of them are told apart."""
@@ -157,6 +169,11 @@ class Arbiter:
                 return 0
             self._phase_names.append(name)
         return self._phase_names.index(name)
+
+    @property
+    def obfuscates(self) -> bool:
+        """Whether names and shapes are masked in its reports."""
+        return self._diagnostician.obfuscate
 
     # -- for those who follow a run ---------------------------------------
 
@@ -211,16 +228,19 @@ class Arbiter:
             return self._last
         return self._diagnostician.report()
 
+    def known_findings(self) -> tuple[Finding, ...]:
+        """As the last looks left them; no walk, and none while masked."""
+        if self.obfuscates:
+            return ()
+        return tuple(self._diagnostician.confirmed())
+
     def stop(self) -> Report:
         """Reports, then takes the hooks out; a second call changes nothing.
 
         In the child of a ``fork()`` the hooks are off already.
         """
-        global _current
         if self._last is not None:
             return self._last
-        from . import _core
-
         try:
             self._last = self._diagnostician.report()
         except Exception as error:
@@ -230,13 +250,27 @@ class Arbiter:
             with suppress(RuntimeWarning):
                 warnings.warn(said, RuntimeWarning, stacklevel=2)
         finally:
-            _core.stop()
-            _uninstall(self._optimizer_hook)
-            if _current is self:
-                _current = None
+            self._take_hooks_out()
             if self._last is None:  # interrupted
                 self._last = Report(warnings=("no report could be made",))
+            if at_end is not None:
+                at_end()
         return self._last
+
+    def dismiss(self) -> None:
+        """Ends without a report: no walk, and nothing takes its place."""
+        if self._last is None:
+            self._last = Report(warnings=("dismissed before its end",))
+            self._take_hooks_out()
+
+    def _take_hooks_out(self) -> None:
+        global _current
+        from . import _core
+
+        _core.stop()
+        _uninstall(self._optimizer_hook)
+        if _current is self:
+            _current = None
 
     def __enter__(self) -> Arbiter:
         return self
@@ -274,6 +308,8 @@ def _uninstall(optimizer_hook: Any) -> None:
         optimizer_hook.remove()
     if _core.collector_event in gc.callbacks:
         gc.callbacks.remove(_core.collector_event)
+        # This may run inside a collection, whose end is not told any more.
+        _core.collector_event("stop", {})
     devices.cuda.uninstall()
     _torch.uninstall()
 

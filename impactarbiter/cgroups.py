@@ -29,26 +29,38 @@ class MemoryGroup:
         """Bytes that may still be used; never negative."""
         return max(self.limit - self.used, 0)
 
+    @property
+    def percent(self) -> float:
+        """Use in per cent of the limit."""
+        return 100.0 * self.used / self.limit if self.limit else 100.0
+
 
 def narrowest(
-    root: str = ROOT, membership: str = MEMBERSHIP
+    root: str = ROOT, membership: str = MEMBERSHIP, throttled: bool = False
 ) -> MemoryGroup | None:
     """The group with the least room, None where there is no limit."""
     return min(
-        memory_groups(root, membership),
+        memory_groups(root, membership, throttled),
         key=lambda group: group.room,
         default=None,
     )
 
 
 def memory_groups(
-    root: str = ROOT, membership: str = MEMBERSHIP
+    root: str = ROOT, membership: str = MEMBERSHIP, throttled: bool = False
 ) -> Iterator[MemoryGroup]:
-    """All groups with a limit, the process's own first."""
+    """All groups with a limit, the process's own first.
+
+    With ``throttled`` the mark from which a group is slowed down is a limit
+    too (``memory.high``).
+    """
     for folder, names in _hierarchies(root, membership):
         for path in _upwards(folder):
             limit = read_number(posixpath.join(path, names[0]))
             used = read_number(posixpath.join(path, names[1]))
+            high = read_number(posixpath.join(path, "memory.high"))
+            if throttled and high is not None:
+                limit = high if limit is None else min(limit, high)
             if limit is not None and used is not None and limit < _NO_LIMIT:
                 yield MemoryGroup(path, limit, used)
             if path == root:

@@ -47,6 +47,18 @@ def stack_of(number: int) -> tuple[Site, ...]:
     return tuple(_site(frame) for frame in frames)
 
 
+def stack_text(number: int) -> str:
+    """A stack as a traceback is written, innermost call last; "" without."""
+    lines = []
+    for site in reversed(stack_of(number)):
+        lines.append(
+            f'  File "{site.file}", line {site.line}, in {site.function}\n'
+        )
+        if site.source:
+            lines.append(f"    {site.source}\n")
+    return "".join(lines)
+
+
 def environment() -> dict[str, str]:
     """Versions and place of this run."""
     from . import __version__

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Any
 
-from ..errors import UsageError
+from ..errors import ReportError, UsageError
 from ..findings import Report
 from ..reports.text import print_report
 from ..severity import SEVERITIES
@@ -12,12 +14,14 @@ from .options import Option, choice, filename, parse
 from .run import check_outputs, gate
 
 HELP = """\
-usage: impactarbiter report RUN.json [--text] [--html F] [--timeline F.png]
-                            [--sarif F] [--fail-on SEVERITY]
+usage: impactarbiter report RUN.json|BUNDLE [--text] [--html F]
+                            [--timeline F.png] [--sarif F]
+                            [--fail-on SEVERITY]
 
 Shows what `impactarbiter run --json RUN.json` saved: as text on stdout
-(default), as a page, a picture or for code scanning. Nothing in the file is
-ever executed.
+(default), as a page, a picture or for code scanning. BUNDLE is a folder that
+the flight recorder wrote: shown as text, its report as the rest. Nothing in
+the files is ever executed.
 
   --fail-on SEVERITY  exit 3 if a leak is at least info, warning or critical
 """
@@ -39,6 +43,8 @@ def execute(args: list[str]) -> int:
             f"got {len(files)} files: expected"
             " `impactarbiter report RUN.json [--html F]`"
         )
+    if os.path.isdir(files[0]):
+        return _show_bundle(files[0], given)
     report = Report.load(files[0])
     outputs = check_outputs(given)
     for method, path in outputs.items():
@@ -47,3 +53,24 @@ def execute(args: list[str]) -> int:
         print_report(report, sys.stdout)
     threshold = given.get("--fail-on")
     return gate(report, threshold) if threshold else 0
+
+
+def _show_bundle(folder: str, given: dict[str, Any]) -> int:
+    from ..recorder import read_bundle
+    from ..reports.bundle import print_bundle
+
+    bundle = read_bundle(folder)
+    outputs = check_outputs(given)
+    if outputs and bundle.report is None:
+        raise ReportError(
+            f"{folder!r} has no report.json: memory was too short for it;"
+            " leave the outputs out to see the rest as text"
+        )
+    for method, path in outputs.items():
+        getattr(bundle.report, method)(path)
+    if given.get("--text") or not outputs:
+        print_bundle(bundle, sys.stdout)
+    threshold = given.get("--fail-on")
+    if threshold and bundle.report is not None:
+        return gate(bundle.report, threshold)
+    return 0

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from ..errors import ImpactArbiterError, ReportError
-from ..findings import SCHEMA, Path, Report
+from ..findings import SCHEMA, Finding, Path, Report
 from .files import write_atomic
 
 _INT_LIMIT = 1 << 63
@@ -52,6 +52,12 @@ def _encode(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def finding_to_dict(finding: Finding) -> dict[str, Any]:
+    """One finding, as a report has it."""
+    encoded: dict[str, Any] = _encode(finding)
+    return encoded
 
 
 def report_json(report: Report) -> bytes:

@@ -164,6 +164,9 @@ typedef struct {
     int (*is_running)(const void *code);
     /* A failure inside a hook: warns once and turns everything off. */
     void (*fail)(const char *where, const char *what);
+    /* Memory ran out: writes a bundle where a recorder is armed.  Any thread,
+     * with or without the GIL; the whole contract is in recorder.h. */
+    void (*recorder_oom)(uint16_t device, size_t asked);
 } ia_core_api;
 
 #endif /* IA_CORE_API_H */

@@ -5,6 +5,7 @@
 #include "edge_kinds.h"
 #include "purpose.h"
 
+#include <stdio.h>
 #include <string.h>
 
 PyObject *
@@ -33,8 +34,8 @@ ia_cost_build(const ia_cost *cost)
 }
 
 /* c10::DeviceType by number; the first twelve never change. */
-PyObject *
-ia_device_build(uint16_t device)
+void
+ia_device_name(uint16_t device, char *out, size_t size)
 {
     static const char *const names[] = {
         "cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",
@@ -42,10 +43,19 @@ ia_device_build(uint16_t device)
         "hpu", "ve", "lazy", "ipu", "mtia", "privateuseone"};
     unsigned type = device >> 8, index = device & 0xFF;
     if (type >= sizeof names / sizeof *names)
-        return PyUnicode_FromFormat("device%u:%u", type, index);
-    if (type == 0 || type == 14)
-        return PyUnicode_FromString(names[type]);
-    return PyUnicode_FromFormat("%s:%u", names[type], index);
+        snprintf(out, size, "device%u:%u", type, index);
+    else if (type == 0 || type == 14)
+        snprintf(out, size, "%s", names[type]);
+    else
+        snprintf(out, size, "%s:%u", names[type], index);
+}
+
+PyObject *
+ia_device_build(uint16_t device)
+{
+    char name[32];
+    ia_device_name(device, name, sizeof name);
+    return PyUnicode_FromString(name);
 }
 
 static PyObject *

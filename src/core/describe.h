@@ -15,7 +15,8 @@ PyObject *ia_purposes_build(const ia_storages *);
 const char *ia_purpose_name(int purpose);
 /* The most items that a holder can have by its type, or None. */
 PyObject *ia_bound_of(const ia_walk *, uint32_t entry);
-/* "cpu", "cuda:0" */
+/* "cpu", "cuda:0"; the first needs no GIL and allocates nothing. */
+void ia_device_name(uint16_t device, char *out, size_t size);
 PyObject *ia_device_build(uint16_t device);
 
 #endif /* IA_DESCRIBE_H */

@@ -5,9 +5,8 @@
 #include "devices.h"
 #include "ledger.h"
 #include "places.h"
+#include "recorder.h"
 #include "stepping.h"
-
-void (*ia_devices_on_oom)(uint16_t device, size_t asked);
 
 static struct {
     ia_followed items[IA_MAX_DEVICES];
@@ -134,8 +133,8 @@ ia_devices_event(const ia_device_event *e)
         take_in(d, e, &place);
     ia_ledger_unlock();
     ia_ledger_hook_end(begin);
-    if (e->action == IA_DEVICE_OOM && ia_devices_on_oom != NULL)
-        ia_devices_on_oom((uint16_t)e->device, (size_t)e->bytes);
+    if (e->action == IA_DEVICE_OOM)
+        ia_recorder_oom((uint16_t)e->device, (size_t)e->bytes);
 }
 
 size_t

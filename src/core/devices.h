@@ -11,14 +11,9 @@
 
 #include "core_api.h"
 
-/* Called at a device's out-of-memory event, on the thread that asked for
- * `asked` bytes: under the allocator's lock, with or without the GIL, with
- * none of our locks held.  NULL until a recorder is armed; must not call the
- * framework or take the GIL. */
-extern void (*ia_devices_on_oom)(uint16_t device, size_t asked);
-
 /* One event of a device's allocator; nothing while we don't watch, nor for a
- * device that is not followed. */
+ * device that is not followed.  Out of memory is passed on to the recorder,
+ * with none of our locks held. */
 void ia_devices_event(const ia_device_event *);
 /* Is every block of this device's allocator reported to us? */
 int ia_devices_followed(uint16_t device);

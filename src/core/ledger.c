@@ -3,7 +3,9 @@
 #include "ledger.h"
 
 #include "ptrmap.h"
+#include "ring.h"
 #include "sites.h"
+#include "windows.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -273,6 +275,10 @@ remove_row(uint32_t i)
     }
     count_out(site, row->cohort);
     total_down(row->device, row->bytes, row->allowed);
+    if (ia_windows_open)
+        ia_windows_died(row->device, row->bytes);
+    if (ia_ring_on)
+        ia_ring_note(IA_RING_DEATH, row);
     give_row(i);
 }
 
@@ -303,6 +309,10 @@ add_row(const ia_row *new)
     site->last_generation = row->generation;
     site->phase = row->phase;
     total_up(row->device, row->bytes, row->allowed);
+    if (ia_windows_open)
+        ia_windows_born(row->device, row->bytes, row->stack);
+    if (ia_ring_on)
+        ia_ring_note(IA_RING_BIRTH, row);
     return 0;
 }
 

@@ -8,10 +8,13 @@
 #include "explain.h"
 #include "ledger.h"
 #include "methods.h"
+#include "process.h"
+#include "recorder.h"
 #include "roots.h"
 #include "sites.h"
 #include "stepping.h"
 #include "tensors.h"
+#include "windows.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -79,6 +82,7 @@ const ia_core_api ia_api = {
     .is_running = ia_frame_runs,
     .register_framework = api_register,
     .fail = ia_fail,
+    .recorder_oom = ia_recorder_oom,
 };
 
 /* -- start and stop ------------------------------------------------------ */
@@ -88,6 +92,7 @@ in_child(void)
 {
     ia_active = 0;
     ia_ledger_after_fork();
+    ia_recorder_after_fork();
 }
 
 static PyObject *
@@ -490,6 +495,44 @@ consistent(PyObject *self, PyObject *unused)
 }
 
 static PyObject *
+window_open(PyObject *self, PyObject *arg)
+{
+    unsigned long device = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_stepping_refresh();
+    return PyLong_FromUnsignedLongLong(ia_window_open((uint16_t)device));
+}
+
+static PyObject *
+window_close(PyObject *self, PyObject *arg)
+{
+    unsigned long long handle = PyLong_AsUnsignedLongLong(arg);
+    ia_window w;
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_stepping_refresh();
+    if (!ia_window_close(handle, &w))
+        Py_RETURN_NONE;
+    return Py_BuildValue("(KKKKKKII)", (unsigned long long)w.before_bytes,
+                         (unsigned long long)w.born_bytes,
+                         (unsigned long long)w.died_bytes,
+                         (unsigned long long)w.peak_bytes,
+                         (unsigned long long)w.births,
+                         (unsigned long long)w.deaths, w.peak_stack,
+                         w.steps);
+}
+
+static PyObject *
+resident_bytes(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyLong_FromUnsignedLongLong(ia_process_resident());
+}
+
+static PyObject *
 diagnose(PyObject *self, PyObject *args)
 {
     PyObject *sites, *any_age;
@@ -599,6 +642,23 @@ DOC(past, "(site)",
     "though what it kept may be gone by now.");
 DOC(rows, "()", "Live storages as a structured array.");
 DOC(consistent, "()", "Do the ledger's totals equal the sums over its rows?");
+DOC(window_open, "(device)",
+    "Begin to count births and deaths on a device; returns a handle, or 0\n"
+    "when too many windows are open.");
+DOC(window_close, "(handle)",
+    "(before, born, died, peak bytes, births, deaths, stack of the peak,\n"
+    "steps that ended), or None for a handle of no open window.");
+DOC(resident_bytes, "()", "Resident memory of this process, 0: unknown.");
+DOC(recorder_arm,
+    "(folder, names, *, events, sites, keep, interval, reserve, sources,\n"
+    "             second_stage)",
+    "Get everything ready to write a bundle below folder when memory runs\n"
+    "out; names are those of the bundles that are there, oldest first.");
+DOC(recorder_disarm, "()", "Let go of what recorder_arm() has got ready.");
+DOC(recorder_write, "(reason, device=0, asked=0)",
+    "Write a bundle now; its name, or None when nothing is armed.");
+DOC(recorder_status, "()", "{armed, written, waiting, error}");
+DOC(recorder_events, "()", "The ring's events, oldest first, as bytes.");
 DOC(diagnose, "(sites, any_age)",
     "Walk the heap and say who holds the storages of these sites; of those\n"
     "in any_age also the ones born before the warm-up was over.");
@@ -645,6 +705,18 @@ PyMethodDef ia_methods[] = {
     {"past", past, METH_O, past_doc},
     {"rows", rows, METH_NOARGS, rows_doc},
     {"consistent", consistent, METH_NOARGS, consistent_doc},
+    {"window_open", window_open, METH_O, window_open_doc},
+    {"window_close", window_close, METH_O, window_close_doc},
+    {"resident_bytes", resident_bytes, METH_NOARGS, resident_bytes_doc},
+    {"recorder_arm", FAST(ia_recorder_arm), METH_VARARGS | METH_KEYWORDS,
+     recorder_arm_doc},
+    {"recorder_disarm", ia_recorder_disarm, METH_NOARGS,
+     recorder_disarm_doc},
+    {"recorder_write", ia_recorder_write, METH_VARARGS, recorder_write_doc},
+    {"recorder_status", ia_recorder_status, METH_NOARGS,
+     recorder_status_doc},
+    {"recorder_events", ia_recorder_events, METH_NOARGS,
+     recorder_events_doc},
     {"diagnose", diagnose, METH_VARARGS, diagnose_doc},
     {"device_rules", ia_device_rules_method, METH_VARARGS,
      device_rules_doc},

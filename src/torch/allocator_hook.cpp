@@ -20,6 +20,9 @@ namespace {
  * its slot. */
 constexpr size_t kSlots = 8;
 
+/* As device_code() has it. */
+constexpr uint16_t kCpuDevice = 0;
+
 struct Slot {
     c10::Allocator *base = nullptr; /* borrowed: static by contract */
     c10::DeleterFnPtr base_deleter = nullptr;
@@ -40,12 +43,27 @@ delete_block(void *block)
     slots[N].base_deleter(block);
 }
 
+/* What the allocator throws goes on to the program as it is. */
+c10::DataPtr
+allocate_from(Slot &slot, size_t bytes)
+{
+    try {
+        return slot.base->allocate(bytes);
+    }
+    catch (...) {
+        if (slot.reporting.load(std::memory_order_relaxed)) {
+            ia_api->recorder_oom(kCpuDevice, bytes);
+        }
+        throw;
+    }
+}
+
 template <size_t N> class Wrapper final : public c10::Allocator {
   public:
     c10::DataPtr allocate(size_t bytes) override
     {
         Slot &slot = slots[N];
-        c10::DataPtr block = slot.base->allocate(bytes);
+        c10::DataPtr block = allocate_from(slot, bytes);
         if (slot.base_deleter == nullptr ||
             block.get() != block.get_context() ||
             !block.compare_exchange_deleter(slot.base_deleter,

@@ -82,3 +82,19 @@ def test_the_forecast_takes_it(
     forecast = Forecast()
     assert forecast.limit == 64 << 20
     assert forecast.room == 4 << 20
+
+
+def test_the_mark_of_slowing_down(tmp_path: Path) -> None:
+    """``memory.high`` counts where it is asked for."""
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.high").write_text("800\n")
+    (tmp_path / "memory.current").write_text("600\n")
+    where = member(tmp_path, "0::/")
+    plain = cgroups.narrowest(str(tmp_path), where)
+    early = cgroups.narrowest(str(tmp_path), where, throttled=True)
+    assert plain is not None and plain.percent == 60.0
+    assert early is not None and early.percent == 75.0
+    (tmp_path / "memory.max").write_text("max\n")
+    assert cgroups.narrowest(str(tmp_path), where) is None
+    early = cgroups.narrowest(str(tmp_path), where, throttled=True)
+    assert early is not None and early.limit == 800

@@ -92,6 +92,7 @@ def attempt(name, setup, body, calls, rounds):
         left = current()
         if left is not None:
             left.stop()
+        _core.recorder_disarm()
         _core.stop()
         _torch.uninstall()
 
@@ -121,6 +122,16 @@ weight = torch.ones(4, requires_grad=True)
 EVENTS = WATCHING + """
 import numpy
 from impactarbiter.devices import _EVENT as EVENT
+"""
+
+FOLDER = """
+import tempfile
+folder = tempfile.mkdtemp()
+"""
+
+PROFILING = """
+from impactarbiter.analysis import analyzer
+profiler = impactarbiter.GPUMemoryProfiler("cpu")
 """
 
 #: A run with a leak of its own, which a look has something to say about.
@@ -368,6 +379,69 @@ CASES: dict[str, tuple[str, str]] = {
         "warnings.simplefilter('ignore')\n",
         "_core.start(); _core._fail('no'); _core._fail('again')",
     ),
+    "_core.window_open": (
+        WATCHING,
+        "_core.window_close(_core.window_open(0));"
+        " raises(TypeError, _core.window_open, 'cpu')",
+    ),
+    "_core.window_close": (
+        WATCHING,
+        "_core.window_close(12345); raises(TypeError, _core.window_close, '')",
+    ),
+    "_core.resident_bytes": ("", "_core.resident_bytes()"),
+    "_core.recorder_arm": (
+        FOLDER,
+        "_core.recorder_arm(folder, ('a', 'b'), events=9, sites=9, keep=2,"
+        " reserve=4096, second_stage=lambda name: None)",
+    ),
+    "_core.recorder_arm.error": (
+        FOLDER,
+        "raises(OSError, _core.recorder_arm, folder + '/no', ());"
+        " raises(ValueError, _core.recorder_arm, folder, (), events=0);"
+        " raises(TypeError, _core.recorder_arm, folder, (1,))",
+    ),
+    "_core.recorder_disarm": (
+        FOLDER,
+        "_core.recorder_arm(folder, ()); _core.recorder_disarm();"
+        " _core.recorder_disarm()",
+    ),
+    "_core.recorder_write": (
+        FOLDER + WATCHING + "_core.recorder_arm(folder, (), keep=2)\n",
+        "_core.recorder_write('test'); "
+        "raises(TypeError, _core.recorder_write)",
+    ),
+    "_core.recorder_status": ("", "_core.recorder_status()"),
+    "_core.recorder_events": (
+        FOLDER + WATCHING + "_core.recorder_arm(folder, ())\n",
+        "torch.ones(3); _core.recorder_events()",
+    ),
+    # -- analysis --
+    "GPUMemoryProfiler": (
+        "",
+        "impactarbiter.GPUMemoryProfiler('cpu').close()",
+    ),
+    "GPUMemoryProfiler.profile_function": (
+        PROFILING,
+        "profiler.profile_function(torch.ones, 3);"
+        " profiler.profile_function()(torch.ones)(3);"
+        " raises(TypeError, profiler.profile_function, torch.ones);"
+        " profiler.clear_results()",
+    ),
+    "MemoryAnalyzer": (
+        PROFILING + "profiler.profile_function(torch.ones, 3)\n",
+        "impactarbiter.MemoryAnalyzer(profiler)"
+        ".generate_optimization_report()",
+    ),
+    "MemoryTracker": (
+        "import impactarbiter.analysis.tracker\n",
+        "tracker = impactarbiter.MemoryTracker('cpu')\n"
+        "    with tracker, tracker.phase('a'): torch.ones(3)",
+    ),
+    "FlightRecorder": (
+        FOLDER + WATCHING,
+        "recorder = impactarbiter.FlightRecorder(folder, keep=1, interval=0)\n"
+        "    with recorder: raises(RuntimeError, torch.empty, 10**15)",
+    ),
     # -- _torch --
     "_torch.install": ("", "_torch.install(); _torch.uninstall()"),
     "_torch.uninstall": ("", "_torch.uninstall()"),
@@ -419,6 +493,11 @@ SLOW = (
     "Arbiter",
     "explain",
     "retained_bytes",
+    "GPUMemoryProfiler",
+    "MemoryAnalyzer",
+    "MemoryTracker",
+    "FlightRecorder",
+    "_core.recorder_write",
     "_core.diagnose",
     "_core.explain",
     "_core.instances",

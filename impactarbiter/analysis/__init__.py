@@ -1,0 +1,1 @@
+"""The analysis interface that users of gpumemprof (Stormlog) know."""

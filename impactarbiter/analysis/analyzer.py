@@ -1,0 +1,171 @@
+"""``MemoryAnalyzer``: patterns, insights and a report of profiled calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..arbiter import Arbiter, current
+from ..errors import UsageError
+from ..findings import Report
+from . import scoring
+from .evidence import Evidence, Withheld
+from .insights import INSIGHT_RULES, PerformanceInsight
+from .patterns import DEFAULT_THRESHOLDS, STATISTICAL_RULES, MemoryPattern
+from .results import ProfileResult, Results
+
+
+class MemoryAnalyzer:
+    """Says what profiled calls do with memory.
+
+    ``profiler`` is a ``GPUMemoryProfiler`` (or anything whose ``results``
+    are such).  ``thresholds`` is a dict to change.  Two rules speak: the
+    statistics of the calls' figures, which need nothing else, and the ledger
+    of a profiler or a ``watch()``, which knows who holds the memory; a
+    pattern's ``source`` says which.  ``strict=True`` leaves the statistics
+    alone.  ``evidence``: an arbiter or a report to use as the ledger's word;
+    default: the profiler's, else the active ``watch()``'s.
+    """
+
+    def __init__(
+        self,
+        profiler: Any = None,
+        *,
+        strict: bool = False,
+        evidence: Arbiter | Report | None = None,
+    ) -> None:
+        if profiler is not None and not hasattr(profiler, "results"):
+            raise UsageError(
+                f"MemoryAnalyzer got {type(profiler).__name__}: expected a"
+                " GPUMemoryProfiler, or nothing"
+            )
+        if evidence is not None and not isinstance(
+            evidence, (Arbiter, Report)
+        ):
+            raise UsageError(
+                f"evidence is {type(evidence).__name__}: expected an Arbiter,"
+                " a Report, or nothing"
+            )
+        self.profiler = profiler
+        self.strict = strict
+        self.thresholds: dict[str, float] = dict(DEFAULT_THRESHOLDS)
+        #: Leaks by statistics that the last analysis did not believe in.
+        self.withheld: list[Withheld] = []
+        self._given = evidence
+
+    # -- patterns ---------------------------------------------------------
+
+    def analyze_memory_patterns(
+        self, results: Iterable[ProfileResult] | None = None
+    ) -> list[MemoryPattern]:
+        """Patterns in the results; default: all of the profiler's.
+
+        With results given, the ledger speaks of their functions alone.
+        """
+        return self._patterns(
+            self._results(results),
+            self._evidence(results is not None),
+            results is not None,
+        )
+
+    def _patterns(
+        self, results: Results, evidence: Evidence | None, chosen: bool
+    ) -> list[MemoryPattern]:
+        self.withheld = []
+        patterns: list[MemoryPattern] = []
+        if len(results):
+            for rule in STATISTICAL_RULES:
+                patterns += rule(results, self.thresholds)
+        if evidence is None or (chosen and not len(results)):
+            return patterns
+        leaks = [p for p in patterns if p.pattern_type == "memory_leak"]
+        others = patterns[len(leaks) :]
+        leaks, self.withheld = evidence.weigh(leaks)
+        within = set(results.names) if chosen else None
+        return leaks + evidence.patterns(leaks, within) + others
+
+    # -- insights ---------------------------------------------------------
+
+    def generate_performance_insights(
+        self, results: Iterable[ProfileResult] | None = None
+    ) -> list[PerformanceInsight]:
+        """Insights from the results; default: all of the profiler's.
+
+        Raises MissingExtraError without SciPy, where there are results
+        enough for a trend.
+        """
+        return self._insights(self._results(results))
+
+    def _insights(self, results: Results) -> list[PerformanceInsight]:
+        if not len(results):
+            return []
+        return [
+            insight
+            for rule in INSIGHT_RULES
+            for insight in rule(results, self.thresholds)
+        ]
+
+    # -- the report -------------------------------------------------------
+
+    def generate_optimization_report(
+        self, results: Iterable[ProfileResult] | None = None
+    ) -> dict[str, Any]:
+        """Everything in one dict of plain data.
+
+        Keys: summary, critical_issues, high_impact_insights, all_patterns,
+        all_insights, recommendations, optimization_score; unless strict also
+        ``accounted`` (live bytes by what they are for), ``forecast`` (when
+        memory runs out, or None) and ``withheld`` (leaks by statistics that
+        the ledger does not believe in, with the reason).
+        """
+        table = self._results(results)
+        evidence = self._evidence(results is not None)
+        patterns = self._patterns(table, evidence, results is not None)
+        insights = self._insights(table)
+        report: dict[str, Any] = {
+            "summary": scoring.summary(table),
+            "critical_issues": [
+                p.to_dict() for p in patterns if p.severity == "critical"
+            ],
+            "high_impact_insights": [
+                i.to_dict() for i in insights if i.impact == "high"
+            ],
+            "all_patterns": [p.to_dict() for p in patterns],
+            "all_insights": [i.to_dict() for i in insights],
+            "recommendations": scoring.recommendations(patterns, insights),
+            "optimization_score": scoring.score(patterns, insights),
+        }
+        if not self.strict:
+            report["accounted"] = (
+                dict(evidence.report.accounted) if evidence else {}
+            )
+            report["forecast"] = evidence.forecast() if evidence else None
+            report["withheld"] = [w.to_dict() for w in self.withheld]
+        return report
+
+    # -- what there is to go by -------------------------------------------
+
+    def _results(self, results: Iterable[ProfileResult] | None) -> Results:
+        if results is None:
+            results = self.profiler.results if self.profiler else ()
+        return Results.of(results)
+
+    def _evidence(self, chosen: bool) -> Evidence | None:
+        """The ledger's word; none on results from who knows where."""
+        if self.strict:
+            return None
+        if isinstance(self._given, Report):
+            return Evidence(self._given)
+        if self._given is not None:
+            return Evidence(self._given.report(), _places(self.profiler))
+        if hasattr(self.profiler, "evidence"):
+            known: Evidence | None = self.profiler.evidence()
+            return known
+        watching = current()
+        if chosen or self.profiler is not None or watching is None:
+            return None
+        return Evidence(watching.report())
+
+
+def _places(profiler: Any) -> dict[str, tuple[str, str]]:
+    return dict(getattr(profiler, "functions", {}))

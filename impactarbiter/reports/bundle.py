@@ -1,0 +1,89 @@
+"""A flight recorder's bundle as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..units import format_bytes, plural
+from .console import Line, TextStream, emit, line, plain
+from .text import report_lines
+
+if TYPE_CHECKING:
+    from ..recorder import Bundle
+
+#: Lines and holders that are listed.
+TOP = 10
+
+
+def bundle_lines(bundle: Bundle) -> list[Line]:
+    """What happened, what was alive, who held it, and the report."""
+    head = bundle.header
+    asked = head["asked_bytes"]
+    wanted = f", {format_bytes(asked)} more were wanted" if asked else ""
+    lines = [
+        line(
+            ("Flight recorder: ", "bold"),
+            (f"{head['reason']} on {head['device']}{wanted}", "bold red"),
+        ),
+        line(
+            f"  at step {head['step']} of process {head['pid']}:"
+            f" {format_bytes(head['live_bytes'])} alive in"
+            f" {plural(head['live_count'], 'storage')},"
+            f" {format_bytes(head['peak_bytes'])} at the peak,"
+            f" {format_bytes(head['resident_bytes'])} resident"
+        ),
+        [],
+        line(("alive by line", "bold")),
+    ]
+    lines += [
+        line(f"  {format_bytes(size):>10} {count:>7} \u00d7 {site}")
+        for site, count, size in bundle.by_site()[:TOP]
+    ]
+    lines += _holder_lines(bundle)
+    lines += _event_lines(bundle)
+    if bundle.report is not None:
+        lines += [[], *report_lines(bundle.report)]
+    return lines
+
+
+def _holder_lines(bundle: Bundle) -> list[Line]:
+    if not bundle.holders:
+        return []
+    lines = [[], line(("held by", "bold"))]
+    lines += [
+        line(
+            f"  {format_bytes(h['bytes']):>10} {h['storages']:>7} \u00d7"
+            f" {h['path']}"
+        )
+        for h in bundle.holders[:TOP]
+    ]
+    return lines
+
+
+def _event_lines(bundle: Bundle) -> list[Line]:
+    """How much was born and died among the events that are kept."""
+    events, all_events = bundle.events, bundle.header["all_events"]
+    if not len(events):
+        return []
+    born, died = events["kind"] == 1, events["kind"] == 2
+    seconds = (
+        int(events["nanoseconds"][-1]) - int(events["nanoseconds"][0])
+    ) / 1e9
+    said = (
+        f"the last {plural(len(events), 'event')} of {all_events:,}, in"
+        f" {seconds:.3g} s: {format_bytes(events['bytes'][born].sum())} born"
+        f" in {plural(int(born.sum()), 'storage')},"
+        f" {format_bytes(events['bytes'][died].sum())} died in"
+        f" {plural(int(died.sum()), 'storage')}"
+    )
+    return [[], line((said, "dim"))]
+
+
+def bundle_text(bundle: Bundle) -> str:
+    """The whole bundle without colour."""
+    return plain(bundle_lines(bundle))
+
+
+def print_bundle(bundle: Bundle, stream: TextStream) -> None:
+    """Writes it to ``stream``, coloured where it is a terminal."""
+    emit(bundle_lines(bundle), stream)

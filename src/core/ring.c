@@ -1,0 +1,92 @@
+/* The ring of the last births and deaths. */
+
+#include "ring.h"
+
+#include "sites.h"
+
+#include <string.h>
+#include <time.h>
+
+int ia_ring_on;
+
+static struct {
+    ia_ring_event *events; /* borrowed */
+    uint32_t capacity;
+    uint64_t all;
+} ring;
+
+void
+ia_ring_attach(ia_ring_event *memory, uint32_t capacity)
+{
+    ring.events = memory;
+    ring.capacity = capacity;
+    ring.all = 0;
+    ia_ring_on = 1;
+}
+
+void
+ia_ring_detach(void)
+{
+    ia_ring_on = 0;
+    ring.events = NULL;
+    ring.capacity = 0;
+    ring.all = 0;
+}
+
+/* The coarse clock costs a few nanoseconds; the exact one would cost as much
+ * as all the rest of a birth. */
+static uint64_t
+coarse_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static ia_ring_event *
+next_event(void)
+{
+    ia_ring_event *e = &ring.events[ring.all++ % ring.capacity];
+    e->nanoseconds = coarse_ns();
+    e->step = ia_ledger_totals_now()->generation;
+    return e;
+}
+
+void
+ia_ring_note(ia_ring_kind kind, const ia_row *row)
+{
+    ia_ring_event *e = next_event();
+    e->address = row->key;
+    e->bytes = row->bytes;
+    e->site = ia_stack_site(row->stack);
+    e->device = row->device;
+    e->phase = row->phase;
+    e->kind = kind;
+}
+
+void
+ia_ring_mark(uint16_t device, uint64_t asked)
+{
+    ia_ring_event *e = next_event();
+    e->address = 0;
+    e->bytes = asked;
+    e->site = IA_NO_SITE;
+    e->device = device;
+    e->phase = 0;
+    e->kind = IA_RING_MARK;
+}
+
+uint32_t
+ia_ring_copy(ia_ring_event *out, uint64_t *all)
+{
+    *all = ring.all;
+    if (ring.all <= ring.capacity) {
+        memcpy(out, ring.events, ring.all * sizeof *out);
+        return (uint32_t)ring.all;
+    }
+    uint32_t start = (uint32_t)(ring.all % ring.capacity);
+    uint32_t tail = ring.capacity - start;
+    memcpy(out, ring.events + start, tail * sizeof *out);
+    memcpy(out + tail, ring.events, start * sizeof *out);
+    return ring.capacity;
+}

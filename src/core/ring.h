@@ -1,0 +1,40 @@
+/* The last births and deaths, in a ring of a fixed size; off by default.
+ *
+ * Everything expects the ledger's lock to be held.
+ */
+#ifndef IA_RING_H
+#define IA_RING_H
+
+#include "ledger.h"
+
+typedef enum {
+    IA_RING_BIRTH = 1,
+    IA_RING_DEATH,
+    IA_RING_MARK, /* a bundle was written: bytes are those asked for */
+} ia_ring_kind;
+
+/* A row of events.npy; recorder.py mirrors it. */
+typedef struct {
+    uint64_t nanoseconds; /* of the monotonic clock, to some milliseconds */
+    uint64_t address;
+    uint64_t bytes;
+    uint32_t site;
+    uint32_t step;
+    uint16_t device;
+    uint16_t phase;
+    uint32_t kind;
+} ia_ring_event;
+
+extern int ia_ring_on;
+
+/* The memory is the caller's, of `capacity` events, until ia_ring_detach. */
+void ia_ring_attach(ia_ring_event *memory, uint32_t capacity);
+void ia_ring_detach(void);
+
+void ia_ring_note(ia_ring_kind, const ia_row *);
+void ia_ring_mark(uint16_t device, uint64_t asked);
+/* Copies them, oldest first; returns how many, and in *all how many there
+ * ever were. */
+uint32_t ia_ring_copy(ia_ring_event *out, uint64_t *all);
+
+#endif /* IA_RING_H */
