@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 from .findings import Cycle, Finding
 from .retention import cause_of
+from .severity import BOUNDED
 from .shells import shell_advice
+
+_TRACEBACK = re.compile(r"__traceback__|\.tb_frame|\.tb_next")
 
 
 def advise(finding: Finding) -> str:
@@ -21,6 +27,14 @@ def advise(finding: Finding) -> str:
     kept = shell_advice(finding.path.expression) if finding.path else None
     if kept:
         return kept
+    if finding.verdict in BOUNDED:
+        return ""
+    if any(_TRACEBACK.search(e.text) for e in finding.below_holder):
+        return (
+            f"keep `str(error)` in {where} instead of the exception, or drop"
+            " its frames with `error.with_traceback(None)`: its traceback"
+            " keeps the variables of every frame that it went through"
+        )
     scalar = _is_scalar(finding)
     owner = _owner(finding)
     if owner:
@@ -39,6 +53,11 @@ def advise(finding: Finding) -> str:
         return (
             f"store `{instead}` in {where} instead of the tensor: each one"
             " keeps the graph that made it"
+        )
+    if _is_slice(finding):
+        return (
+            f"store a `.clone()` in {where}: a slice keeps the whole tensor"
+            " that it was taken from"
         )
     if scalar:
         return f"store numbers in {where}: take `.item()` of each tensor"
@@ -70,14 +89,30 @@ def _owner(finding: Finding) -> str | None:
     """Type of the objects in the holder, where they are no plain data."""
     if finding.holder is None or finding.holder.length is None:
         return None
-    below = finding.below_holder
-    if len(below) < 2 or below[0].type in _CONTAINERS:
-        return None
-    return below[0].type
+    types = [edge.type for edge in finding.below_holder[:-1]]
+    return next((t for t in types if t not in _CONTAINERS), None)
+
+
+#: Bytes of a tensor of one number, with what the allocator adds.
+_NUMBER = 64
 
 
 def _is_scalar(finding: Finding) -> bool:
+    """Whether all of it is numbers, not the example alone."""
+    if finding.tensors_per_step and finding.graph is None:
+        mean = finding.bytes_per_step / finding.tensors_per_step
+        if mean > _NUMBER:
+            return False
     return any(
         t.shape is not None and all(n == 1 for n in t.shape)
         for t in finding.tensors
     )
+
+
+def _is_slice(finding: Finding) -> bool:
+    """Whether a tensor shows a small part of the memory that it keeps."""
+    for t in finding.tensors:
+        bits = re.search(r"\d+$", t.dtype)
+        if t.shape is not None and bits is not None:
+            return 4 * math.prod(t.shape) * int(bits[0]) // 8 <= t.bytes
+    return False

@@ -45,6 +45,11 @@ from .verdicts import (
 #: Bits of a suspect's ``kinds``, as criterion.h has them.
 GROWS_COUNT, GROWS_BYTES, GROWS_GRAPH, GROWS_CYCLES = 1, 2, 4, 8
 
+#: Roots that are no place of the program's.
+ROOTLESS = frozenset({"cycle", "native", "outside"})
+#: A keeper as ``_core.diagnose`` describes it, and in words.
+Seen = tuple[dict[str, Any], Finding]
+
 #: Looks that are made in any case, and the share of the run that further
 #: ones may take.
 FREE_LOOKS = 6
@@ -63,6 +68,8 @@ class Diagnostician:
     memory_limit: int | None
     phases: Sequence[str]
     _seen: dict[str, Suspicion] = field(default_factory=dict)
+    _kinds: dict[int, int] = field(default_factory=dict)
+    _names: dict[tuple[int, str], str] = field(default_factory=dict)
     _patches: dict[str, str | None] = field(default_factory=dict)
     _looks: int = 0
     _last_look: int = 0
@@ -122,15 +129,15 @@ class Diagnostician:
     def _diagnose(
         self, step: int, provisional: bool, patience: int = 0
     ) -> list[Finding]:
-        suspects = {s["site"]: s for s in _core.suspects()}
-        grows = GROWS_COUNT | GROWS_BYTES | GROWS_GRAPH
-        wanted = [i for i, s in suspects.items() if s["kinds"] & grows]
-        if not wanted:
+        suspects = self._suspects()
+        if not suspects:
             self._answer = None
             return []
         # Growth without more storages may be that of an old one.
-        any_age = [i for i in wanted if not suspects[i]["kinds"] & GROWS_COUNT]
-        answer = self._answer = _core.diagnose(wanted, any_age)
+        any_age = [
+            i for i, s in suspects.items() if not s["kinds"] & GROWS_COUNT
+        ]
+        answer = self._answer = _core.diagnose(list(suspects), any_age)
         self._looks += 1
         look = Look(
             step=step,
@@ -141,23 +148,78 @@ class Diagnostician:
             keepers=answer["keepers"],
             forecast=Forecast(self.memory_limit),
         )
-        findings: dict[str, Finding] = {}
+        findings = []
+        for signature, siblings in self._holders(look).items():
+            finding = self._finding(look, signature, siblings)
+            if finding is not None:
+                self._seen[signature].finding = finding
+                findings.append(finding)
+        return findings
+
+    def _suspects(self) -> dict[int, dict[str, Any]]:
+        """Sites to look at, by number.
+
+        Where a holder was seen before, its line is looked at even when it
+        sets no new high: another holder on that line may have let go.
+        ``kinds`` are all that the site ever was suspected of, ``now`` says
+        whether it is suspect by itself.
+        """
+        grows = GROWS_COUNT | GROWS_BYTES | GROWS_GRAPH
+        found = {
+            s["site"]: {**s, "now": True}
+            for s in _core.suspects()
+            if s["kinds"] & grows
+        }
+        for suspicion in self._seen.values():
+            if suspicion.site not in found:
+                trend = _core.site_trend(suspicion.site)
+                if trend is not None:
+                    found[suspicion.site] = {**trend, "now": False}
+        for site, suspect in found.items():
+            suspect["kinds"] |= self._kinds.get(site, 0)
+            self._kinds[site] = suspect["kinds"]
+        return found
+
+    def _holders(self, look: Look) -> dict[str, list[Seen]]:
+        """What the walk found, by signature: siblings are one holder."""
+        holders: dict[str, list[Seen]] = {}
         for keeper in look.keepers:
-            finding = self._finding(look, keeper)
-            if finding is None:
-                continue
-            sibling = findings.get(finding.signature)
-            finding = _joined(sibling, finding) if sibling else finding
-            findings[finding.signature] = finding
-            self._seen[finding.signature].finding = finding
-        return list(findings.values())
+            if keeper["purpose"] == "optimizer_state":
+                continue  # of an optimizer that steps, for its parameters
+            finding = look.describe(keeper, self.phases)
+            holders.setdefault(finding.signature, []).append((keeper, finding))
+        for signature, siblings in holders.items():
+            self._recognise(signature, siblings[0][0], holders)
+        return holders
+
+    def _recognise(
+        self, signature: str, keeper: dict[str, Any], present: Collection[str]
+    ) -> None:
+        """A container that goes by another name now is the one it was."""
+        if keeper["holder"]["length"] < 0 or keeper["path"][0] in ROOTLESS:
+            return
+        place = keeper["holder"]["owners"][0], keeper["holder"]["type"]
+        before = self._names.get(place, signature)
+        self._names[place] = signature
+        if (
+            before != signature
+            and before not in present
+            and signature not in self._seen
+            and before in self._seen
+        ):
+            self._seen[signature] = self._seen.pop(before)
 
     # -- one finding ------------------------------------------------------
 
-    def _finding(self, look: Look, keeper: dict[str, Any]) -> Finding | None:
-        if keeper["purpose"] == "optimizer_state":
-            return None  # of an optimizer that steps, for parameters it has
-        finding = look.describe(keeper, self.phases)
+    def _finding(
+        self, look: Look, signature: str, siblings: Sequence[Seen]
+    ) -> Finding | None:
+        """The finding of one holder; None where it is explained."""
+        # The sibling that grows stands for all.
+        keeper, finding = max(siblings, key=lambda seen: seen[1].last_step)
+        known = self._seen.get(signature)
+        if known is None and not look.is_suspect(keeper):
+            return None
         finding = replace(finding, grown_at=grown_at(finding))
         if not look.is_credible(keeper, finding):
             return None
@@ -167,18 +229,21 @@ class Diagnostician:
             keeper["holder"]["owners"], str(path)
         ) or self.allow.covers(finding, types):
             return None
-        now = Observation.of(keeper, look.step)
-        suspicion = self._seen.setdefault(
-            finding.signature,
-            Suspicion(
+        keepers = [sibling for sibling, _finding in siblings]
+        now = Observation.of(keepers, look.step)
+        if known is None:
+            known = self._seen[signature] = Suspicion(
                 keeper["site"],
                 look.began(keeper),
                 now,
                 now,
                 provisional=look.provisional,
-            ),
-        )
-        suspicion.last = now
+                reach=now.span,
+            )
+        suspicion = known
+        suspicion.observe(now)
+        if suspicion.stopped:
+            return None
         verdict = judge(
             suspicion,
             keeper,
@@ -187,6 +252,7 @@ class Diagnostician:
             look.provisional,
             look.patience,
         )
+        finding = _joined([sibling for _keeper, sibling in siblings], finding)
         holder = finding.holder
         if holder is not None:
             per_step = suspicion.items_per_step()
@@ -239,6 +305,8 @@ class Diagnostician:
             f
             for f in findings
             if f.verdict != "growing"
+            or f.path is None
+            or not f.path.root.startswith("<")
             or self._seen[f.signature].site not in sites
         ]
         totals = _core.totals()
@@ -387,6 +455,10 @@ class Look:
             collected_bytes=self.suspects[keeper["site"]]["cycle_bytes"],
         )
 
+    def is_suspect(self, keeper: dict[str, Any]) -> bool:
+        """Whether one of its lines is suspect by itself just now."""
+        return any(self.suspects[g["site"]]["now"] for g in keeper["groups"])
+
     def is_credible(self, keeper: dict[str, Any], finding: Finding) -> bool:
         """Whether growth in bytes alone is growth of one and the same thing.
 
@@ -442,15 +514,17 @@ class Look:
         )
 
 
-def _joined(first: Finding, other: Finding) -> Finding:
-    """Siblings (``epochs[0]``, ``epochs[1]``) are one finding."""
+def _joined(siblings: Sequence[Finding], one: Finding) -> Finding:
+    """Siblings (``epochs[0]``, ``epochs[1]``) as ``one`` of them."""
+    if len(siblings) == 1:
+        return one
     return replace(
-        first,
-        bytes_per_step=first.bytes_per_step + other.bytes_per_step,
-        tensors_per_step=first.tensors_per_step + other.tensors_per_step,
-        retained_bytes=first.retained_bytes + other.retained_bytes,
-        retained_tensors=first.retained_tensors + other.retained_tensors,
-        generations=max(first.generations, other.generations),
-        first_step=min(first.first_step, other.first_step),
-        last_step=max(first.last_step, other.last_step),
+        one,
+        bytes_per_step=sum(f.bytes_per_step for f in siblings),
+        tensors_per_step=sum(f.tensors_per_step for f in siblings),
+        retained_bytes=sum(f.retained_bytes for f in siblings),
+        retained_tensors=sum(f.retained_tensors for f in siblings),
+        generations=max(f.generations for f in siblings),
+        first_step=min(f.first_step for f in siblings),
+        last_step=max(f.last_step for f in siblings),
     )

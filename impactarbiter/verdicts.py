@@ -7,6 +7,7 @@ or a reset that was seen, makes it a cache or an accumulation instead.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,10 +30,13 @@ class Observation:
     """What a look saw of one holder; ``items`` is -1 for no container.
 
     ``held`` are the bytes of what the suspects' lines have put there,
-    ``bytes`` all that cutting it would free.
+    ``bytes`` all that cutting it would free; ``oldest`` and ``newest`` the
+    steps that what is there was born in.
     """
 
     step: int
+    oldest: int
+    newest: int
     items: int
     storages: int
     held: int
@@ -41,18 +45,30 @@ class Observation:
     node_bytes: int
 
     @classmethod
-    def of(cls, keeper: dict[str, Any], step: int) -> Observation:
-        """From a keeper as ``_core.diagnose`` describes it."""
-        cost = keeper["cost"]
+    def of(cls, keepers: Sequence[dict[str, Any]], step: int) -> Observation:
+        """From keepers as ``_core.diagnose`` describes them.
+
+        Several are siblings (``history[0]``, ``history[1]``): one holder.
+        """
+        groups = [group for keeper in keepers for group in keeper["groups"]]
+        lengths = [keeper["holder"]["length"] for keeper in keepers]
+        costs = [keeper["cost"] for keeper in keepers]
         return cls(
             step=step,
-            items=keeper["holder"]["length"],
-            storages=sum(group["count"] for group in keeper["groups"]),
-            held=sum(group["bytes"] for group in keeper["groups"]),
-            bytes=cost["bytes"],
-            nodes=cost["nodes"],
-            node_bytes=cost["node_bytes"],
+            oldest=min(group["first"] for group in groups),
+            newest=max(group["last"] for group in groups),
+            items=sum(lengths) if min(lengths) >= 0 else -1,
+            storages=sum(group["count"] for group in groups),
+            held=sum(group["bytes"] for group in groups),
+            bytes=sum(cost["bytes"] for cost in costs),
+            nodes=sum(cost["nodes"] for cost in costs),
+            node_bytes=sum(cost["node_bytes"] for cost in costs),
         )
+
+    @property
+    def span(self) -> int:
+        """Steps that what is there reaches back."""
+        return self.step - self.oldest
 
     def exceeds(self, older: Observation) -> bool:
         """Whether the holder has gained anything since."""
@@ -78,6 +94,34 @@ class Suspicion:
     explained: bool = False  # what a model or its optimizer is made of
     provisional: bool = False  # all of it seen while steps were guessed
     finding: Finding | None = None
+    grew_at: int = 0  # the last look that saw it grown
+    reach: int = 0  # the longest span so far
+    lets_go: bool = False  # all of it was seen replaced
+
+    def observe(self, now: Observation) -> None:
+        """Takes in a new look."""
+        before, self.last = self.last, now
+        if now.exceeds(before) or before is now:
+            self.grew_at = now.step
+        if now.items >= 0 and now.oldest > before.newest:
+            # A list that is cleared each epoch, a window that moves on.
+            if now.span <= self.reach:
+                self.lets_go = True
+                self.confirmed_at = None
+            self.first = now
+        elif self.lets_go and now.span > RESET_PERIODS * self.reach:
+            self.lets_go = False
+        self.reach = max(self.reach, now.span)
+
+    def restart(self) -> None:
+        """Growth counts from the last look on: it has just become full."""
+        self.first = self.last
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has not grown for long, for the pace it had."""
+        pause = self.last.step - self.grew_at
+        return pause > max(PATIENCE, (self.grew_at - self.began) // 2)
 
     def items_per_step(self) -> float | None:
         """Growth of the container since the first look; None before."""
@@ -127,11 +171,13 @@ def judge(
     suspicion.provisional &= provisional
     root = keeper["path"][0]
     settled = "leak"
-    if root in ("cycle", "native"):
+    if root in ("cycle", "native", "outside"):
         settled = "cycle" if keeper["cycle"] else "native"
     elif not suspicion.graph_grew() and _fits(keeper, room):
+        if 0 <= suspicion.first.items < keeper["holder"]["bound"]:
+            suspicion.restart()
         return "cache"
-    elif _resets(past, suspicion.last.step):
+    elif suspicion.lets_go or _was_reset(suspicion, past):
         return "accumulation"
     if suspicion.confirmed_at is None and not provisional:
         now = suspicion.last
@@ -171,6 +217,12 @@ def _fits(keeper: dict[str, Any], room: int | None) -> bool:
     return missing <= room
 
 
+def _was_reset(suspicion: Suspicion, past: dict[str, Any]) -> bool:
+    """Whether its line lets go now and then, and this holder with it."""
+    now = suspicion.last
+    return _resets(past, now.step) and now.oldest >= past["last_reset"] - 1
+
+
 def _resets(past: dict[str, Any], step: int) -> bool:
     """Whether what gathers is let go now and then."""
     if past["resets"] == 0:
@@ -194,7 +246,17 @@ def due(suspicion: Suspicion, finding: Finding) -> int:
 def settled_by(suspicion: Suspicion, offset: int) -> str:
     """What would confirm a ``growing`` finding."""
     step = max(suspicion.first.step + LOOK_GAP, suspicion.began + PATIENCE)
+    if suspicion.last.step >= step:
+        last = suspicion.last.step - offset + 1
+        return f"growth at a later look: at step {last} there was none"
     return f"a look after step {step - offset} that finds the holder grown"
+
+
+def _collected(past: dict[str, Any], offset: int) -> str:
+    if past["last_reset"]:
+        step = past["last_reset"] - offset + 1
+        return f"the collector freed what there was by step {step}"
+    return "released by now"
 
 
 def afterwards(
@@ -218,7 +280,10 @@ def afterwards(
         return None
     seen = suspicion.last.step - offset
     resets = _resets(past, step)
-    if past["growing"] and not resets and finding.verdict not in BOUNDED:
+    grows = past["growing"] and not suspicion.stopped
+    if finding.verdict == "cycle" and suspicion.confirmed_at is not None:
+        return replace(finding, severity="info", note=_collected(past, offset))
+    if grows and not resets and finding.verdict not in BOUNDED:
         if suspicion.provisional:
             return None
         return replace(
@@ -226,8 +291,8 @@ def afterwards(
         )
     if suspicion.confirmed_at is None or suspicion.explained:
         return None
-    last = past["last_high"] - offset + 1
-    verdict = "accumulation" if resets else "cache"
+    last = suspicion.grew_at - offset + 1
+    verdict = "accumulation" if resets or suspicion.lets_go else "cache"
     return replace(
         finding,
         verdict=verdict,

@@ -126,16 +126,18 @@ def bound_text(finding: Finding) -> str:
 
 def growth(finding: Finding) -> str:
     """``10.3 MiB and 3 tensors more a step``."""
-    parts = []
+    parts, pace, count = [], "", finding.tensors_per_step
     if finding.bytes_per_step or not finding.graph_bytes_per_step:
         rate = format_bytes(finding.bytes_per_step)
-        if finding.tensors_per_step:
-            rate += f" in {plural(finding.tensors_per_step, 'tensor')}"
+        if 0 < count < 0.95:
+            pace = f", 1 tensor every {plural(round(1 / count, 1), 'step')}"
+        elif count:
+            rate += f" in {plural(count, 'tensor')}"
         parts.append(rate)
     if finding.graph_bytes_per_step:
         nodes = format_bytes(finding.graph_bytes_per_step)
         parts.append(f"{nodes} of autograd nodes")
-    return f"{' and '.join(parts)} more a step"
+    return f"{' and '.join(parts)} more a step{pace}"
 
 
 def is_near(finding: Finding) -> bool:
@@ -150,10 +152,17 @@ def forecast(finding: Finding) -> str:
     """``out of memory in 1,204 steps (~3 h 12 min)``, or that it is not."""
     if finding.steps_to_oom is None:
         return "not within this horizon"
-    text = f"out of memory in {plural(finding.steps_to_oom, 'step')}"
+    steps = plural(_rounded(finding.steps_to_oom), "step")
+    text = f"out of memory in {steps}"
     if finding.seconds_to_oom is not None:
         text += f" (~{format_duration(finding.seconds_to_oom)})"
     return text
+
+
+def _rounded(steps: int) -> int:
+    """No more digits than a forecast can be trusted with."""
+    digits = len(str(steps)) - 2
+    return round(steps, -digits) if steps > 10_000 else steps
 
 
 def facts(finding: Finding) -> list[Fact]:
@@ -223,6 +232,12 @@ def _growth_text(finding: Finding) -> str:
 def _retained_text(finding: Finding) -> str:
     held = format_bytes(finding.retained_bytes)
     count = plural(finding.retained_tensors, "tensor")
+    if finding.graph is not None and finding.graph.node_bytes:
+        count += f" and {format_bytes(finding.graph.node_bytes)} of nodes"
+    elif not finding.retained_tensors:
+        return (
+            "nothing by this path alone: what it holds is held elsewhere too"
+        )
     if finding.holder is None:
         return f"{held} in {count}"
     return f"{held} in {count}, freed if the path is cut at the holder"
