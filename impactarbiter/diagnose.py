@@ -70,7 +70,6 @@ class Diagnostician:
     _seen: dict[str, Suspicion] = field(default_factory=dict)
     _kinds: dict[int, int] = field(default_factory=dict)
     _names: dict[tuple[int, str], str] = field(default_factory=dict)
-    _patches: dict[str, str | None] = field(default_factory=dict)
     _looks: int = 0
     _last_look: int = 0
     _answer: dict[str, Any] | None = None
@@ -159,8 +158,8 @@ class Diagnostician:
     def _suspects(self) -> dict[int, dict[str, Any]]:
         """Sites to look at, by number.
 
-        Where a holder was seen before, its line is looked at even when it
-        sets no new high: another holder on that line may have let go.
+        Where a leak was confirmed, its line is looked at even when it sets
+        no new high: another holder on that line may have let go.
         ``kinds`` are all that the site ever was suspected of, ``now`` says
         whether it is suspect by itself.
         """
@@ -171,7 +170,7 @@ class Diagnostician:
             if s["kinds"] & grows
         }
         for suspicion in self._seen.values():
-            if suspicion.site not in found:
+            if suspicion.confirmed_at and suspicion.site not in found:
                 trend = _core.site_trend(suspicion.site)
                 if trend is not None:
                     found[suspicion.site] = {**trend, "now": False}
@@ -274,17 +273,10 @@ class Diagnostician:
             else None,
         )
         finding = look.forecast.apply(finding)
-        patch = self._patch(finding) if verdict == "leak" else None
-        finding = replace(finding, advice=advise(finding), patch=patch)
+        finding = replace(finding, advice=advise(finding))
         return DEFAULT_RULES.grade(
             finding, DEFAULT_RULES.horizon(look.step - look.offset)
         )
-
-    def _patch(self, finding: Finding) -> str | None:
-        """Made once for each finding: the source stays what it was."""
-        if finding.signature not in self._patches:
-            self._patches[finding.signature] = patch_of(finding)
-        return self._patches[finding.signature]
 
     # -- the report -------------------------------------------------------
 
@@ -308,6 +300,11 @@ class Diagnostician:
             or f.path is None
             or not f.path.root.startswith("<")
             or self._seen[f.signature].site not in sites
+        ]
+        # Not before: making one takes time and leaves garbage.
+        findings = [
+            replace(f, patch=patch_of(f)) if f.verdict == "leak" else f
+            for f in findings
         ]
         totals = _core.totals()
         points = _core.history()

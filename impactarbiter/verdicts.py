@@ -19,6 +19,10 @@ LOOK_GAP = 4
 #: Steps that a holder must have gathered for before a run that goes on calls
 #: it a leak: a buffer or cache that is nearly full gets the time to show it.
 PATIENCE = 13
+#: By how much the cost of a full ring varies as its items are replaced.
+VARIATION = 0.1
+#: Collections that freed what hung on a cycle: the next one will, too.
+GOOD_TIME = 2
 #: Purposes of storages that a model or its optimizer is made of.
 EXPLAINED = frozenset({"parameters", "buffers", "optimizer_state"})
 #: A reset stands for a habit until this many times its period has passed.
@@ -72,12 +76,17 @@ class Observation:
 
     def exceeds(self, older: Observation) -> bool:
         """Whether the holder has gained anything since."""
-        # As many of new steps in place of old ones are no growth.
+        if self.items > older.items:
+            return True
+        if self.items < 0 and self.storages > older.storages:
+            return True
+        # As many of new steps in place of old ones are no growth, and what
+        # they cost varies a little.
+        replaced = self.items >= 0 and self.oldest > older.oldest
+        least = 1 + VARIATION if replaced else 1
         return (
-            self.items > older.items
-            or (self.items < 0 and self.storages > older.storages)
-            or self.nodes > older.nodes
-            or self.bytes > older.bytes
+            self.nodes > least * older.nodes
+            or self.bytes > least * older.bytes
         )
 
 
@@ -173,6 +182,8 @@ def judge(
     settled = "leak"
     if root in ("cycle", "native", "outside"):
         settled = "cycle" if keeper["cycle"] else "native"
+        if settled == "cycle" and past["resets"] >= GOOD_TIME:
+            return "accumulation"
     elif not suspicion.graph_grew() and _fits(keeper, room):
         if 0 <= suspicion.first.items < keeper["holder"]["bound"]:
             suspicion.restart()
@@ -281,7 +292,11 @@ def afterwards(
     seen = suspicion.last.step - offset
     resets = _resets(past, step)
     grows = past["growing"] and not suspicion.stopped
-    if finding.verdict == "cycle" and suspicion.confirmed_at is not None:
+    if (
+        finding.verdict == "cycle"
+        and suspicion.confirmed_at is not None
+        and past["resets"] < GOOD_TIME
+    ):
         return replace(finding, severity="info", note=_collected(past, offset))
     if grows and not resets and finding.verdict not in BOUNDED:
         if suspicion.provisional:

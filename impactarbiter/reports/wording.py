@@ -235,9 +235,7 @@ def _retained_text(finding: Finding) -> str:
     if finding.graph is not None and finding.graph.node_bytes:
         count += f" and {format_bytes(finding.graph.node_bytes)} of nodes"
     elif not finding.retained_tensors:
-        return (
-            "nothing by this path alone: what it holds is held elsewhere too"
-        )
+        return "nothing by this path alone: another holds the same"
     if finding.holder is None:
         return f"{held} in {count}"
     return f"{held} in {count}, freed if the path is cut at the holder"
