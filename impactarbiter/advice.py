@@ -15,7 +15,8 @@ _TRACEBACK = re.compile(r"__traceback__|\.tb_frame|\.tb_next")
 
 def advise(finding: Finding) -> str:
     """What to do about a finding, from what holds it and what it holds."""
-    holder, graph = finding.holder, finding.graph
+    holder = finding.holder
+    graph = finding.graph is not None or _is_through_graph(finding)
     where = f"`{holder.expression}`" if holder else "the holder"
     if finding.cycle is not None:
         return _of_cycle(finding.cycle, where)
@@ -42,13 +43,13 @@ def advise(finding: Finding) -> str:
             f"drop each {owner} from {where} once it has been used, or keep"
             " only what is needed of it: each one keeps its tensors"
         )
-    if graph is not None and holder is not None and holder.length is None:
+    if graph and holder is not None and holder.length is None:
         return (
             f"detach before adding to {where}: it carries the graph of every"
             " step so far; use `.item()` for a number or `.detach()` for a"
             " tensor"
         )
-    if graph is not None:
+    if graph:
         instead = ".item()" if scalar else ".detach()"
         return (
             f"store `{instead}` in {where} instead of the tensor: each one"
@@ -85,9 +86,16 @@ def _of_cycle(cycle: Cycle, where: str) -> str:
 _CONTAINERS = frozenset({"dict", "list", "tuple", "set", "deque", "Tensor"})
 
 
+def _is_through_graph(finding: Finding) -> bool:
+    """Whether the tensor hangs on the graph of what the holder has."""
+    return any(edge.kind == "grad_fn" for edge in finding.below_holder)
+
+
 def _owner(finding: Finding) -> str | None:
     """Type of the objects in the holder, where they are no plain data."""
     if finding.holder is None or finding.holder.length is None:
+        return None
+    if _is_through_graph(finding):
         return None
     types = [edge.type for edge in finding.below_holder[:-1]]
     return next((t for t in types if t not in _CONTAINERS), None)

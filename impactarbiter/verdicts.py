@@ -21,8 +21,6 @@ LOOK_GAP = 4
 PATIENCE = 13
 #: By how much the cost of a full ring varies as its items are replaced.
 VARIATION = 0.1
-#: Collections that freed what hung on a cycle: the next one will, too.
-GOOD_TIME = 2
 #: Purposes of storages that a model or its optimizer is made of.
 EXPLAINED = frozenset({"parameters", "buffers", "optimizer_state"})
 #: A reset stands for a habit until this many times its period has passed.
@@ -78,11 +76,11 @@ class Observation:
         """Whether the holder has gained anything since."""
         if self.items > older.items:
             return True
-        if self.items < 0 and self.storages > older.storages:
-            return True
         # As many of new steps in place of old ones are no growth, and what
         # they cost varies a little.
         replaced = self.items >= 0 and self.oldest > older.oldest
+        if not replaced and self.storages > older.storages:
+            return True
         least = 1 + VARIATION if replaced else 1
         return (
             self.nodes > least * older.nodes
@@ -182,8 +180,6 @@ def judge(
     settled = "leak"
     if root in ("cycle", "native", "outside"):
         settled = "cycle" if keeper["cycle"] else "native"
-        if settled == "cycle" and past["resets"] >= GOOD_TIME:
-            return "accumulation"
     elif not suspicion.graph_grew() and _fits(keeper, room):
         if 0 <= suspicion.first.items < keeper["holder"]["bound"]:
             suspicion.restart()
@@ -292,11 +288,7 @@ def afterwards(
     seen = suspicion.last.step - offset
     resets = _resets(past, step)
     grows = past["growing"] and not suspicion.stopped
-    if (
-        finding.verdict == "cycle"
-        and suspicion.confirmed_at is not None
-        and past["resets"] < GOOD_TIME
-    ):
+    if finding.verdict == "cycle" and suspicion.confirmed_at is not None:
         return replace(finding, severity="info", note=_collected(past, offset))
     if grows and not resets and finding.verdict not in BOUNDED:
         if suspicion.provisional:

@@ -227,14 +227,44 @@ build_cycle(const diagnosis *d, uint32_t entry, int *forever)
     return ia_cycle_build(d->w.queue[member].ref, d->w.graph);
 }
 
+static int
+first_result(PyObject *op, void *arg)
+{
+    PyObject **found = arg;
+    if (op == NULL || ia_kind_of(Py_TYPE(op)) != IA_KIND_TENSOR ||
+        ia_the_framework->grad_fn_of(op) == NULL)
+        return 0;
+    *found = op;
+    return 1;
+}
+
+/* Where the path to an example ends.  A holder that stands beside the way the
+ * walk took, the `state` of `h, c = state`, gets a way of its own. */
+static uint32_t
+end_of_path(diagnosis *d, const ia_keeper *k, uint32_t entry)
+{
+    uint32_t up = entry;
+    while (up != IA_NO_ENTRY && up != k->holder)
+        up = d->w.queue[up].parent;
+    if (up == k->holder)
+        return entry;
+    PyObject *op = (PyObject *)d->w.queue[k->holder].ref, *result = NULL;
+    Py_TYPE(op)->tp_traverse(op, first_result, &result);
+    uint32_t made = result == NULL
+                        ? IA_NO_ENTRY
+                        : ia_walk_append(&d->w, (uintptr_t)result, k->holder);
+    return made != IA_NO_ENTRY ? made : entry;
+}
+
 static PyObject *
-build_keeper(const diagnosis *d, uint32_t i)
+build_keeper(diagnosis *d, uint32_t i)
 {
     const ia_keeper *k = &d->keepers.items[i];
     const ia_group *primary = &d->groups.items[k->primary];
     const ia_reached *example = &d->storages.items[primary->example];
     Py_ssize_t depth = 0;
-    PyObject *path = ia_path_build(&d->w, example->entry, k->holder, &depth);
+    PyObject *path = ia_path_build(&d->w, end_of_path(d, k, example->entry),
+                                   k->holder, &depth);
     PyObject *holder = path ? build_holder(d, k) : NULL;
     PyObject *groups = holder ? build_groups(d, k) : NULL;
     PyObject *cost = groups ? ia_cost_build(&d->costs[i]) : NULL;
@@ -261,7 +291,7 @@ build_keeper(const diagnosis *d, uint32_t i)
 }
 
 static PyObject *
-build_keepers(const diagnosis *d)
+build_keepers(diagnosis *d)
 {
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < d->keepers.count; i++) {
@@ -274,7 +304,7 @@ build_keepers(const diagnosis *d)
 }
 
 static PyObject *
-build(const diagnosis *d)
+build(diagnosis *d)
 {
     PyObject *keepers = build_keepers(d);
     PyObject *purposes = keepers ? ia_purposes_build(&d->storages) : NULL;

@@ -217,7 +217,9 @@ above_graph(const ia_walk *w, uint32_t entry)
 }
 
 typedef struct {
-    uint32_t items, results;
+    PyObject *member;
+    int found;        /* the member is among them */
+    uint32_t results; /* tensors that a graph leads to */
 } peers;
 
 static int
@@ -226,7 +228,7 @@ count_peers(PyObject *op, void *arg)
     peers *p = arg;
     if (op == NULL)
         return 0;
-    p->items++;
+    p->found |= op == p->member;
     p->results += ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR &&
                   ia_the_framework->grad_fn_of(op) != NULL;
     return 0;
@@ -235,33 +237,56 @@ count_peers(PyObject *op, void *arg)
 /* Containers of more items than this are no states. */
 #define MAX_PEERS 64
 
+/* Is it a small container that has this result and another? */
+static int
+has_with_peers(const ia_walk *w, uint32_t entry, PyObject *member)
+{
+    peers p = {.member = member};
+    if (!ia_entry_is_container(w, entry))
+        return 0;
+    PyObject *op = (PyObject *)w->queue[entry].ref;
+    if (ia_container_length(op) <= MAX_PEERS && Py_TYPE(op)->tp_traverse)
+        Py_TYPE(op)->tp_traverse(op, count_peers, &p);
+    return p.found && p.results >= 2;
+}
+
 /* Results that stand side by side, the (h, c) of an LSTM or the weights of an
  * inner loop, hang on one graph: cutting one of them frees nothing, their
- * container is what holds it. */
+ * container is what holds it, be one of them a variable besides. */
 static uint32_t
 with_peers(const ia_walk *w, uint32_t entry)
 {
-    peers p = {0};
     uint32_t up = w->queue[entry].parent;
-    if (up == IA_NO_ENTRY || !ia_entry_is_container(w, up) ||
-        IA_TAG(w->queue[entry].ref) != IA_TAG_OBJECT ||
-        ia_kind_of(Py_TYPE((PyObject *)w->queue[entry].ref)) !=
-            IA_KIND_TENSOR)
+    PyObject *op = (PyObject *)w->queue[entry].ref;
+    if (up == IA_NO_ENTRY || IA_TAG(w->queue[entry].ref) != IA_TAG_OBJECT ||
+        ia_kind_of(Py_TYPE(op)) != IA_KIND_TENSOR)
         return entry;
-    PyObject *container = (PyObject *)w->queue[up].ref;
-    if (ia_container_length(container) <= MAX_PEERS &&
-        Py_TYPE(container)->tp_traverse != NULL)
-        Py_TYPE(container)->tp_traverse(container, count_peers, &p);
-    return p.results >= 2 ? up : entry;
+    if (has_with_peers(w, up, op))
+        return up;
+    if (w->queue[up].parent != IA_NO_ENTRY)
+        return entry;
+    for (uint32_t i = up + 1; i < w->count; i++)
+        if (w->queue[i].parent == up && has_with_peers(w, i, op))
+            return i;
+    return entry;
 }
+
+/* The last answer of with_peers(): members of one holder come together. */
+typedef struct {
+    uint32_t entry, holder;
+} peers_memo;
 
 /* With one storage only nothing parts: the tensor stands for itself. */
 static uint32_t
-holder_of(const ia_walk *w, const scores *s, uint32_t entry)
+holder_of(const ia_walk *w, const scores *s, uint32_t entry,
+          peers_memo *memo)
 {
     if (s->weight[entry] < 2)
         return above_graph(w, entry);
-    return with_peers(w, above_graph(w, s->best[entry]));
+    uint32_t best = above_graph(w, s->best[entry]);
+    if (memo->entry != best)
+        *memo = (peers_memo){best, with_peers(w, best)};
+    return memo->holder;
 }
 
 static uint32_t
@@ -428,6 +453,7 @@ int
 ia_holders_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
 {
     scores s = {0};
+    peers_memo memo = {IA_NO_ENTRY, IA_NO_ENTRY};
     const ia_reached *items = w->storages->items;
     member *members = NULL;
     uint32_t n = 0;
@@ -450,7 +476,7 @@ ia_holders_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
     choose_holders(w, &s);
     for (uint32_t i = 0; i < n; i++)
         members[i].holder =
-            holder_of(w, &s, items[members[i].storage].entry);
+            holder_of(w, &s, items[members[i].storage].entry, &memo);
     if (settle_homeless(w, &s, members, n) < 0)
         goto done;
     result = make_groups(w, members, n, out);
