@@ -87,9 +87,7 @@ def diagnose(
     left_out, objects, edges, nodes, graph, seconds: of the walk
     """
 
-def device_rules(
-    max_split: int, divisions: tuple[int, ...], /
-) -> None: ...
+def device_rules(max_split: int, divisions: tuple[int, ...], /) -> None: ...
 def device_follow(
     device: int, snapshot: np.ndarray[Any, Any], seen: int, /
 ) -> bool: ...

@@ -240,8 +240,10 @@ class Diagnostician:
                 reach=now.span,
             )
         suspicion = known
+        # Where the line sets no new high, what replaces its oldest is full.
+        turns = not look.is_suspect(keeper) and now.oldest > known.last.oldest
         suspicion.observe(now)
-        if suspicion.stopped:
+        if suspicion.stopped or turns:
             return None
         verdict = judge(
             suspicion,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from . import _core
 from .findings import Finding
 from .severity import BOUNDED
 
@@ -21,6 +22,13 @@ LOOK_GAP = 4
 PATIENCE = 13
 #: By how much the cost of a full ring varies as its items are replaced.
 VARIATION = 0.1
+#: Collections that freed what hung on cycles of one line: the next one comes
+#: in good time, too.
+GOOD_TIME = 2
+#: What comes more rarely than every so manieth step (a model for each fold)
+#: and is less than so many bytes may wait for the collector.
+SELDOM = 4
+FEW_BYTES = 100 << 20
 #: Purposes of storages that a model or its optimizer is made of.
 EXPLAINED = frozenset({"parameters", "buffers", "optimizer_state"})
 #: A reset stands for a habit until this many times its period has passed.
@@ -180,6 +188,8 @@ def judge(
     settled = "leak"
     if root in ("cycle", "native", "outside"):
         settled = "cycle" if keeper["cycle"] else "native"
+        if settled == "cycle" and _in_good_time(keeper, past):
+            return "accumulation"
     elif not suspicion.graph_grew() and _fits(keeper, room):
         if 0 <= suspicion.first.items < keeper["holder"]["bound"]:
             suspicion.restart()
@@ -198,12 +208,27 @@ def judge(
     return settled if suspicion.confirmed_at is not None else "growing"
 
 
-def _overdue(keeper: dict[str, Any], past: dict[str, Any], step: int) -> bool:
-    """Whether a container has missed its last turn to grow."""
+def _in_good_time(keeper: dict[str, Any], past: dict[str, Any]) -> bool:
+    """Whether the collector takes care of a cycle before it hurts."""
+    if not _core.status()["collector"] or keeper["forever"]:
+        return False
+    if past["resets"] >= GOOD_TIME:
+        return True
+    few: bool = keeper["cost"]["bytes"] < FEW_BYTES
+    return few and _pace(keeper) >= SELDOM
+
+
+def _pace(keeper: dict[str, Any]) -> float:
+    """Steps from one generation to the next."""
     spread = max(g["last"] - g["first"] for g in keeper["groups"])
     turns = max(g["generations"] for g in keeper["groups"])
     pace: float = spread / max(turns - 1, 1)
-    return bool(step - past["last_high"] > 1.5 * pace)
+    return pace
+
+
+def _overdue(keeper: dict[str, Any], past: dict[str, Any], step: int) -> bool:
+    """Whether a container has missed its last turn to grow."""
+    return bool(step - past["last_high"] > 1.5 * _pace(keeper))
 
 
 def _fits(keeper: dict[str, Any], room: int | None) -> bool:
@@ -288,7 +313,11 @@ def afterwards(
     seen = suspicion.last.step - offset
     resets = _resets(past, step)
     grows = past["growing"] and not suspicion.stopped
-    if finding.verdict == "cycle" and suspicion.confirmed_at is not None:
+    if (
+        finding.verdict == "cycle"
+        and suspicion.confirmed_at is not None
+        and past["resets"] < GOOD_TIME
+    ):
         return replace(finding, severity="info", note=_collected(past, offset))
     if grows and not resets and finding.verdict not in BOUNDED:
         if suspicion.provisional:

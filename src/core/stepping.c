@@ -46,6 +46,7 @@ static struct {
     uint32_t most[IA_EVENT_MANUAL + 1];
     int provisional;
     int busy; /* inside a boundary: events of our own don't count */
+    int collector_waits; /* the program's collector is on, but for this look */
     uint32_t look_at;
     uint32_t next_probe, probes;
     double started, last, boundary_seconds, callback_seconds, step_seconds;
@@ -236,8 +237,10 @@ call_back(void)
 {
     double start = now();
     int collecting = PyGC_Disable();
+    run.collector_waits = collecting;
     PyObject *result =
         PyObject_CallFunction(run.options.callback, "I", run.step);
+    run.collector_waits = 0;
     if (result == NULL && !PyErr_ExceptionMatches(PyExc_Exception))
         pass_on_exception();
     else if (result == NULL)
@@ -389,11 +392,14 @@ ia_stepping_status(void)
                              ? NULL
                              : sources[run.source];
     return Py_BuildValue(
-        "{s:I,s:I,s:z,s:O,s:d,s:d,s:d,s:d,s:z}", "steps", run.step, "offset",
-        run.offset, "source", source, "provisional", run.provisional ? Py_True : Py_False,
+        "{s:I,s:I,s:z,s:O,s:d,s:d,s:d,s:d,s:O,s:z}", "steps", run.step, "offset",
+        run.offset, "source", source, "provisional",
+        run.provisional ? Py_True : Py_False,
         "boundary_seconds", run.boundary_seconds, "callback_seconds",
         run.callback_seconds, "step_seconds", run.step_seconds,
-        "elapsed_seconds", now() - run.started, "failure", ia_failure());
+        "elapsed_seconds", now() - run.started, "collector",
+        run.collector_waits || PyGC_IsEnabled() ? Py_True : Py_False,
+        "failure", ia_failure());
 }
 
 PyObject *
