@@ -253,6 +253,8 @@ class Diagnostician:
             look.provisional,
             look.patience,
         )
+        if verdict is None:
+            return None
         finding = _joined([sibling for _keeper, sibling in siblings], finding)
         holder = finding.holder
         if holder is not None:

@@ -175,8 +175,9 @@ def judge(
     room: int | None,
     provisional: bool,
     patience: int = 0,
-) -> str:
-    """The verdict after the look that ``suspicion.last`` holds.
+) -> str | None:
+    """The verdict after the look that ``suspicion.last`` holds; None where
+    it is not worth a word.
 
     ``past`` is the site's (``_core.past``), ``room`` the bytes that are
     left, ``provisional`` says that steps are guessed just now: nothing is
@@ -188,8 +189,11 @@ def judge(
     settled = "leak"
     if root in ("cycle", "native", "outside"):
         settled = "cycle" if keeper["cycle"] else "native"
-        if settled == "cycle" and _in_good_time(keeper, past):
-            return "accumulation"
+        if settled == "cycle" and _core.status()["collector"]:
+            if past["resets"] >= GOOD_TIME and not keeper["forever"]:
+                return "accumulation"
+            if _can_wait(keeper):
+                return None
     elif not suspicion.graph_grew() and _fits(keeper, room):
         if 0 <= suspicion.first.items < keeper["holder"]["bound"]:
             suspicion.restart()
@@ -208,14 +212,10 @@ def judge(
     return settled if suspicion.confirmed_at is not None else "growing"
 
 
-def _in_good_time(keeper: dict[str, Any], past: dict[str, Any]) -> bool:
-    """Whether the collector takes care of a cycle before it hurts."""
-    if not _core.status()["collector"] or keeper["forever"]:
-        return False
-    if past["resets"] >= GOOD_TIME:
-        return True
+def _can_wait(keeper: dict[str, Any]) -> bool:
+    """Whether a cycle is too little to speak of before it is collected."""
     few: bool = keeper["cost"]["bytes"] < FEW_BYTES
-    return few and _pace(keeper) >= SELDOM
+    return few and _pace(keeper) >= SELDOM and not keeper["forever"]
 
 
 def _pace(keeper: dict[str, Any]) -> float:
