@@ -31,6 +31,7 @@ QUICK_SAMPLES = 6
 
 
 def operators() -> list[Any]:
+    on_cpu = [op for op in common.op_db if op.supported_dtypes("cpu")]
     return [
         pytest.param(
             op,
@@ -39,7 +40,7 @@ def operators() -> list[Any]:
             f"{op.variant_test_name}",
             marks=() if number % QUICK_STRIDE == 0 else pytest.mark.slow,
         )
-        for number, op in enumerate(common.op_db)
+        for number, op in enumerate(on_cpu)
     ]
 
 
@@ -152,11 +153,14 @@ def saved_by(node: Any) -> list[torch.Tensor]:
     for name in dir(node):
         if name.startswith("_saved_"):
             found += tensors_of(getattr(node, name))
+    # A Function written in Python.
+    found += tensors_of(list(getattr(node, "saved_tensors", ())))
     return found
 
 
-def listed_from_python(tensor: torch.Tensor) -> tuple[int, int]:
-    """Nodes, and bytes of the distinct storages that they saved."""
+def listed_from_python(tensor: torch.Tensor) -> tuple[int, int, bool]:
+    """Nodes, bytes of the distinct storages that they saved, and whether
+    that is all: what a CopySlices copies is not shown to Python."""
     waiting: list[Any] = [tensor.grad_fn]
     nodes: set[Any] = set()
     storages: dict[int, int] = {}
@@ -173,7 +177,8 @@ def listed_from_python(tensor: torch.Tensor) -> tuple[int, int]:
             except NotImplementedError:
                 continue  # sparse: it has none
             storages[storage._cdata] = storage.nbytes()
-    return len(nodes), sum(storages.values())
+    shown = all(not node.name().endswith("CopySlices") for node in nodes)
+    return len(nodes), sum(storages.values()), shown
 
 
 # -- the test -----------------------------------------------------------------
@@ -194,7 +199,9 @@ def test_operator(op: Any, most: int | None) -> None:
                     continue
                 nodes, _, saved, full = _torch.graph_size(result)
                 assert not full
-                assert (nodes, saved) == listed_from_python(result)
+                listed = listed_from_python(result)
+                assert nodes >= listed[0] and saved >= listed[1]
+                assert (nodes, saved) == listed[:2] or not listed[2]
             if results:
                 last = results[-1]
             del results
