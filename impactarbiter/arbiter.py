@@ -55,14 +55,16 @@ def watch(
         raise UsageError("on_finding must be callable, or None")
     if memory_limit is not None:
         _check_count("memory_limit", memory_limit, 1)
-    if _current is not None and _current.stand_in:
-        _current.dismiss()
+    allowed = AllowList(allow)
+    before = current()
+    if before is not None and before.stand_in:
+        before.dismiss()
     return Arbiter(
         every=every,
         warmup=warmup,
         window=window,
         manual=step == "manual",
-        allow=AllowList(allow),
+        allow=allowed,
         obfuscate=obfuscate,
         on_finding=on_finding,
         memory_limit=memory_limit,
@@ -97,7 +99,7 @@ class Arbiter:
         stand_in: bool = False,
     ) -> None:
         global _current
-        if _current is not None:
+        if current() is not None:
             raise AlreadyWatchingError(
                 "impactarbiter is watching already: stop() the other arbiter"
                 " first, or use it"
@@ -106,7 +108,7 @@ class Arbiter:
         from .diagnose import Diagnostician
 
         self.stand_in = stand_in
-        self._pid = os.getpid()
+        self.pid = os.getpid()
         self.manual = manual
         self.obfuscate = obfuscate
         self._listeners = [] if on_finding is None else [on_finding]
@@ -253,9 +255,19 @@ class Arbiter:
             self._take_hooks_out()
             if self._last is None:  # interrupted
                 self._last = Report(warnings=("no report could be made",))
-            if at_end is not None:
-                at_end()
+            self._make_way()
         return self._last
+
+    def _make_way(self) -> None:
+        """For what waits to account for memory by itself."""
+        if at_end is None:
+            return
+        try:
+            at_end()
+        except Exception as error:
+            said = f"profilers go without: {type(error).__name__}: {error}"
+            with suppress(RuntimeWarning):
+                warnings.warn(said, RuntimeWarning, stacklevel=4)
 
     def dismiss(self) -> None:
         """Ends without a report: no walk, and nothing takes its place."""
@@ -285,7 +297,13 @@ class Arbiter:
 
 
 def current() -> Arbiter | None:
-    """The arbiter that watches now, if one does."""
+    """The arbiter that watches now, if one does.
+
+    One of before a ``fork()`` watches nothing in the child.
+    """
+    global _current
+    if _current is not None and _current.pid != os.getpid():
+        _current = None
     return _current
 
 

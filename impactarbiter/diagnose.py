@@ -7,6 +7,7 @@ figures of a program that ends are not too old.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -74,11 +75,21 @@ class Diagnostician:
     _last_look: int = 0
     _answer: dict[str, Any] | None = None
     _callback_failed: str | None = None
+    _busy: Any = field(default_factory=threading.Lock)
 
     # -- looks ------------------------------------------------------------
 
     def look(self, step: int) -> None:
         """Called at a boundary where a look is due."""
+        if not self._busy.acquire(blocking=False):
+            _core.look_at(step + LOOK_GAP)
+            return
+        try:
+            self._look(step)
+        finally:
+            self._busy.release()
+
+    def _look(self, step: int) -> None:
         status = _core.status()
         if self._looks >= FREE_LOOKS:
             pause = self._pause(status)
@@ -285,7 +296,22 @@ class Diagnostician:
     # -- the report -------------------------------------------------------
 
     def report(self) -> Report:
-        """Looks once more and puts everything together."""
+        """Looks once more and puts everything together.
+
+        While a look is being made, by this thread or another, it gives what
+        the looks before have settled.
+        """
+        if not self._busy.acquire(blocking=False):
+            return Report(
+                findings=tuple(self.confirmed()),
+                warnings=("a look was just being made: no figures of now",),
+            )
+        try:
+            return self._report()
+        finally:
+            self._busy.release()
+
+    def _report(self) -> Report:
         _core.refresh()
         status = _core.status()
         # A look comes at the end of a step, before the next one is counted.

@@ -40,9 +40,10 @@ def patch_of(finding: Finding) -> str | None:
     try:
         before, _encoding = read_source(site.file)
         after = rewritten(before, finding)
-    except (OSError, SyntaxError, UnicodeError, ImportError):
+        return None if after is None else diff(site.file, before, after)
+    except Exception:
+        # Whatever libcst makes of a program's source, the report goes on.
         return None
-    return None if after is None else diff(site.file, before, after)
 
 
 def read_source(file: str) -> tuple[str, str]:

@@ -6,10 +6,12 @@ import linecache
 import os
 import platform
 import sys
+from contextlib import suppress
 from functools import lru_cache
 
 from . import _core
 from .findings import Site
+from .ranks import rank
 from .shells import cell_name
 
 NOWHERE = Site("", 0, "")
@@ -67,12 +69,13 @@ def environment() -> dict[str, str]:
         "impactarbiter": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "cwd": os.getcwd(),
     }
+    with suppress(OSError):  # the folder may be gone
+        known["cwd"] = os.getcwd()
     torch = sys.modules.get("torch")
     if torch is not None:
         known["torch"] = str(torch.__version__)
-    rank = os.environ.get("RANK")
-    if rank is not None:
-        known["rank"] = rank
+    number = rank()
+    if number is not None:
+        known["rank"] = str(number)
     return known

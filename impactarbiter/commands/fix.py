@@ -78,5 +78,5 @@ def _fix(file: str, findings: Iterable[Finding], apply: bool) -> int:
 def _mended(source: str, finding: Finding) -> str | None:
     try:
         return rewritten(source, finding)
-    except SyntaxError:
-        return None
+    except Exception:
+        return None  # libcst can't take this source

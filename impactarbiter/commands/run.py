@@ -60,7 +60,7 @@ stands for the rank. Rank 0 prints its report and decides for --fail-on.
 OPTIONS = {
     "--every": Option(whole(1)),
     "--warmup": Option(whole(0)),
-    "--window": Option(whole(1)),
+    "--window": Option(whole(2)),
     "--step": Option(choice("auto", "manual")),
     "--allow": Option(str, many=True),
     "--obfuscate": Option(),

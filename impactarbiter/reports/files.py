@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
 from ..errors import ReportError
 
@@ -56,6 +57,8 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
+            with suppress(OSError):  # a new file has no mode to keep
+                os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
             os.replace(beside, target)
         except BaseException:
             os.unlink(beside)

@@ -218,8 +218,12 @@ build_device(const device_copy *d)
 PyObject *
 ia_devices_method(PyObject *self, PyObject *unused)
 {
-    static device_copy copy[IA_MAX_DEVICES]; /* the GIL guards it */
+    /* On the heap and not static: making objects may run the collector, and
+     * what that runs may come here again. */
+    device_copy *copy = PyMem_Calloc(IA_MAX_DEVICES, sizeof *copy);
     (void)self, (void)unused;
+    if (copy == NULL)
+        return PyErr_NoMemory();
     int n = copy_devices(copy);
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < n; i++) {
@@ -228,5 +232,6 @@ ia_devices_method(PyObject *self, PyObject *unused)
             Py_CLEAR(list);
         Py_XDECREF(item);
     }
+    PyMem_Free(copy);
     return list;
 }

@@ -179,7 +179,6 @@ void ia_kinds_forget(void);
 /* Process-wide, set by module.c and stepping.c. */
 extern const ia_framework *ia_the_framework;
 void ia_walk_set_types(PyTypeObject *module, PyTypeObject *optimizer);
-int ia_walk_import_numpy(void);
 /* Is this optimizer known to step?  Set by the step hook. */
 extern int (*ia_optimizer_steps)(PyObject *);
 

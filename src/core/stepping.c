@@ -60,6 +60,8 @@ static struct {
     uint32_t noptimizers;
 } run;
 
+static uint32_t serial; /* of the run: a look may end one and begin another */
+
 static double
 now(void)
 {
@@ -232,15 +234,17 @@ pass_on_exception(void)
     Py_XDECREF(traceback);
 }
 
-static void
+/* 0 where the look has ended this run and begun another. */
+static int
 call_back(void)
 {
     double start = now();
     int collecting = PyGC_Disable();
+    uint32_t this_run = serial;
     run.collector_waits = collecting;
-    PyObject *result =
-        PyObject_CallFunction(run.options.callback, "I", run.step);
-    run.collector_waits = 0;
+    PyObject *callback = Py_NewRef(run.options.callback);
+    PyObject *result = PyObject_CallFunction(callback, "I", run.step);
+    Py_DECREF(callback);
     if (result == NULL && !PyErr_ExceptionMatches(PyExc_Exception))
         pass_on_exception();
     else if (result == NULL)
@@ -248,7 +252,11 @@ call_back(void)
     Py_XDECREF(result);
     if (collecting)
         PyGC_Enable();
+    if (serial != this_run)
+        return 0;
+    run.collector_waits = 0;
     run.callback_seconds += now() - start;
+    return 1;
 }
 
 static void
@@ -287,7 +295,8 @@ boundary(void)
     if ((fresh > 0 || (run.look_at != 0 && run.step >= run.look_at)) &&
         run.options.callback != NULL) {
         run.look_at = 0;
-        call_back();
+        if (!call_back())
+            return;
     }
     run.step++;
     run.last = now();
@@ -359,6 +368,7 @@ void
 ia_stepping_start(const ia_stepping_options *options)
 {
     memset(&run, 0, sizeof run);
+    serial++;
     failure[0] = 0;
     run.options = *options;
     run.source = NO_SOURCE;

@@ -318,8 +318,10 @@ def test_fragmentation_or_leak(profiled: dict[str, Any]) -> None:
     said = run(FRAGMENTATION, profiled)
     assert "Found 0 fragmentation issues\n" in said
     # The second one is confirmed when it is seen to have grown since.
-    run("for i in range(10): profiler.profile_function(suspected_function, 4)",
-        profiled)
+    run(
+        "for i in range(10): profiler.profile_function(suspected_function, 4)",
+        profiled,
+    )
     said = run(FRAGMENTATION, profiled)
     assert said == "Found 2 potential leaks\nFound 0 fragmentation issues\n"
 

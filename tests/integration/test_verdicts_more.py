@@ -3,8 +3,10 @@ bound; and what users can say about findings: rules, phases, masks."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -420,3 +422,34 @@ def test_a_warning_of_ours_is_none_of_pythons() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         watched(Rolling())
+
+
+def test_a_listener_that_stops_and_watches_anew() -> None:
+    """The look that told it goes on in a run that is another one."""
+    rolling = Rolling()
+    arbiters = []
+
+    def told(_finding: Finding) -> None:
+        arbiters[-1].stop()
+        arbiters.append(impactarbiter.watch(step="manual"))
+
+    arbiters.append(impactarbiter.watch(step="manual", on_finding=told))
+    for _ in range(40):
+        rolling()
+        arbiters[-1].step()
+    assert len(arbiters) == 2
+    (finding,) = arbiters[-1].stop().findings
+    assert finding.verdict == "leak"
+    assert arbiters[-1].report().steps > 15
+
+
+def test_a_child_may_watch_for_itself() -> None:
+    with impactarbiter.watch(step="manual"):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            with contextlib.suppress(BaseException):
+                rolling = Rolling()
+                code = 0 if watched(rolling).findings else 2
+            os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -119,10 +119,13 @@ arbiter = impactarbiter.watch(step="manual")
 weight = torch.ones(4, requires_grad=True)
 """
 
-EVENTS = WATCHING + """
+EVENTS = (
+    WATCHING
+    + """
 import numpy
 from impactarbiter.devices import _EVENT as EVENT
 """
+)
 
 FOLDER = """
 import tempfile
