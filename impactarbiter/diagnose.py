@@ -283,6 +283,9 @@ class Diagnostician:
             verdict=verdict,
             holder=holder,
             graph_bytes_per_step=suspicion.node_bytes_per_step(),
+            confirmed_step=None
+            if suspicion.confirmed_at is None
+            else suspicion.confirmed_at - look.offset + 1,
             confirmation=settled_by(suspicion, look.offset)
             if verdict == "growing"
             else None,

@@ -234,7 +234,8 @@ class Finding:
 
     ``path``, ``holder``, ``grown_at``, ``graph``, ``cycle``, ``phase``,
     ``patch`` and the forecast are None where they cannot be told.
-    ``confirmation`` says what would settle a ``growing`` verdict, ``cause``
+    ``confirmation`` says what would settle a ``growing`` verdict,
+    ``confirmed_step`` when a verdict was settled, ``cause``
     in a word or two what kind of mistake it looks like, ``note`` anything
     else worth a sentence.
     ``graph_bytes_per_step`` is the memory of autograd nodes, no tensors,
@@ -266,6 +267,7 @@ class Finding:
     stack: tuple[Site, ...] = ()
     phase: str | None = None
     confirmation: str | None = None
+    confirmed_step: int | None = None
     cause: str | None = None
     note: str | None = None
     signature: str = ""

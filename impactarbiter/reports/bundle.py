@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..severity import BOUNDED
 from ..units import format_bytes, plural
 from .console import Line, TextStream, emit, line, plain
 from .text import report_lines
+from .wording import subject
 
 if TYPE_CHECKING:
+    from ..findings import Finding
     from ..recorder import Bundle
 
 #: Lines and holders that are listed.
@@ -32,6 +35,7 @@ def bundle_lines(bundle: Bundle) -> list[Line]:
             f" {format_bytes(head['peak_bytes'])} at the peak,"
             f" {format_bytes(head['resident_bytes'])} resident"
         ),
+        *_cause_lines(bundle),
         [],
         line(("alive by line", "bold")),
     ]
@@ -44,6 +48,32 @@ def bundle_lines(bundle: Bundle) -> list[Line]:
     if bundle.report is not None:
         lines += [[], *report_lines(bundle.report)]
     return lines
+
+
+def _cause_lines(bundle: Bundle) -> list[Line]:
+    """Which finding took the memory, and since when that was known."""
+    report = bundle.report
+    taken = {} if report is None else {f: _kept(f) for f in report.findings}
+    alarms = [f for f in taken if f.verdict not in BOUNDED]
+    if report is None or not alarms:
+        return []
+    worst = max(alarms, key=lambda finding: taken[finding])
+    said = (
+        f"  taken by {subject(worst)} ({worst.verdict}):"
+        f" {format_bytes(taken[worst])}"
+    )
+    if worst.confirmed_step is not None:
+        earlier = report.steps - worst.confirmed_step
+        said += (
+            f"; known since step {worst.confirmed_step},"
+            f" {plural(earlier, 'step')} before"
+        )
+    return [line((said, "bold"))]
+
+
+def _kept(finding: Finding) -> int:
+    nodes = finding.graph.node_bytes if finding.graph else 0
+    return finding.retained_bytes + nodes
 
 
 def _holder_lines(bundle: Bundle) -> list[Line]:
