@@ -157,9 +157,11 @@ class MemoryTracker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None:
-            self.handle_exception(error)
-        self.stop_tracking()
+        try:
+            if error is not None:
+                self.handle_exception(error)
+        finally:
+            self.stop_tracking()
 
     # -- samples ----------------------------------------------------------
 
@@ -284,7 +286,8 @@ class MemoryTracker:
         """
         if not is_out_of_memory(error):
             return None
-        why = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        said = (str(error).splitlines() or [""])[0]
+        why = f"{type(error).__name__}: {said}"
         where = f" in {context}" if context else ""
         self._event("error", self._device.figures(), note=why + where)
         if self._recorder is None:

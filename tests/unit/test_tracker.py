@@ -409,6 +409,32 @@ def test_values_out_of_range(options: dict[str, int]) -> None:
         MemoryTracker("cpu", **options)  # type: ignore[arg-type]
 
 
+def test_an_error_without_text(tmp_path: Path) -> None:
+    tracker = MemoryTracker(
+        "cpu",
+        enable_oom_flight_recorder=True,
+        oom_dump_dir=str(tmp_path / "dumps"),
+    )
+    with pytest.raises(MemoryError), tracker:
+        raise MemoryError
+    assert not tracker.is_tracking and current() is None
+    assert tracker.last_oom_dump_path is not None
+
+
+def test_tracking_ends_whatever_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tracker = MemoryTracker("cpu")
+    with pytest.raises(OSError), tracker:
+        monkeypatch.setattr(tracker, "_event", raise_os_error)
+        raise MemoryError
+    assert not tracker.is_tracking and current() is None
+
+
+def raise_os_error(*_: Any, **__: Any) -> None:
+    raise OSError
+
+
 def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     tracker = MemoryTracker(
