@@ -183,17 +183,20 @@ class FlightRecorder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None and is_out_of_memory(error):
-            self.settle(f"{type(error).__name__}: {error}")
-        self.stop()
+        try:
+            with suppress(Exception):  # the program's is in flight
+                if error is not None and is_out_of_memory(error):
+                    self.settle(f"{type(error).__name__}: {error}")
+        finally:
+            self.stop()
 
     # -- bundles ----------------------------------------------------------
 
     def capture(self, reason: str) -> str | None:
         """Writes a bundle now; its path, or None where that failed."""
         try:
-            name = _core.recorder_write(reason)
-        except OSError:
+            name = _core.recorder_write(_plain(reason))
+        except Exception:
             return None
         if name is None:
             return None
@@ -245,6 +248,11 @@ class FlightRecorder:
 
 
 _active: FlightRecorder | None = None
+
+
+def _plain(text: str) -> str:
+    """Text that C takes: an exception's may have NULs and surrogates."""
+    return text.replace("\0", "").encode(errors="replace").decode()
 
 
 def _check(name: str, value: int, least: int, most: int) -> None:

@@ -358,6 +358,19 @@ def test_with_writes_what_the_hooks_did_not_see(
     assert len(bundles(folder)) == 1
 
 
+@pytest.mark.parametrize("text", ["a\0b", "a\ud800b"])
+def test_any_message_is_written(
+    arbiter: Arbiter, folder: Path, text: str
+) -> None:
+    with pytest.raises(MemoryError), FlightRecorder(folder) as recorder:
+        raise MemoryError(text)
+    assert not _core.recorder_status()["armed"]
+    reason = read_bundle(str(recorder.last)).header["reason"]
+    assert reason == f"MemoryError: {text}".replace("\0", "").replace(
+        "\ud800", "?"
+    )
+
+
 # -- reading -----------------------------------------------------------------
 
 
