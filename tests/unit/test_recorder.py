@@ -371,6 +371,19 @@ def test_any_message_is_written(
     )
 
 
+@pytest.mark.parametrize("sign", ["\xe9", "\u2603", "\U0001f525"])
+@pytest.mark.parametrize("before", range(4))
+def test_a_long_reason_is_cut_between_characters(
+    arbiter: Arbiter, folder: Path, sign: str, before: int
+) -> None:
+    text = "x" * before + sign * 300
+    with FlightRecorder(folder) as recorder:
+        path = recorder.capture(text)
+    reason = read_bundle(str(path)).header["reason"]
+    assert text.startswith(reason)
+    assert 200 - len(sign.encode()) <= len(reason.encode()) < 200
+
+
 # -- reading -----------------------------------------------------------------
 
 
