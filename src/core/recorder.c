@@ -209,13 +209,38 @@ write_bundle(const char *reason, uint16_t device, uint64_t asked, char *name)
     return rec.error;
 }
 
+/* Whether what was raised is no failure but an end: Ctrl-C, sys.exit(). */
+static int
+is_to_end(void)
+{
+    return PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception);
+}
+
+/* -1 with an exception where the program is to end, else 0: a failure is
+ * not the program's, whose own exception stays. */
+static int
+complete(PyObject *second_stage, const char *name)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_XDECREF(PyObject_CallFunction(second_stage, "s", name));
+    if (is_to_end()) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+        return -1;
+    }
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    return 0;
+}
+
 /* Runs the second stage of what is waiting, with the GIL, where the main
  * thread comes to its next instruction. */
 static int
 run_second_stage(void *unused)
 {
     bundle_name name = "";
-    PyObject *type, *value, *traceback;
     (void)unused;
     if (pthread_mutex_trylock(&writer) != 0)
         return 0; /* the one who writes will ask again */
@@ -223,18 +248,14 @@ run_second_stage(void *unused)
         memcpy(name, rec.waiting[--rec.nwaiting], sizeof name);
     PyObject *call = Py_XNewRef(rec.second_stage);
     pthread_mutex_unlock(&writer);
-    PyErr_Fetch(&type, &value, &traceback);
-    if (call != NULL && name[0])
-        Py_XDECREF(PyObject_CallFunction(call, "s", name));
-    PyErr_Clear();
+    int result = call != NULL && name[0] ? complete(call, name) : 0;
     Py_XDECREF(call);
-    PyErr_Restore(type, value, traceback);
     if (pthread_mutex_trylock(&writer) == 0) {
         if (atomic_load(&armed))
             renew_reserve();
         pthread_mutex_unlock(&writer);
     }
-    return 0;
+    return result;
 }
 
 void

@@ -9,6 +9,7 @@ import pickle
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,22 @@ def test_a_failing_second_stage_harms_nothing(
     assert "no diagnosis could be made" in bundle.report.warnings[0]
     assert "alive by line" in str(bundle)
     del kept
+
+
+def test_an_interrupt_ends_the_program(arbiter: Arbiter, folder: Path) -> None:
+    def interrupt(name: str) -> None:
+        raise KeyboardInterrupt
+
+    folder.mkdir()
+    _core.recorder_arm(str(folder), (), second_stage=interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            with suppress(RuntimeError):
+                torch.empty(TOO_MUCH)
+            for _ in range(1000):
+                pass
+    finally:
+        _core.recorder_disarm()
 
 
 def test_sites_beyond_the_room_are_the_small_ones(
