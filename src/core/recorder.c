@@ -26,9 +26,10 @@
 
 typedef char bundle_name[IA_BUNDLE_NAME];
 
-/* Guards everything below but `armed`, and the bundle's one file buffer. */
+/* Guards everything below but the two flags, and the bundle's one file buffer. */
 static pthread_mutex_t writer = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int armed;
+static atomic_int called; /* the second stage was asked for */
 
 static struct {
     int folder;              /* file descriptor, owned */
@@ -235,25 +236,57 @@ complete(PyObject *second_stage, const char *name)
     return 0;
 }
 
-/* Runs the second stage of what is waiting, with the GIL, where the main
+static int run_second_stage(void *);
+
+/* Lets go of the writer's lock.  A second stage that was due while it was
+ * held found it taken, so it is asked for again. */
+static void
+unlock_writer(void)
+{
+    int due = rec.nwaiting > 0;
+    pthread_mutex_unlock(&writer);
+    if (due && !atomic_exchange(&called, 1) &&
+        Py_AddPendingCall(run_second_stage, NULL) < 0)
+        atomic_store(&called, 0); /* no room now: the next one asks */
+}
+
+/* The second stage and its bundle's name, oldest first; NULL where nothing
+ * waits, or where the one who has the lock will ask again.  A new
+ * reference. */
+static PyObject *
+take_waiting(char *name)
+{
+    PyObject *second_stage = NULL;
+    if (pthread_mutex_trylock(&writer) != 0)
+        return NULL;
+    if (rec.nwaiting > 0) {
+        memcpy(name, rec.waiting[0], IA_BUNDLE_NAME);
+        memmove(rec.waiting[0], rec.waiting[1],
+                --rec.nwaiting * sizeof *rec.waiting);
+        second_stage = Py_XNewRef(rec.second_stage);
+    }
+    unlock_writer();
+    return second_stage;
+}
+
+/* Runs the second stage of all that is waiting, with the GIL, where the main
  * thread comes to its next instruction. */
 static int
 run_second_stage(void *unused)
 {
-    bundle_name name = "";
+    bundle_name name;
+    PyObject *second_stage;
+    int result = 0;
     (void)unused;
-    if (pthread_mutex_trylock(&writer) != 0)
-        return 0; /* the one who writes will ask again */
-    if (rec.nwaiting > 0)
-        memcpy(name, rec.waiting[--rec.nwaiting], sizeof name);
-    PyObject *call = Py_XNewRef(rec.second_stage);
-    pthread_mutex_unlock(&writer);
-    int result = call != NULL && name[0] ? complete(call, name) : 0;
-    Py_XDECREF(call);
+    atomic_store(&called, 0);
+    while (result == 0 && (second_stage = take_waiting(name)) != NULL) {
+        result = complete(second_stage, name);
+        Py_DECREF(second_stage);
+    }
     if (pthread_mutex_trylock(&writer) == 0) {
         if (atomic_load(&armed))
             renew_reserve();
-        pthread_mutex_unlock(&writer);
+        unlock_writer();
     }
     return result;
 }
@@ -262,7 +295,7 @@ void
 ia_recorder_oom(uint16_t device, size_t asked)
 {
     bundle_name name;
-    int saved = errno, again = 0;
+    int saved = errno;
     if (!atomic_load(&armed) || pthread_mutex_trylock(&writer) != 0)
         return;
     if (atomic_load(&armed) &&
@@ -272,11 +305,8 @@ ia_recorder_oom(uint16_t device, size_t asked)
         rec.second_stage != NULL && rec.nwaiting < MAX_WAITING) {
         memcpy(rec.waiting[rec.nwaiting++], name, sizeof name);
         spend_reserve();
-        again = 1;
     }
-    pthread_mutex_unlock(&writer);
-    if (again)
-        Py_AddPendingCall(run_second_stage, NULL);
+    unlock_writer();
     errno = saved;
 }
 
@@ -401,7 +431,7 @@ ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
     else if (second_stage != Py_None)
         rec.second_stage = Py_NewRef(second_stage);
     atomic_store(&armed, !bad);
-    pthread_mutex_unlock(&writer);
+    unlock_writer();
     Py_XDECREF(old);
     return bad ? NULL : Py_NewRef(Py_None);
 }
@@ -413,7 +443,7 @@ ia_recorder_disarm(PyObject *self, PyObject *unused)
     atomic_store(&armed, 0);
     pthread_mutex_lock(&writer);
     PyObject *old = let_go();
-    pthread_mutex_unlock(&writer);
+    unlock_writer();
     Py_XDECREF(old);
     Py_RETURN_NONE;
 }
@@ -436,7 +466,7 @@ ia_recorder_write(PyObject *self, PyObject *args)
     pthread_mutex_lock(&writer);
     if (atomic_load(&armed))
         error = write_bundle(reason, (uint16_t)device, asked, name);
-    pthread_mutex_unlock(&writer);
+    unlock_writer();
     Py_END_ALLOW_THREADS
     if (error != 0) {
         errno = error;
@@ -453,7 +483,7 @@ ia_recorder_status(PyObject *self, PyObject *unused)
     unsigned long long written = rec.written;
     unsigned waiting = rec.nwaiting;
     int error = rec.error;
-    pthread_mutex_unlock(&writer);
+    unlock_writer();
     return Py_BuildValue("{s:O,s:K,s:I,s:z}", "armed",
                          atomic_load(&armed) ? Py_True : Py_False, "written",
                          written, "waiting", waiting, "error",

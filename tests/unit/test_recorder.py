@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -179,6 +180,32 @@ def test_an_interrupt_ends_the_program(arbiter: Arbiter, folder: Path) -> None:
                 pass
     finally:
         _core.recorder_disarm()
+
+
+def test_all_that_waits_is_completed_in_order(
+    arbiter: Arbiter, folder: Path
+) -> None:
+    """Failures in a thread while the main thread runs no instruction."""
+    done: list[str] = []
+
+    def run_out_often() -> None:
+        for _ in range(5):
+            with suppress(RuntimeError):
+                torch.empty(TOO_MUCH)
+
+    folder.mkdir()
+    _core.recorder_arm(str(folder), (), second_stage=done.append)
+    try:
+        thread = threading.Thread(target=run_out_often)
+        thread.start()
+        thread.join()
+        for _ in range(1000):
+            pass
+        assert _core.recorder_status()["waiting"] == 0
+    finally:
+        _core.recorder_disarm()
+    assert done == [os.path.basename(path) for path in bundles(folder)]
+    assert len(done) == 5
 
 
 def test_sites_beyond_the_room_are_the_small_ones(
