@@ -279,6 +279,8 @@ run_second_stage(void *unused)
     int result = 0;
     (void)unused;
     atomic_store(&called, 0);
+    if (!atomic_load(&armed))
+        return 0;
     while (result == 0 && (second_stage = take_waiting(name)) != NULL) {
         result = complete(second_stage, name);
         Py_DECREF(second_stage);
@@ -314,7 +316,9 @@ void
 ia_recorder_after_fork(void)
 {
     atomic_store(&armed, 0);
+    atomic_store(&called, 0);
     pthread_mutex_init(&writer, NULL);
+    rec.nwaiting = 0; /* the parent's, who completes them */
     ia_ring_detach();
 }
 
