@@ -245,6 +245,27 @@ def test_exceptions_go_through(profiler: GPUMemoryProfiler) -> None:
     assert sizes == [("work", 40), ("work", 40), ("c", 40)]
 
 
+def test_a_device_that_fails_hides_no_exception(
+    profiler: GPUMemoryProfiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("device-side assert")
+
+    def work(error: Exception | None) -> None:
+        with monkeypatch.context() as patch, profiler.profile_context("c"):
+            patch.setattr(profiler._device, "synchronize", fail)
+            if error is not None:
+                raise error
+
+    with pytest.raises(KeyError):
+        work(KeyError())
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        work(None)
+    assert profiler._depth == 0
+    profiler.profile_function(torch.ones, 10)
+    assert [r.function_name for r in profiler.results] == ["ones"]
+
+
 @pytest.mark.parametrize("wrong", [3, [1], object()])
 def test_what_cannot_be_profiled(
     profiler: GPUMemoryProfiler, wrong: Any
