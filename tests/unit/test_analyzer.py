@@ -393,6 +393,19 @@ def test_a_watch_inside_a_call(profiler: GPUMemoryProfiler) -> None:
     assert result.peak_memory_usage() >= 440
 
 
+def test_hooks_go_where_the_last_report_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise MemoryError
+
+    with GPUMemoryProfiler("cpu") as profiler:
+        known = profiler.report()
+        monkeypatch.setattr(type(current()), "report", fail)
+    assert current() is None and not any(_torch.installed().values())
+    assert profiler.report() is known
+
+
 def test_hooks_go_with_the_last_profiler() -> None:
     one, other = GPUMemoryProfiler("cpu"), GPUMemoryProfiler("cpu")
     one.close()
