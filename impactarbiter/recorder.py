@@ -11,9 +11,11 @@ JSON and .npy without pickle: reading a bundle executes nothing.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -117,6 +119,7 @@ class FlightRecorder:
         #: Path of the newest bundle, None before.
         self.last: str | None = None
         self._settled: str | None = None
+        self._written = -math.inf  # when, by time.monotonic()
         self._lease: Lease | None = None
 
     # -- on and off -------------------------------------------------------
@@ -208,9 +211,11 @@ class FlightRecorder:
         """The bundle of a failure that was caught: the hook's, else a new.
 
         A failure that no hook of ours saw (another allocator's) gets one
-        this way too.
+        this way too, but none within ``interval`` of the last bundle: that
+        one is returned.
         """
-        if self.last == self._settled:
+        young = time.monotonic() - self._written < self.interval
+        if self.last == self._settled and not young:
             return self.capture(reason)
         self._settled = self.last
         return self.last
@@ -218,7 +223,7 @@ class FlightRecorder:
     def _second_stage(self, name: str) -> None:
         """Adds what Python knows; nothing that fails here is told."""
         path = os.path.join(self.folder, name)
-        self.last = path
+        self.last, self._written = path, time.monotonic()
         report = self._report()
         with suppress(Exception):
             write_atomic(os.path.join(path, "report.json"), report)

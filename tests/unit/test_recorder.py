@@ -391,6 +391,16 @@ def test_a_caught_failure_has_one_bundle(
     assert reason == "another allocator's"
 
 
+def test_caught_failures_within_the_interval_write_one(
+    arbiter: Arbiter, folder: Path
+) -> None:
+    with FlightRecorder(folder, interval=3600) as recorder:
+        first = recorder.settle("another allocator's")
+        assert recorder.settle("again") == first is not None
+        run_out()
+    assert bundles(folder) == [first]
+
+
 def test_with_writes_what_the_hooks_did_not_see(
     arbiter: Arbiter, folder: Path
 ) -> None:
