@@ -72,7 +72,7 @@ SITE_ROWS = np.dtype(
         ("last_step", "<u4"),
     ]
 )
-_NAME = re.compile(r"oom-\d+-\d+-\d+")
+_NAME = re.compile(r"oom-\d+-(\d+)-\d+")
 _PARTIAL = re.compile(r"\.oom-\d+-(\d+)-\d+\.partial")
 #: What torch's CPU allocator says when it gets nothing.
 _CPU_MESSAGE = "DefaultCPUAllocator: can't allocate memory"
@@ -271,14 +271,19 @@ def _check(name: str, value: int, least: int, most: int) -> None:
 def _tidy(folder: str, keep: int) -> list[str]:
     """Removes what was left half written, and all but ``keep`` bundles.
 
-    Returns the names that stay, oldest first.
+    Those of other processes that run are theirs.  Returns the names of the
+    others that stay, oldest first.
     """
     entries = os.listdir(folder)
     for entry in entries:
         found = _PARTIAL.fullmatch(entry)
         if found and not _runs(int(found[1])):
             shutil.rmtree(os.path.join(folder, entry), ignore_errors=True)
-    names = sorted(entry for entry in entries if _NAME.fullmatch(entry))
+    names = sorted(
+        entry
+        for entry in entries
+        if (found := _NAME.fullmatch(entry)) and not _runs(int(found[1]))
+    )
     for name in names[:-keep]:
         hidden = os.path.join(folder, f".{name}.partial")
         with suppress(OSError):

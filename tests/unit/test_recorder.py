@@ -297,6 +297,23 @@ def test_what_was_left_half_is_cleared(arbiter: Arbiter, folder: Path) -> None:
         assert bundles(folder) == []
 
 
+def test_bundles_of_processes_that_run_stay(
+    arbiter: Arbiter, folder: Path
+) -> None:
+    folder.mkdir()
+    theirs = [f"oom-000000000000{i}-{os.getppid()}-{i}" for i in range(3)]
+    dead = [f"oom-000000000000{i}-999999999-{i}" for i in range(3)]
+    for name in theirs + dead:
+        (folder / name).mkdir()
+    with FlightRecorder(folder, keep=1, interval=0) as recorder:
+        assert sorted(os.listdir(folder)) == sorted([*theirs, dead[-1]])
+        path = recorder.capture("one more")
+    assert path is not None
+    assert sorted(os.listdir(folder)) == sorted(
+        [*theirs, os.path.basename(path)]
+    )
+
+
 def test_size_limits_the_number(folder: Path) -> None:
     recorder = FlightRecorder(
         folder, events=100_000, keep=50, max_bytes=32 << 20
