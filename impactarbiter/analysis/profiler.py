@@ -241,6 +241,7 @@ class GPUMemoryProfiler:
             self._sampler = Sampler(
                 interval, lambda: rows.append(device.snapshot())
             )
+            weakref.finalize(self, self._sampler.end)
 
     def stop_monitoring(self) -> None:
         """Ends ``start_monitoring``."""

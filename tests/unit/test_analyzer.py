@@ -347,6 +347,17 @@ def test_monitoring() -> None:
     assert not [t for t in threading.enumerate() if "impact" in t.name]
 
 
+def test_monitoring_ends_with_the_profiler() -> None:
+    profiler = GPUMemoryProfiler("cpu")
+    profiler.start_monitoring(3600)
+    assert profiler._sampler is not None
+    thread = profiler._sampler._thread
+    del profiler
+    gc.collect()
+    thread.join(30)
+    assert not thread.is_alive() and current() is None
+
+
 # -- whose hooks -------------------------------------------------------------
 
 
