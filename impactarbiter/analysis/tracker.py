@@ -194,14 +194,13 @@ class MemoryTracker:
     def _check(self, now: Figures) -> None:
         group = cgroups.narrowest(self._cgroup_root, throttled=True)
         for alert in self._alarms.check(now, group):
-            self._event(alert.severity, now, note=alert.message)
+            event = self._event(alert.severity, now, note=alert.message)
             self.stats["alert_count"] += 1
             if alert.rule == "cgroup" and self._recorder is not None:
                 self._recorder.capture(alert.message)
-            self._call_back()
+            self._call_back(event)
 
-    def _call_back(self) -> None:
-        event = self._ring.events()[-1]
+    def _call_back(self, event: TrackingEvent) -> None:
         for callback in list(self.alert_callbacks):
             try:
                 callback(event)
@@ -214,8 +213,8 @@ class MemoryTracker:
 
     def _event(
         self, kind: str, now: Figures, change: int = 0, note: str = ""
-    ) -> None:
-        self._ring.add(
+    ) -> TrackingEvent:
+        return self._ring.add(
             time.time(),
             kind,
             now,

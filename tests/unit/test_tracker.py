@@ -223,9 +223,12 @@ def test_cuda_peak(
 
 def test_the_ring_is_bounded() -> None:
     ring = EventRing(10, "cpu", 0)
-    for i in range(25):
+    added = [
         ring.add(i, "sample", figures(i), phase=f"p{i % 3}", note=f"n{i}")
+        for i in range(25)
+    ]
     events = ring.events()
+    assert events == added[15:]
     assert [e.timestamp for e in events] == list(range(15, 25))
     assert [e.context for e in events] == [f"n{i}" for i in range(15, 25)]
     assert [e.phase for e in events] == [f"p{i % 3}" for i in range(15, 25)]
