@@ -37,6 +37,9 @@ from .sources import environment, site_of
 SCHEMA = "impactarbiter-bundle/1"
 #: How many bundles can be told apart to remove the oldest.
 MOST_KEPT = 64
+#: The longest interval, in seconds, and the most bytes of all bundles.
+LONGEST = 1e9
+MOST_BYTES = 1 << 60
 #: Sites with the most bytes whose holders the second stage looks for.
 TOP_SITES = 10
 #: Bytes that are kept back for the second stage.
@@ -111,10 +114,12 @@ class FlightRecorder:
     ) -> None:
         _check("events", events, 1, 1 << 24)
         _check("keep", keep, 1, MOST_KEPT)
+        _check_amount("interval", interval, "seconds", LONGEST)
+        _check_amount("max_bytes", max_bytes, "bytes", MOST_BYTES)
         self.folder = os.path.abspath(os.fspath(folder))
         self.events = events
         size = events * EVENTS.itemsize + _REST
-        self.keep = max(min(keep, max_bytes // size), 1)
+        self.keep = max(min(keep, int(max_bytes // size)), 1)
         self.interval = interval
         #: Path of the newest bundle, None before.
         self.last: str | None = None
@@ -265,6 +270,13 @@ def _check(name: str, value: int, least: int, most: int) -> None:
         raise UsageError(
             f"{name} is {value!r}: expected a whole number from {least} to"
             f" {most}"
+        )
+
+
+def _check_amount(name: str, value: float, unit: str, most: float) -> None:
+    if not isinstance(value, int | float) or not 0 <= value <= most:
+        raise UsageError(
+            f"{name} is {value!r}: expected {unit}, from 0 to {most:g}"
         )
 
 

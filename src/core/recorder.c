@@ -403,7 +403,7 @@ ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
                               "sites",   "keep",         "interval",
                               "reserve", "sources",      "second_stage",
                               NULL};
-    const char *folder;
+    PyObject *folder = NULL; /* bytes, owned */
     PyObject *names, *second_stage = Py_None, *old = NULL;
     unsigned events = 10000, sites = 4096, keep = 5;
     double interval = 0;
@@ -411,15 +411,16 @@ ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
     int sources = 1;
     (void)self;
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "sO!|$IIIdnpO:recorder_arm", options, &folder,
-            &PyTuple_Type, &names, &events, &sites, &keep, &interval,
-            &reserve, &sources, &second_stage))
+            args, kwargs, "O&O!|$IIIdnpO:recorder_arm", options,
+            PyUnicode_FSConverter, &folder, &PyTuple_Type, &names, &events,
+            &sites, &keep, &interval, &reserve, &sources, &second_stage))
         return NULL;
     if (events == 0 || sites == 0 || keep == 0 || keep > MAX_KEPT) {
         PyErr_Format(PyExc_ValueError,
                      "events, sites and keep must be at least 1, keep at "
                      "most %d",
                      MAX_KEPT);
+        Py_DECREF(folder);
         return NULL;
     }
     atomic_store(&armed, 0);
@@ -429,7 +430,7 @@ ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
     rec.without_sources = !sources;
     rec.reserve_bytes = reserve > 0 ? (size_t)reserve : 0;
     rec.interval_ns = interval > 0 ? (uint64_t)(interval * 1e9) : 0;
-    int bad = arm(folder, names, events, sites) < 0;
+    int bad = arm(PyBytes_AS_STRING(folder), names, events, sites) < 0;
     if (bad)
         let_go();
     else if (second_stage != Py_None)
@@ -437,6 +438,7 @@ ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
     atomic_store(&armed, !bad);
     unlock_writer();
     Py_XDECREF(old);
+    Py_DECREF(folder);
     return bad ? NULL : Py_NewRef(Py_None);
 }
 

@@ -336,6 +336,27 @@ def test_values_out_of_range(options: dict[str, int]) -> None:
         FlightRecorder(**options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "5"])
+@pytest.mark.parametrize("name", ["interval", "max_bytes"])
+def test_amounts_out_of_range(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=f"{name} is .*: expected"):
+        FlightRecorder(**{name: value})
+
+
+def test_a_long_interval() -> None:
+    with pytest.raises(UsageError, match="from 0 to 1e\\+09"):
+        FlightRecorder(interval=1e10)
+
+
+def test_a_folder_whose_name_is_no_unicode(
+    arbiter: Arbiter, tmp_path: Path
+) -> None:
+    folder = os.path.join(tmp_path, os.fsdecode(b"d\xff"))
+    with FlightRecorder(folder) as recorder:
+        assert recorder.capture("why") is not None
+    assert len(bundles(folder)) == 1
+
+
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ReportError, match="cannot write below"):
