@@ -145,7 +145,7 @@ class GPUMemoryProfiler:
 
     def _exit(
         self, name: str, opened: _Opened, error: BaseException | None
-    ) -> Row | None:
+    ) -> tuple[Any, ...] | None:
         """Ends a call; its row, None where it could not be measured.
 
         ``error``, what the call raises, goes before a failure of ours.
@@ -157,7 +157,7 @@ class GPUMemoryProfiler:
                 raise
             return None
 
-    def _row(self, name: str, opened: _Opened) -> Row:
+    def _row(self, name: str, opened: _Opened) -> tuple[Any, ...]:
         try:
             self._device.synchronize()
         finally:

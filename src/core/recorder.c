@@ -26,7 +26,8 @@
 
 typedef char bundle_name[IA_BUNDLE_NAME];
 
-/* Guards everything below but the two flags, and the bundle's one file buffer. */
+/* Guards everything below but the two flags, and the bundle's one file
+ * buffer. */
 static pthread_mutex_t writer = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int armed;
 static atomic_int called; /* the second stage was asked for */

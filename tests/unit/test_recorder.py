@@ -393,6 +393,35 @@ def test_off_in_the_child_of_a_fork(
     assert len(bundles(folder)) == 1
 
 
+def test_a_child_of_a_fork_completes_nothing(
+    arbiter: Arbiter, folder: Path
+) -> None:
+    """A fork while one bundle is completed and another one waits."""
+    codes: list[int] = []
+
+    def fork_while_one_waits(name: str) -> None:
+        if codes:
+            return
+        thread = threading.Thread(target=run_out)
+        thread.start()
+        thread.join()
+        waiting = _core.recorder_status()["waiting"]
+        pid = os.fork()
+        if pid == 0:
+            os._exit(_core.recorder_status()["waiting"])
+        codes.extend([waiting, os.waitpid(pid, 0)[1]])
+
+    folder.mkdir()
+    _core.recorder_arm(str(folder), (), second_stage=fork_while_one_waits)
+    try:
+        run_out()
+        for _ in range(1000):
+            pass
+    finally:
+        _core.recorder_disarm()
+    assert codes == [1, 0]
+
+
 def test_nothing_is_armed_by_itself(arbiter: Arbiter) -> None:
     assert _core.recorder_events() == b""
     assert _core.recorder_write("nothing") is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -248,6 +250,20 @@ def test_a_failing_sample_ends_the_thread() -> None:
     assert sampler.failure == "ValueError: no"
     with pytest.raises(UsageError, match="above 0"):
         Sampler(0, fail)
+
+
+def test_samplers_end_before_the_interpreter() -> None:
+    """The function that looks runs after the samplers' own."""
+    source = (
+        "import atexit, threading\n"
+        "atexit.register(lambda: print(threading.active_count()))\n"
+        "from impactarbiter.analysis.sampler import Sampler\n"
+        "Sampler(3600, lambda: None)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", source], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")
 
 
 def settled(tracker: MemoryTracker, samples: int = 2) -> None:
