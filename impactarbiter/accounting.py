@@ -8,6 +8,7 @@ which makes way for a ``watch()`` that begins and comes back when it ends.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 from . import arbiter as arbiters
 from .allowlist import AllowList
@@ -58,16 +59,22 @@ class Lease:
         return self._last
 
     def close(self, with_report: bool = False) -> None:
-        """Ends it; the last one takes the stand-in's hooks out."""
+        """Ends it; the last one takes the stand-in's hooks out.
+
+        Where a last report fails, the one before it stays.
+        """
         with _lock:
             if not self.is_open:
                 return
-            if with_report:
-                self.report()
-            _open.discard(self._number)
-            watching = arbiters.current()
-            if not _open and watching is not None and watching.stand_in:
-                watching.dismiss()
+            try:
+                with suppress(Exception):
+                    if with_report:
+                        self.report()
+            finally:
+                _open.discard(self._number)
+                watching = arbiters.current()
+                if not _open and watching is not None and watching.stand_in:
+                    watching.dismiss()
 
 
 def stands_in() -> bool:

@@ -11,9 +11,11 @@ JSON and .npy without pickle: reading a bundle executes nothing.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -35,6 +37,9 @@ from .sources import environment, site_of
 SCHEMA = "impactarbiter-bundle/1"
 #: How many bundles can be told apart to remove the oldest.
 MOST_KEPT = 64
+#: The longest interval, in seconds, and the most bytes of all bundles.
+LONGEST = 1e9
+MOST_BYTES = 1 << 60
 #: Sites with the most bytes whose holders the second stage looks for.
 TOP_SITES = 10
 #: Bytes that are kept back for the second stage.
@@ -70,7 +75,7 @@ SITE_ROWS = np.dtype(
         ("last_step", "<u4"),
     ]
 )
-_NAME = re.compile(r"oom-\d+-\d+-\d+")
+_NAME = re.compile(r"oom-\d+-(\d+)-\d+")
 _PARTIAL = re.compile(r"\.oom-\d+-(\d+)-\d+\.partial")
 #: What torch's CPU allocator says when it gets nothing.
 _CPU_MESSAGE = "DefaultCPUAllocator: can't allocate memory"
@@ -109,14 +114,17 @@ class FlightRecorder:
     ) -> None:
         _check("events", events, 1, 1 << 24)
         _check("keep", keep, 1, MOST_KEPT)
+        _check_amount("interval", interval, "seconds", LONGEST)
+        _check_amount("max_bytes", max_bytes, "bytes", MOST_BYTES)
         self.folder = os.path.abspath(os.fspath(folder))
         self.events = events
         size = events * EVENTS.itemsize + _REST
-        self.keep = max(min(keep, max_bytes // size), 1)
+        self.keep = max(min(keep, int(max_bytes // size)), 1)
         self.interval = interval
         #: Path of the newest bundle, None before.
         self.last: str | None = None
         self._settled: str | None = None
+        self._written = -math.inf  # when, by time.monotonic()
         self._lease: Lease | None = None
 
     # -- on and off -------------------------------------------------------
@@ -183,17 +191,20 @@ class FlightRecorder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None and is_out_of_memory(error):
-            self.settle(f"{type(error).__name__}: {error}")
-        self.stop()
+        try:
+            with suppress(Exception):  # the program's is in flight
+                if error is not None and is_out_of_memory(error):
+                    self.settle(f"{type(error).__name__}: {error}")
+        finally:
+            self.stop()
 
     # -- bundles ----------------------------------------------------------
 
     def capture(self, reason: str) -> str | None:
         """Writes a bundle now; its path, or None where that failed."""
         try:
-            name = _core.recorder_write(reason)
-        except OSError:
+            name = _core.recorder_write(_plain(reason))
+        except Exception:
             return None
         if name is None:
             return None
@@ -205,9 +216,11 @@ class FlightRecorder:
         """The bundle of a failure that was caught: the hook's, else a new.
 
         A failure that no hook of ours saw (another allocator's) gets one
-        this way too.
+        this way too, but none within ``interval`` of the last bundle: that
+        one is returned.
         """
-        if self.last == self._settled:
+        young = time.monotonic() - self._written < self.interval
+        if self.last == self._settled and not young:
             return self.capture(reason)
         self._settled = self.last
         return self.last
@@ -215,7 +228,7 @@ class FlightRecorder:
     def _second_stage(self, name: str) -> None:
         """Adds what Python knows; nothing that fails here is told."""
         path = os.path.join(self.folder, name)
-        self.last = path
+        self.last, self._written = path, time.monotonic()
         report = self._report()
         with suppress(Exception):
             write_atomic(os.path.join(path, "report.json"), report)
@@ -247,6 +260,11 @@ class FlightRecorder:
 _active: FlightRecorder | None = None
 
 
+def _plain(text: str) -> str:
+    """Text that C takes: an exception's may have NULs and surrogates."""
+    return text.replace("\0", "").encode(errors="replace").decode()
+
+
 def _check(name: str, value: int, least: int, most: int) -> None:
     if type(value) is not int or not least <= value <= most:
         raise UsageError(
@@ -255,17 +273,29 @@ def _check(name: str, value: int, least: int, most: int) -> None:
         )
 
 
+def _check_amount(name: str, value: float, unit: str, most: float) -> None:
+    if not isinstance(value, int | float) or not 0 <= value <= most:
+        raise UsageError(
+            f"{name} is {value!r}: expected {unit}, from 0 to {most:g}"
+        )
+
+
 def _tidy(folder: str, keep: int) -> list[str]:
     """Removes what was left half written, and all but ``keep`` bundles.
 
-    Returns the names that stay, oldest first.
+    Those of other processes that run are theirs.  Returns the names of the
+    others that stay, oldest first.
     """
     entries = os.listdir(folder)
     for entry in entries:
         found = _PARTIAL.fullmatch(entry)
         if found and not _runs(int(found[1])):
             shutil.rmtree(os.path.join(folder, entry), ignore_errors=True)
-    names = sorted(entry for entry in entries if _NAME.fullmatch(entry))
+    names = sorted(
+        entry
+        for entry in entries
+        if (found := _NAME.fullmatch(entry)) and not _runs(int(found[1]))
+    )
     for name in names[:-keep]:
         hidden = os.path.join(folder, f".{name}.partial")
         with suppress(OSError):

@@ -109,8 +109,8 @@ class EventRing:
         phase: str = "",
         step: int = 0,
         note: str = "",
-    ) -> None:
-        """Adds one; the oldest makes room for it."""
+    ) -> TrackingEvent:
+        """Adds one, which it returns; the oldest makes room for it."""
         with self._lock:
             at = self._all
             if len(self._names) >= MOST_PHASES:
@@ -136,6 +136,8 @@ class EventRing:
                 _known(figures.total),
             )
             self._all += 1
+            row, names = self._rows[slot].copy(), list(self._names)
+        return self._event(row, note, names)
 
     def array(self) -> np.ndarray[Any, Any]:
         """A copy of the rows, oldest first."""

@@ -143,12 +143,29 @@ class GPUMemoryProfiler:
             time.perf_counter(),
         )
 
-    def _exit(self, name: str, opened: _Opened) -> tuple[Any, ...]:
-        self._device.synchronize()
-        end = time.perf_counter()
+    def _exit(
+        self, name: str, opened: _Opened, error: BaseException | None
+    ) -> tuple[Any, ...] | None:
+        """Ends a call; its row, None where it could not be measured.
+
+        ``error``, what the call raises, goes before a failure of ours.
+        """
+        try:
+            return self._row(name, opened)
+        except Exception:
+            if error is None:
+                raise
+            return None
+
+    def _row(self, name: str, opened: _Opened) -> tuple[Any, ...]:
+        try:
+            self._device.synchronize()
+        finally:
+            end = time.perf_counter()
+            closed = _core.window_close(opened.window)
+            self._depth -= 1
         # Looks at suspects are ours, and no part of the call.
         took = end - opened.start - (_looks_seconds() - opened.looks)
-        closed = _core.window_close(opened.window)
         window = Window(*closed) if closed else Window(*(0,) * 8)
         row = (
             self.results.number_of(name),
@@ -160,7 +177,6 @@ class GPUMemoryProfiler:
             1,
         )
         self.results.add_row(row)
-        self._depth -= 1
         if self._depth == 0 and window.steps == 0 and stands_in():
             # Nothing in the call ended a step: the call is one.
             _core.step()
@@ -225,6 +241,7 @@ class GPUMemoryProfiler:
             self._sampler = Sampler(
                 interval, lambda: rows.append(device.snapshot())
             )
+            weakref.finalize(self, self._sampler.end)
 
     def stop_monitoring(self) -> None:
         """Ends ``start_monitoring``."""
@@ -282,8 +299,9 @@ class Profiled:
         traceback: TracebackType | None,
     ) -> None:
         opened = self._opened.pop()
-        row = self._profiler._exit(self._name or "context", opened)
-        self.result = self._profiler.results.result_of(row)
+        row = self._profiler._exit(self._name or "context", opened, error)
+        if row is not None:
+            self.result = self._profiler.results.result_of(row)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """Decorates: each call is profiled, and returns its own value."""
@@ -297,17 +315,23 @@ class Profiled:
         def call(*args: Any, **kwargs: Any) -> Any:
             opened = profiler._enter()
             try:
-                return func(*args, **kwargs)
-            finally:
-                profiler._exit(name, opened)
+                value = func(*args, **kwargs)
+            except BaseException as error:
+                profiler._exit(name, opened, error)
+                raise
+            profiler._exit(name, opened, None)
+            return value
 
         @functools.wraps(func)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
             opened = profiler._enter()
             try:
-                return await func(*args, **kwargs)
-            finally:
-                profiler._exit(name, opened)
+                value = await func(*args, **kwargs)
+            except BaseException as error:
+                profiler._exit(name, opened, error)
+                raise
+            profiler._exit(name, opened, None)
+            return value
 
         return call_async if inspect.iscoroutinefunction(func) else call
 

@@ -157,9 +157,11 @@ class MemoryTracker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None:
-            self.handle_exception(error)
-        self.stop_tracking()
+        try:
+            if error is not None:
+                self.handle_exception(error)
+        finally:
+            self.stop_tracking()
 
     # -- samples ----------------------------------------------------------
 
@@ -192,14 +194,13 @@ class MemoryTracker:
     def _check(self, now: Figures) -> None:
         group = cgroups.narrowest(self._cgroup_root, throttled=True)
         for alert in self._alarms.check(now, group):
-            self._event(alert.severity, now, note=alert.message)
+            event = self._event(alert.severity, now, note=alert.message)
             self.stats["alert_count"] += 1
             if alert.rule == "cgroup" and self._recorder is not None:
                 self._recorder.capture(alert.message)
-            self._call_back()
+            self._call_back(event)
 
-    def _call_back(self) -> None:
-        event = self._ring.events()[-1]
+    def _call_back(self, event: TrackingEvent) -> None:
         for callback in list(self.alert_callbacks):
             try:
                 callback(event)
@@ -212,8 +213,8 @@ class MemoryTracker:
 
     def _event(
         self, kind: str, now: Figures, change: int = 0, note: str = ""
-    ) -> None:
-        self._ring.add(
+    ) -> TrackingEvent:
+        return self._ring.add(
             time.time(),
             kind,
             now,
@@ -284,7 +285,8 @@ class MemoryTracker:
         """
         if not is_out_of_memory(error):
             return None
-        why = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        said = (str(error).splitlines() or [""])[0]
+        why = f"{type(error).__name__}: {said}"
         where = f" in {context}" if context else ""
         self._event("error", self._device.figures(), note=why + where)
         if self._recorder is None:

@@ -26,9 +26,11 @@
 
 typedef char bundle_name[IA_BUNDLE_NAME];
 
-/* Guards everything below but `armed`, and the bundle's one file buffer. */
+/* Guards everything below but the two flags, and the bundle's one file
+ * buffer. */
 static pthread_mutex_t writer = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int armed;
+static atomic_int called; /* the second stage was asked for */
 
 static struct {
     int folder;              /* file descriptor, owned */
@@ -209,39 +211,94 @@ write_bundle(const char *reason, uint16_t device, uint64_t asked, char *name)
     return rec.error;
 }
 
-/* Runs the second stage of what is waiting, with the GIL, where the main
+/* Whether what was raised is no failure but an end: Ctrl-C, sys.exit(). */
+static int
+is_to_end(void)
+{
+    return PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception);
+}
+
+/* -1 with an exception where the program is to end, else 0: a failure is
+ * not the program's, whose own exception stays. */
+static int
+complete(PyObject *second_stage, const char *name)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_XDECREF(PyObject_CallFunction(second_stage, "s", name));
+    if (is_to_end()) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+        return -1;
+    }
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    return 0;
+}
+
+static int run_second_stage(void *);
+
+/* Lets go of the writer's lock.  A second stage that was due while it was
+ * held found it taken, so it is asked for again. */
+static void
+unlock_writer(void)
+{
+    int due = rec.nwaiting > 0;
+    pthread_mutex_unlock(&writer);
+    if (due && !atomic_exchange(&called, 1) &&
+        Py_AddPendingCall(run_second_stage, NULL) < 0)
+        atomic_store(&called, 0); /* no room now: the next one asks */
+}
+
+/* The second stage and its bundle's name, oldest first; NULL where nothing
+ * waits, or where the one who has the lock will ask again.  A new
+ * reference. */
+static PyObject *
+take_waiting(char *name)
+{
+    PyObject *second_stage = NULL;
+    if (pthread_mutex_trylock(&writer) != 0)
+        return NULL;
+    if (rec.nwaiting > 0) {
+        memcpy(name, rec.waiting[0], IA_BUNDLE_NAME);
+        memmove(rec.waiting[0], rec.waiting[1],
+                --rec.nwaiting * sizeof *rec.waiting);
+        second_stage = Py_XNewRef(rec.second_stage);
+    }
+    unlock_writer();
+    return second_stage;
+}
+
+/* Runs the second stage of all that is waiting, with the GIL, where the main
  * thread comes to its next instruction. */
 static int
 run_second_stage(void *unused)
 {
-    bundle_name name = "";
-    PyObject *type, *value, *traceback;
+    bundle_name name;
+    PyObject *second_stage;
+    int result = 0;
     (void)unused;
-    if (pthread_mutex_trylock(&writer) != 0)
-        return 0; /* the one who writes will ask again */
-    if (rec.nwaiting > 0)
-        memcpy(name, rec.waiting[--rec.nwaiting], sizeof name);
-    PyObject *call = Py_XNewRef(rec.second_stage);
-    pthread_mutex_unlock(&writer);
-    PyErr_Fetch(&type, &value, &traceback);
-    if (call != NULL && name[0])
-        Py_XDECREF(PyObject_CallFunction(call, "s", name));
-    PyErr_Clear();
-    Py_XDECREF(call);
-    PyErr_Restore(type, value, traceback);
+    atomic_store(&called, 0);
+    if (!atomic_load(&armed))
+        return 0;
+    while (result == 0 && (second_stage = take_waiting(name)) != NULL) {
+        result = complete(second_stage, name);
+        Py_DECREF(second_stage);
+    }
     if (pthread_mutex_trylock(&writer) == 0) {
         if (atomic_load(&armed))
             renew_reserve();
-        pthread_mutex_unlock(&writer);
+        unlock_writer();
     }
-    return 0;
+    return result;
 }
 
 void
 ia_recorder_oom(uint16_t device, size_t asked)
 {
     bundle_name name;
-    int saved = errno, again = 0;
+    int saved = errno;
     if (!atomic_load(&armed) || pthread_mutex_trylock(&writer) != 0)
         return;
     if (atomic_load(&armed) &&
@@ -251,11 +308,8 @@ ia_recorder_oom(uint16_t device, size_t asked)
         rec.second_stage != NULL && rec.nwaiting < MAX_WAITING) {
         memcpy(rec.waiting[rec.nwaiting++], name, sizeof name);
         spend_reserve();
-        again = 1;
     }
-    pthread_mutex_unlock(&writer);
-    if (again)
-        Py_AddPendingCall(run_second_stage, NULL);
+    unlock_writer();
     errno = saved;
 }
 
@@ -263,7 +317,9 @@ void
 ia_recorder_after_fork(void)
 {
     atomic_store(&armed, 0);
+    atomic_store(&called, 0);
     pthread_mutex_init(&writer, NULL);
+    rec.nwaiting = 0; /* the parent's, who completes them */
     ia_ring_detach();
 }
 
@@ -348,7 +404,7 @@ ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
                               "sites",   "keep",         "interval",
                               "reserve", "sources",      "second_stage",
                               NULL};
-    const char *folder;
+    PyObject *folder = NULL; /* bytes, owned */
     PyObject *names, *second_stage = Py_None, *old = NULL;
     unsigned events = 10000, sites = 4096, keep = 5;
     double interval = 0;
@@ -356,15 +412,16 @@ ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
     int sources = 1;
     (void)self;
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "sO!|$IIIdnpO:recorder_arm", options, &folder,
-            &PyTuple_Type, &names, &events, &sites, &keep, &interval,
-            &reserve, &sources, &second_stage))
+            args, kwargs, "O&O!|$IIIdnpO:recorder_arm", options,
+            PyUnicode_FSConverter, &folder, &PyTuple_Type, &names, &events,
+            &sites, &keep, &interval, &reserve, &sources, &second_stage))
         return NULL;
     if (events == 0 || sites == 0 || keep == 0 || keep > MAX_KEPT) {
         PyErr_Format(PyExc_ValueError,
                      "events, sites and keep must be at least 1, keep at "
                      "most %d",
                      MAX_KEPT);
+        Py_DECREF(folder);
         return NULL;
     }
     atomic_store(&armed, 0);
@@ -374,14 +431,15 @@ ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
     rec.without_sources = !sources;
     rec.reserve_bytes = reserve > 0 ? (size_t)reserve : 0;
     rec.interval_ns = interval > 0 ? (uint64_t)(interval * 1e9) : 0;
-    int bad = arm(folder, names, events, sites) < 0;
+    int bad = arm(PyBytes_AS_STRING(folder), names, events, sites) < 0;
     if (bad)
         let_go();
     else if (second_stage != Py_None)
         rec.second_stage = Py_NewRef(second_stage);
     atomic_store(&armed, !bad);
-    pthread_mutex_unlock(&writer);
+    unlock_writer();
     Py_XDECREF(old);
+    Py_DECREF(folder);
     return bad ? NULL : Py_NewRef(Py_None);
 }
 
@@ -392,7 +450,7 @@ ia_recorder_disarm(PyObject *self, PyObject *unused)
     atomic_store(&armed, 0);
     pthread_mutex_lock(&writer);
     PyObject *old = let_go();
-    pthread_mutex_unlock(&writer);
+    unlock_writer();
     Py_XDECREF(old);
     Py_RETURN_NONE;
 }
@@ -415,7 +473,7 @@ ia_recorder_write(PyObject *self, PyObject *args)
     pthread_mutex_lock(&writer);
     if (atomic_load(&armed))
         error = write_bundle(reason, (uint16_t)device, asked, name);
-    pthread_mutex_unlock(&writer);
+    unlock_writer();
     Py_END_ALLOW_THREADS
     if (error != 0) {
         errno = error;
@@ -432,7 +490,7 @@ ia_recorder_status(PyObject *self, PyObject *unused)
     unsigned long long written = rec.written;
     unsigned waiting = rec.nwaiting;
     int error = rec.error;
-    pthread_mutex_unlock(&writer);
+    unlock_writer();
     return Py_BuildValue("{s:O,s:K,s:I,s:z}", "armed",
                          atomic_load(&armed) ? Py_True : Py_False, "written",
                          written, "waiting", waiting, "error",

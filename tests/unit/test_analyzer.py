@@ -245,6 +245,27 @@ def test_exceptions_go_through(profiler: GPUMemoryProfiler) -> None:
     assert sizes == [("work", 40), ("work", 40), ("c", 40)]
 
 
+def test_a_device_that_fails_hides_no_exception(
+    profiler: GPUMemoryProfiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("device-side assert")
+
+    def work(error: Exception | None) -> None:
+        with monkeypatch.context() as patch, profiler.profile_context("c"):
+            patch.setattr(profiler._device, "synchronize", fail)
+            if error is not None:
+                raise error
+
+    with pytest.raises(KeyError):
+        work(KeyError())
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        work(None)
+    assert profiler._depth == 0
+    profiler.profile_function(torch.ones, 10)
+    assert [r.function_name for r in profiler.results] == ["ones"]
+
+
 @pytest.mark.parametrize("wrong", [3, [1], object()])
 def test_what_cannot_be_profiled(
     profiler: GPUMemoryProfiler, wrong: Any
@@ -326,6 +347,17 @@ def test_monitoring() -> None:
     assert not [t for t in threading.enumerate() if "impact" in t.name]
 
 
+def test_monitoring_ends_with_the_profiler() -> None:
+    profiler = GPUMemoryProfiler("cpu")
+    profiler.start_monitoring(3600)
+    assert profiler._sampler is not None
+    thread = profiler._sampler._thread
+    del profiler
+    gc.collect()
+    thread.join(30)
+    assert not thread.is_alive() and current() is None
+
+
 # -- whose hooks -------------------------------------------------------------
 
 
@@ -370,6 +402,19 @@ def test_a_watch_inside_a_call(profiler: GPUMemoryProfiler) -> None:
     result = profiler.profile_function(work)
     assert result.memory_allocated == 440
     assert result.peak_memory_usage() >= 440
+
+
+def test_hooks_go_where_the_last_report_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise MemoryError
+
+    with GPUMemoryProfiler("cpu") as profiler:
+        known = profiler.report()
+        monkeypatch.setattr(type(current()), "report", fail)
+    assert current() is None and not any(_torch.installed().values())
+    assert profiler.report() is known
 
 
 def test_hooks_go_with_the_last_profiler() -> None:

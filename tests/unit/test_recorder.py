@@ -7,8 +7,10 @@ import json
 import os
 import pickle
 import shutil
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +166,48 @@ def test_a_failing_second_stage_harms_nothing(
     del kept
 
 
+def test_an_interrupt_ends_the_program(arbiter: Arbiter, folder: Path) -> None:
+    def interrupt(name: str) -> None:
+        raise KeyboardInterrupt
+
+    folder.mkdir()
+    _core.recorder_arm(str(folder), (), second_stage=interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            with suppress(RuntimeError):
+                torch.empty(TOO_MUCH)
+            for _ in range(1000):
+                pass
+    finally:
+        _core.recorder_disarm()
+
+
+def test_all_that_waits_is_completed_in_order(
+    arbiter: Arbiter, folder: Path
+) -> None:
+    """Failures in a thread while the main thread runs no instruction."""
+    done: list[str] = []
+
+    def run_out_often() -> None:
+        for _ in range(5):
+            with suppress(RuntimeError):
+                torch.empty(TOO_MUCH)
+
+    folder.mkdir()
+    _core.recorder_arm(str(folder), (), second_stage=done.append)
+    try:
+        thread = threading.Thread(target=run_out_often)
+        thread.start()
+        thread.join()
+        for _ in range(1000):
+            pass
+        assert _core.recorder_status()["waiting"] == 0
+    finally:
+        _core.recorder_disarm()
+    assert done == [os.path.basename(path) for path in bundles(folder)]
+    assert len(done) == 5
+
+
 def test_sites_beyond_the_room_are_the_small_ones(
     arbiter: Arbiter, folder: Path
 ) -> None:
@@ -253,6 +297,23 @@ def test_what_was_left_half_is_cleared(arbiter: Arbiter, folder: Path) -> None:
         assert bundles(folder) == []
 
 
+def test_bundles_of_processes_that_run_stay(
+    arbiter: Arbiter, folder: Path
+) -> None:
+    folder.mkdir()
+    theirs = [f"oom-000000000000{i}-{os.getppid()}-{i}" for i in range(3)]
+    dead = [f"oom-000000000000{i}-999999999-{i}" for i in range(3)]
+    for name in theirs + dead:
+        (folder / name).mkdir()
+    with FlightRecorder(folder, keep=1, interval=0) as recorder:
+        assert sorted(os.listdir(folder)) == sorted([*theirs, dead[-1]])
+        path = recorder.capture("one more")
+    assert path is not None
+    assert sorted(os.listdir(folder)) == sorted(
+        [*theirs, os.path.basename(path)]
+    )
+
+
 def test_size_limits_the_number(folder: Path) -> None:
     recorder = FlightRecorder(
         folder, events=100_000, keep=50, max_bytes=32 << 20
@@ -273,6 +334,27 @@ def test_one_at_a_time(recorder: FlightRecorder, folder: Path) -> None:
 def test_values_out_of_range(options: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="expected a whole number"):
         FlightRecorder(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "5"])
+@pytest.mark.parametrize("name", ["interval", "max_bytes"])
+def test_amounts_out_of_range(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=f"{name} is .*: expected"):
+        FlightRecorder(**{name: value})
+
+
+def test_a_long_interval() -> None:
+    with pytest.raises(UsageError, match="from 0 to 1e\\+09"):
+        FlightRecorder(interval=1e10)
+
+
+def test_a_folder_whose_name_is_no_unicode(
+    arbiter: Arbiter, tmp_path: Path
+) -> None:
+    folder = os.path.join(tmp_path, os.fsdecode(b"d\xff"))
+    with FlightRecorder(folder) as recorder:
+        assert recorder.capture("why") is not None
+    assert len(bundles(folder)) == 1
 
 
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
@@ -311,6 +393,35 @@ def test_off_in_the_child_of_a_fork(
     assert len(bundles(folder)) == 1
 
 
+def test_a_child_of_a_fork_completes_nothing(
+    arbiter: Arbiter, folder: Path
+) -> None:
+    """A fork while one bundle is completed and another one waits."""
+    codes: list[int] = []
+
+    def fork_while_one_waits(name: str) -> None:
+        if codes:
+            return
+        thread = threading.Thread(target=run_out)
+        thread.start()
+        thread.join()
+        waiting = _core.recorder_status()["waiting"]
+        pid = os.fork()
+        if pid == 0:
+            os._exit(_core.recorder_status()["waiting"])
+        codes.extend([waiting, os.waitpid(pid, 0)[1]])
+
+    folder.mkdir()
+    _core.recorder_arm(str(folder), (), second_stage=fork_while_one_waits)
+    try:
+        run_out()
+        for _ in range(1000):
+            pass
+    finally:
+        _core.recorder_disarm()
+    assert codes == [1, 0]
+
+
 def test_nothing_is_armed_by_itself(arbiter: Arbiter) -> None:
     assert _core.recorder_events() == b""
     assert _core.recorder_write("nothing") is None
@@ -347,6 +458,16 @@ def test_a_caught_failure_has_one_bundle(
     assert reason == "another allocator's"
 
 
+def test_caught_failures_within_the_interval_write_one(
+    arbiter: Arbiter, folder: Path
+) -> None:
+    with FlightRecorder(folder, interval=3600) as recorder:
+        first = recorder.settle("another allocator's")
+        assert recorder.settle("again") == first is not None
+        run_out()
+    assert bundles(folder) == [first]
+
+
 def test_with_writes_what_the_hooks_did_not_see(
     arbiter: Arbiter, folder: Path
 ) -> None:
@@ -356,6 +477,32 @@ def test_with_writes_what_the_hooks_did_not_see(
     with pytest.raises(KeyError), FlightRecorder(folder):
         raise KeyError
     assert len(bundles(folder)) == 1
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\ud800b"])
+def test_any_message_is_written(
+    arbiter: Arbiter, folder: Path, text: str
+) -> None:
+    with pytest.raises(MemoryError), FlightRecorder(folder) as recorder:
+        raise MemoryError(text)
+    assert not _core.recorder_status()["armed"]
+    reason = read_bundle(str(recorder.last)).header["reason"]
+    assert reason == f"MemoryError: {text}".replace("\0", "").replace(
+        "\ud800", "?"
+    )
+
+
+@pytest.mark.parametrize("sign", ["\xe9", "\u2603", "\U0001f525"])
+@pytest.mark.parametrize("before", range(4))
+def test_a_long_reason_is_cut_between_characters(
+    arbiter: Arbiter, folder: Path, sign: str, before: int
+) -> None:
+    text = "x" * before + sign * 300
+    with FlightRecorder(folder) as recorder:
+        path = recorder.capture(text)
+    reason = read_bundle(str(path)).header["reason"]
+    assert text.startswith(reason)
+    assert 200 - len(sign.encode()) <= len(reason.encode()) < 200
 
 
 # -- reading -----------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -223,9 +225,12 @@ def test_cuda_peak(
 
 def test_the_ring_is_bounded() -> None:
     ring = EventRing(10, "cpu", 0)
-    for i in range(25):
+    added = [
         ring.add(i, "sample", figures(i), phase=f"p{i % 3}", note=f"n{i}")
+        for i in range(25)
+    ]
     events = ring.events()
+    assert events == added[15:]
     assert [e.timestamp for e in events] == list(range(15, 25))
     assert [e.context for e in events] == [f"n{i}" for i in range(15, 25)]
     assert [e.phase for e in events] == [f"p{i % 3}" for i in range(15, 25)]
@@ -245,6 +250,20 @@ def test_a_failing_sample_ends_the_thread() -> None:
     assert sampler.failure == "ValueError: no"
     with pytest.raises(UsageError, match="above 0"):
         Sampler(0, fail)
+
+
+def test_samplers_end_before_the_interpreter() -> None:
+    """The function that looks runs after the samplers' own."""
+    source = (
+        "import atexit, threading\n"
+        "atexit.register(lambda: print(threading.active_count()))\n"
+        "from impactarbiter.analysis.sampler import Sampler\n"
+        "Sampler(3600, lambda: None)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", source], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")
 
 
 def settled(tracker: MemoryTracker, samples: int = 2) -> None:
@@ -407,6 +426,32 @@ def test_out_of_memory_inside(tmp_path: Path) -> None:
 def test_values_out_of_range(options: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="expected"):
         MemoryTracker("cpu", **options)  # type: ignore[arg-type]
+
+
+def test_an_error_without_text(tmp_path: Path) -> None:
+    tracker = MemoryTracker(
+        "cpu",
+        enable_oom_flight_recorder=True,
+        oom_dump_dir=str(tmp_path / "dumps"),
+    )
+    with pytest.raises(MemoryError), tracker:
+        raise MemoryError
+    assert not tracker.is_tracking and current() is None
+    assert tracker.last_oom_dump_path is not None
+
+
+def test_tracking_ends_whatever_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tracker = MemoryTracker("cpu")
+    with pytest.raises(OSError), tracker:
+        monkeypatch.setattr(tracker, "_event", raise_os_error)
+        raise MemoryError
+    assert not tracker.is_tracking and current() is None
+
+
+def raise_os_error(*_: Any, **__: Any) -> None:
+    raise OSError
 
 
 def test_a_start_that_fails_leaves_nothing(tmp_path: Path) -> None:
