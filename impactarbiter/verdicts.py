@@ -22,6 +22,8 @@ LOOK_GAP = 4
 PATIENCE = 13
 #: By how much the cost of a full ring varies as its items are replaced.
 VARIATION = 0.1
+#: Storages on the graph of one item that make it reach back over steps.
+DEEP = 16
 #: Collections that freed what hung on cycles of one line: the next one comes
 #: in good time, too.
 GOOD_TIME = 2
@@ -53,6 +55,7 @@ class Observation:
     bytes: int
     nodes: int
     node_bytes: int
+    by_graph: bool  # over the graph of what the holder has
 
     @classmethod
     def of(cls, keepers: Sequence[dict[str, Any]], step: int) -> Observation:
@@ -73,7 +76,13 @@ class Observation:
             bytes=sum(cost["bytes"] for cost in costs),
             nodes=sum(cost["nodes"] for cost in costs),
             node_bytes=sum(cost["node_bytes"] for cost in costs),
+            by_graph=any(map(_leads_through_graph, keepers)),
         )
+
+    @property
+    def is_state(self) -> bool:
+        """Whether it is a few results with a graph that reaches far back."""
+        return self.by_graph and self.storages > DEEP * max(self.items, 1)
 
     @property
     def span(self) -> int:
@@ -87,7 +96,9 @@ class Observation:
         # As many of new steps in place of old ones are no growth, and what
         # they cost varies a little.
         replaced = self.items >= 0 and self.oldest > older.oldest
-        if not replaced and self.storages > older.storages:
+        if self.storages > older.storages and (
+            self.items < 0 or self.is_state
+        ):
             return True
         least = 1 + VARIATION if replaced else 1
         return (
@@ -166,6 +177,11 @@ class Suspicion:
             self.last.nodes > self.first.nodes
             and self.last.items <= self.first.items
         )
+
+
+def _leads_through_graph(keeper: dict[str, Any]) -> bool:
+    below = keeper["path"][3][keeper["holder_depth"] :]
+    return any(edge[0] == "grad_fn" for edge in below)
 
 
 def judge(
