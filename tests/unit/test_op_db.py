@@ -124,9 +124,11 @@ def backward(
     return [bits(g) for g in grads]
 
 
-#: Results of these are whatever lay in memory.
+#: Results of these are whatever lay in memory; the last bits of lstsq depend
+#: on where LAPACK's work arrays happen to lie.
 UNDEFINED = frozenset(
     [
+        "linalg.lstsq",
         *("empty", "empty_like", "empty_permuted", "empty_strided"),
         *("new_empty", "new_empty_strided"),
     ]
@@ -188,15 +190,12 @@ def listed_from_python(tensor: torch.Tensor) -> tuple[int, int, bool]:
 def test_operator(op: Any, most: int | None) -> None:
     samples = samples_of(op, most)
     plain = [outcome(op, sample)[0] for sample in samples]
-    # LAPACK's last bits may depend on where its buffers lie.
-    again = [outcome(op, sample)[0] for sample in samples]
-    exact = plain == again
     failures = _torch.walk_failures()
     last = None
     with impactarbiter.watch(step="manual") as arbiter:
         for sample, expected in zip(samples, plain, strict=True):
             seen, results = outcome(op, sample)
-            assert seen == expected or not exact
+            assert seen == expected
             for result in results:
                 if result.grad_fn is None:
                     continue
