@@ -17,7 +17,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import impactarbiter
-from impactarbiter import _core, devices
+from impactarbiter import _core
+from impactarbiter.core import devices
 
 HERE = Path(__file__).resolve().parent
 GIB = 1 << 30

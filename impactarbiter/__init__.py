@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .errors import (
+from .base.errors import (
     AlreadyWatchingError,
     ImpactArbiterError,
     MissingExtraError,
@@ -22,17 +22,17 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from .allowlist import allow, allow_object
     from .analysis.analyzer import MemoryAnalyzer
     from .analysis.insights import PerformanceInsight
     from .analysis.patterns import MemoryPattern
     from .analysis.profiler import GPUMemoryProfiler
     from .analysis.tracker import MemoryTracker
-    from .arbiter import Arbiter, watch
-    from .findings import Edge, Finding, Holder, Path, Report, Site
-    from .recorder import FlightRecorder
-    from .retention import Retention, explain, retained_bytes
-    from .snapshots import Snapshot, snapshot
+    from .judging.allowlist import allow, allow_object
+    from .model.finding import Edge, Finding, Holder, Path, Report, Site
+    from .watching.arbiter import Arbiter, watch
+    from .watching.explain import Retention, explain, retained_bytes
+    from .watching.recorder import FlightRecorder
+    from .watching.snapshot import Snapshot, snapshot
 
 __version__ = "0.1.0"
 
@@ -68,27 +68,27 @@ __all__ = [
 #: Name -> module that has it; imported on first use, so that the package
 #: itself imports in a moment and without NumPy or torch.
 _HOME = {
-    "Arbiter": "arbiter",
-    "Edge": "findings",
-    "Finding": "findings",
-    "FlightRecorder": "recorder",
+    "Arbiter": "watching.arbiter",
+    "Edge": "model.finding",
+    "Finding": "model.finding",
+    "FlightRecorder": "watching.recorder",
     "GPUMemoryProfiler": "analysis.profiler",
-    "Holder": "findings",
+    "Holder": "model.finding",
     "MemoryAnalyzer": "analysis.analyzer",
     "MemoryPattern": "analysis.patterns",
     "MemoryTracker": "analysis.tracker",
-    "Path": "findings",
+    "Path": "model.finding",
     "PerformanceInsight": "analysis.insights",
-    "Report": "findings",
-    "Retention": "retention",
-    "Site": "findings",
-    "Snapshot": "snapshots",
-    "allow": "allowlist",
-    "allow_object": "allowlist",
-    "explain": "retention",
-    "retained_bytes": "retention",
-    "snapshot": "snapshots",
-    "watch": "arbiter",
+    "Report": "model.finding",
+    "Retention": "watching.explain",
+    "Site": "model.finding",
+    "Snapshot": "watching.snapshot",
+    "allow": "judging.allowlist",
+    "allow_object": "judging.allowlist",
+    "explain": "watching.explain",
+    "retained_bytes": "watching.explain",
+    "snapshot": "watching.snapshot",
+    "watch": "watching.arbiter",
 }
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..cgroups import MemoryGroup
-from ..units import format_bytes
+from ..base.cgroups import MemoryGroup
+from ..base.units import format_bytes
 from .devices import Figures
 
 #: Percentages fall by so many points, shares by such a part of themselves,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..arbiter import Arbiter, current
-from ..errors import UsageError
-from ..findings import Report
+from ..base.errors import UsageError
+from ..model.finding import Report
+from ..watching.arbiter import Arbiter, current
 from . import scoring
 from .evidence import Evidence, Withheld
 from .insights import INSIGHT_RULES, PerformanceInsight

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _core
-from ..errors import UsageError
-from ..forecast import Forecast
+from ..base.errors import UsageError
+from ..judging.forecast import Forecast
 from .results import Row
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..units import format_bytes
+from ..base.units import format_bytes
 from .devices import Figures
 
 #: Kinds of events; the index is the number in a row.

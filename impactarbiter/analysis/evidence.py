@@ -11,16 +11,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..findings import Finding, Report
-from ..reports.wording import headline
-from ..severity import (
+from ..base.units import plural
+from ..judging.severity import (
     BOUNDED,
     DEFAULT_RULES,
     by_urgency,
     severity_rank,
     worst,
 )
-from ..units import plural
+from ..model.finding import Finding, Report
+from ..reports.wording import headline
 from .patterns import MemoryPattern, leak_metrics
 
 #: Verdicts that are proof, and those under which memory may yet leak.

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..findings import Finding
-from ..severity import GIB, MIB
+from ..judging.severity import GIB, MIB
+from ..model.finding import Finding
 from .results import Results
 from .summaries import calls_of, growth_of, per_function
 

@@ -15,9 +15,9 @@ from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from ..accounting import Lease, stands_in
-from ..errors import UsageError
-from ..findings import Report
+from ..base.errors import UsageError
+from ..model.finding import Report
+from ..watching.lease import Lease, stands_in
 from .devices import Window, device_of
 from .evidence import Evidence
 from .results import MemorySnapshot, ProfileResult, Results, Row, snapshot_of

@@ -12,7 +12,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 
 #: One snapshot; ``timestamp`` in seconds since the epoch, the rest bytes.
 SNAPSHOT = np.dtype(
@@ -221,7 +221,7 @@ class Results(Sequence[ProfileResult]):
             *counts,
         )
         if self.collect_stack_traces:
-            from ..sources import stack_text
+            from ..core.sources import stack_text
 
             result.memory_peak.stack_trace = stack_text(stack)
         return result

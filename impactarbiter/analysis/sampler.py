@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 
 
 class Sampler:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _core, cgroups
-from ..accounting import Lease
-from ..arbiter import current
-from ..errors import UsageError
-from ..recorder import FlightRecorder, is_out_of_memory
+from .. import _core
+from ..base import cgroups
+from ..base.errors import UsageError
+from ..watching.arbiter import current
+from ..watching.lease import Lease
+from ..watching.recorder import FlightRecorder, is_out_of_memory
 from . import alerts
 from .alerts import Alarms
 from .devices import Figures, device_of

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MissingExtraError, UsageError
+from ..base.errors import MissingExtraError, UsageError
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Protocol, cast
 
-from ..errors import ImpactArbiterError, UsageError
+from ..base.errors import ImpactArbiterError, UsageError
 from ..reports.console import clean
 
 #: Command -> what it does, in the order of the help.

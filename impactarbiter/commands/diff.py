@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from ..errors import UsageError
-from ..findings import Report
+from ..base.errors import UsageError
+from ..base.units import plural
+from ..model.finding import Report
 from ..reports.console import Line, emit, line
-from ..units import plural
 from .groups import Group, change_text, group_findings, group_lines
 from .options import Option, parse
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from ..integrations import startup_file
 from .options import parse
 

@@ -6,12 +6,12 @@ import importlib.util
 import sys
 from collections.abc import Iterable
 
-from ..errors import MissingExtraError, UsageError
-from ..findings import Finding, Report
-from ..patches import diff, read_source, rewritten
+from ..base.errors import MissingExtraError, UsageError
+from ..base.files import write_atomic
+from ..judging.patches import diff, read_source, rewritten
+from ..judging.severity import by_urgency
+from ..model.finding import Finding, Report
 from ..reports.console import clean
-from ..reports.files import write_atomic
-from ..severity import by_urgency
 from .options import Option, parse
 
 HELP = """\

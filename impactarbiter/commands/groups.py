@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..findings import Finding, Report
+from ..base.units import format_bytes
+from ..judging.severity import BOUNDED, by_urgency, severity_rank, worst
+from ..model.finding import Finding, Report
 from ..reports.console import Line, line
 from ..reports.wording import headline
-from ..severity import BOUNDED, by_urgency, severity_rank, worst
-from ..units import format_bytes
 
 
 @dataclass(frozen=True)

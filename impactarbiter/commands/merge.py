@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from ..errors import UsageError
-from ..findings import Report
+from ..base.errors import UsageError
+from ..base.units import format_bytes, format_count, plural
+from ..judging.severity import by_urgency
+from ..model.finding import Report
 from ..reports.console import Line, emit, line
 from ..reports.wording import subject
-from ..severity import by_urgency
-from ..units import format_bytes, format_count, plural
 from .groups import Group, group_findings
 from .options import parse
 

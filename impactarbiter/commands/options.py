@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 
 
 @dataclass(frozen=True)

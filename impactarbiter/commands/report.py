@@ -6,10 +6,10 @@ import os
 import sys
 from typing import Any
 
-from ..errors import ReportError, UsageError
-from ..findings import Report
+from ..base.errors import ReportError, UsageError
+from ..judging.severity import SEVERITIES
+from ..model.finding import Report
 from ..reports.text import print_report
-from ..severity import SEVERITIES
 from .options import Option, choice, filename, parse
 from .run import check_outputs, gate
 
@@ -56,8 +56,8 @@ def execute(args: list[str]) -> int:
 
 
 def _show_bundle(folder: str, given: dict[str, Any]) -> int:
-    from ..recorder import read_bundle
     from ..reports.bundle import print_bundle
+    from ..watching.recorder import read_bundle
 
     bundle = read_bundle(folder)
     outputs = check_outputs(given)

@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ImpactArbiterError, UsageError
-from ..findings import Report
-from ..integrations import training_flags
-from ..ranks import of_rank, rank
+from ..base.errors import ImpactArbiterError, UsageError
+from ..base.files import check_writable
+from ..base.ranks import of_rank, rank
+from ..base.units import parse_bytes
+from ..integrations.huggingface import flags as training_flags
+from ..judging.severity import SEVERITIES, reaches
+from ..model.finding import Report
 from ..reports.console import TextStream, clean
-from ..reports.files import check_writable
-from ..severity import SEVERITIES, reaches
-from ..units import parse_bytes
 from . import distributed, launch
 from .options import Option, choice, filename, parse, whole
 

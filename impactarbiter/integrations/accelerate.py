@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import MissingExtraError
+from ..base.errors import MissingExtraError
 from .session import Session, check_options, harmless, open_session
 
 try:

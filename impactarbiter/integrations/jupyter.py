@@ -12,15 +12,15 @@ from dataclasses import replace
 from typing import Any
 
 from .. import _core
-from ..arbiter import Arbiter, current, watch
-from ..errors import MissingExtraError
-from ..errors import UsageError as WrongUse
-from ..findings import Finding
+from ..base.errors import MissingExtraError
+from ..base.errors import UsageError as WrongUse
+from ..judging.severity import BOUNDED
+from ..knowledge.ipython import shell_advice
+from ..model.finding import Finding
 from ..reports.console import clean
 from ..reports.wording import headline
-from ..retention import MOST_PATHS, Retention, explain
-from ..severity import BOUNDED
-from ..shells import shell_advice
+from ..watching.arbiter import Arbiter, current, watch
+from ..watching.explain import MOST_PATHS, Retention, explain
 
 try:
     from IPython.core.error import UsageError

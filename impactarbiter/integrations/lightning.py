@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import MissingExtraError
+from ..base.errors import MissingExtraError
 from .session import Session, check_options, harmless, open_session
 
 try:
@@ -121,6 +121,6 @@ def callbacks_factory() -> list[Callback]:
 
     The entry point of the group ``lightning.pytorch.callbacks_factory``.
     """
-    from ..arbiter import current
+    from ..watching.arbiter import current
 
     return [] if current() is None else [LeakDetectionCallback()]

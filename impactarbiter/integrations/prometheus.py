@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtraError
+from ..base.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from ..arbiter import Arbiter
+    from ..watching.arbiter import Arbiter
 
 #: Arbiter's name of a metric -> ours, and its help.
 _GAUGES = {

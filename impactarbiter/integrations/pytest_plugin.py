@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.runner import runtestprotocol
 
+from ..base.errors import UsageError
+from ..base.units import format_bytes, parse_bytes, plural
 from ..commands.options import whole
-from ..errors import UsageError
 from ..reports.console import clean
-from ..units import format_bytes, parse_bytes, plural
 
 if TYPE_CHECKING:
-    from ..arbiter import Arbiter
-    from ..findings import Finding, Report
+    from ..model.finding import Finding, Report
+    from ..watching.arbiter import Arbiter
 
 MARKER = "no_tensor_leaks"
 EXEMPT = "allow_tensor_leaks"
@@ -286,13 +286,13 @@ def _is_possible() -> bool:
     """Whether a test that was not marked can be checked, and need be."""
     if sys.modules.get("torch") is None:
         return False
-    from ..arbiter import current
+    from ..watching.arbiter import current
 
     return current() is None
 
 
 def _skip_if_impossible() -> None:
-    from ..arbiter import current
+    from ..watching.arbiter import current
 
     if importlib.util.find_spec("torch") is None:
         pytest.skip("tensor leaks: torch is not installed")

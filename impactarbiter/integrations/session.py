@@ -15,13 +15,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ..errors import ImpactArbiterError, UsageError
-from ..ranks import of_rank, rank
+from ..base.errors import ImpactArbiterError, UsageError
+from ..base.ranks import of_rank, rank
 from ..reports.console import clean
 
 if TYPE_CHECKING:
-    from ..arbiter import Arbiter
-    from ..findings import Finding, Report
+    from ..model.finding import Finding, Report
+    from ..watching.arbiter import Arbiter
 
 log = logging.getLogger("impactarbiter")
 
@@ -44,7 +44,7 @@ def open_session(**options: Any) -> Session | None:
     session is open: findings are told once.
     """
     global _active
-    from ..arbiter import current, watch
+    from ..watching.arbiter import current, watch
 
     running = current()
     if _active is not None and _active.arbiter is running:
@@ -80,8 +80,8 @@ class Session:
             self._phase.__enter__()
 
     def _confirmed(self, finding: Finding) -> None:
-        from ..findings import Report
-        from ..obfuscate import obfuscated
+        from ..judging.masks import obfuscated
+        from ..model.finding import Report
         from ..reports.wording import headline
 
         if not finding.confirmed:
@@ -150,7 +150,7 @@ def write_report(report: Report, path: str) -> None:
 
 def write_files(report: Report, stem: str) -> list[str]:
     """``stem`` as .json, .txt and, with jinja2, .html; the files' names."""
-    from ..errors import MissingExtraError
+    from ..base.errors import MissingExtraError
 
     report.to_json(f"{stem}.json")
     with open(f"{stem}.txt", "w", encoding="utf-8") as stream:
@@ -173,7 +173,7 @@ def check_options(every: int | None, path: str | None) -> None:
             " number, at least 1"
         )
     if path is not None:
-        from ..reports.files import check_writable
+        from ..base.files import check_writable
 
         check_writable(of_rank(path))
 

@@ -11,8 +11,8 @@ import os
 import site
 import sysconfig
 
-from ..errors import ImpactArbiterError
-from ..reports.files import write_atomic
+from ..base.errors import ImpactArbiterError
+from ..base.files import write_atomic
 
 NAME = "impactarbiter.pth"
 _MARK = "# Written by `impactarbiter enable`; `impactarbiter disable` removes"
@@ -38,7 +38,7 @@ def ours(a):
     return b'detect_memory_leaks' in text or b'impactarbiter' in text
 try:
     if any(map(ours, perhaps)):
-        from impactarbiter.integrations.import_hook import install
+        from impactarbiter.integrations.huggingface.import_hook import install
         install()
 except (ImportError, OSError):
     pass

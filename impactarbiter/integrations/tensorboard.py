@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..arbiter import Arbiter
-    from ..findings import Report
+    from ..model.finding import Report
+    from ..watching.arbiter import Arbiter
 
 
 def log_metrics(writer: Any, arbiter: Arbiter, step: int) -> None:

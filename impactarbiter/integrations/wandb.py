@@ -14,12 +14,12 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtraError, UsageError
+from ..base.errors import MissingExtraError, UsageError
 from .session import write_files
 
 if TYPE_CHECKING:
-    from ..arbiter import Arbiter
-    from ..findings import Report
+    from ..model.finding import Report
+    from ..watching.arbiter import Arbiter
 
 
 def _run() -> Any:

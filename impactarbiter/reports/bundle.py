@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..severity import BOUNDED
-from ..units import format_bytes, plural
+from ..base.units import format_bytes, plural
+from ..judging.severity import BOUNDED
 from .console import Line, TextStream, emit, line, plain
 from .text import report_lines
 from .wording import subject
 
 if TYPE_CHECKING:
-    from ..findings import Finding
-    from ..recorder import Bundle
+    from ..model.finding import Finding
+    from ..watching.recorder import Bundle
 
 #: Lines and holders that are listed.
 TOP = 10

@@ -7,12 +7,12 @@ import html
 import os
 from typing import Any
 
-from ..errors import MissingExtraError
-from ..findings import Finding, History, Report
-from ..severity import by_urgency
-from ..units import format_bytes
+from ..base.errors import MissingExtraError
+from ..base.files import write_atomic
+from ..base.units import format_bytes
+from ..judging.severity import by_urgency
+from ..model.finding import Finding, History, Report
 from .console import clean
-from .files import write_atomic
 from .html_template import TEMPLATES
 from .retention import path_fragment
 from .wording import facts, footer, headline, summary

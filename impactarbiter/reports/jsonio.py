@@ -17,9 +17,9 @@ import typing
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from ..errors import ImpactArbiterError, ReportError
-from ..findings import SCHEMA, Finding, Path, Report
-from .files import write_atomic
+from ..base.errors import ImpactArbiterError, ReportError
+from ..base.files import write_atomic
+from ..model.finding import SCHEMA, Finding, Path, Report
 
 _INT_LIMIT = 1 << 63
 _WORDS = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 
-from ..findings import Edge, GraphCost, Path, compress_runs
-from ..retention import Instances, Retention
-from ..units import format_bytes, format_count, plural
+from ..base.units import format_bytes, format_count, plural
+from ..model.finding import Edge, GraphCost, Path, compress_runs
+from ..watching.explain import Instances, Retention
 from .console import clean
 
 _MEANING = {

@@ -14,9 +14,9 @@ import os
 from typing import Any
 from urllib.parse import quote
 
-from ..findings import Finding, Report, Site
-from ..severity import BOUNDED, VERDICTS
-from .files import write_atomic
+from ..base.files import write_atomic
+from ..judging.severity import BOUNDED, VERDICTS
+from ..model.finding import Finding, Report, Site
 from .wording import VERDICT_MEANING, facts, headline
 
 SARIF_SCHEMA = (

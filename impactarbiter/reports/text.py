@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..findings import Finding, Report
-from ..severity import by_urgency
+from ..judging.severity import by_urgency
+from ..model.finding import Finding, Report
 from .console import Line, TextStream, emit, line, plain
 from .wording import Fact, alarming, facts, footer, headline, summary
 

@@ -8,12 +8,12 @@ import os
 from pathlib import PurePath
 from typing import Any
 
-from ..errors import MissingExtraError, ReportError
-from ..findings import Finding, Report
-from ..severity import BOUNDED, by_urgency
-from ..units import format_bytes
+from ..base.errors import MissingExtraError, ReportError
+from ..base.files import write_atomic
+from ..base.units import format_bytes
+from ..judging.severity import BOUNDED, by_urgency
+from ..model.finding import Finding, Report
 from .console import clean
-from .files import write_atomic
 from .wording import forecast, subject
 
 _FORMATS = ("png", "svg", "pdf")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..findings import Cycle, Finding, GraphCost, Report, Site
-from ..severity import BOUNDED, GIB, by_urgency
-from ..units import format_bytes, format_count, format_duration, plural
+from ..base.units import format_bytes, format_count, format_duration, plural
+from ..judging.severity import BOUNDED, GIB, by_urgency
+from ..model.finding import Cycle, Finding, GraphCost, Report, Site
 
 #: What each verdict means, in a sentence for someone who never saw it.
 VERDICT_MEANING = {

@@ -29,7 +29,8 @@ SETUP = """
 import ctypes, random, sys, threading
 import torch
 import impactarbiter
-from impactarbiter import _core, _cuda, devices
+from impactarbiter import _core, _cuda
+from impactarbiter.core import devices
 
 NAMES = {
     "allocated_bytes": "allocated_bytes.all.current",

@@ -14,10 +14,10 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
 import impactarbiter
-from impactarbiter.arbiter import current
-from impactarbiter.errors import UsageError
-from impactarbiter.findings import Report
+from impactarbiter.base.errors import UsageError
 from impactarbiter.integrations.accelerate import LeakDetectionTracker
+from impactarbiter.model.finding import Report
+from impactarbiter.watching.arbiter import current
 
 SCRIPT = Path(__file__).parents[2] / "examples/integrations/accelerate_loop.py"
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from impactarbiter.findings import Finding, Report, Site
+from impactarbiter.judging.severity import VERDICTS
+from impactarbiter.model.finding import Finding, Report, Site
 from impactarbiter.reports.sarif import sarif_log
-from impactarbiter.severity import VERDICTS
 
 DOCS = Path(__file__).parents[2] / "docs" / "ci.md"
 TRAIN = """

@@ -126,7 +126,7 @@ print(names, [f for f in sys.meta_path if "impactarbiter" in repr(f)])
 def test_it_waits_where_the_flag_is_given(enabled: Environment) -> None:
     code = """
 import sys
-assert "impactarbiter.integrations.import_hook" in sys.modules
+assert "impactarbiter.integrations.huggingface.import_hook" in sys.modules
 assert "torch" not in sys.modules and "numpy" not in sys.modules
 import json.tool
 print(json.tool.__spec__.loader.__class__.__name__)

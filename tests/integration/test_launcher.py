@@ -402,7 +402,7 @@ STUB = """
 import sys
 import impactarbiter
 from impactarbiter.commands import main
-from impactarbiter.findings import Finding, Report, Site
+from impactarbiter.model.finding import Finding, Report, Site
 
 class Arbiter:
     def stop(self):

@@ -15,9 +15,9 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 import impactarbiter
 from impactarbiter import _torch
-from impactarbiter.arbiter import current
-from impactarbiter.findings import Report
 from impactarbiter.integrations.lightning import LeakDetectionCallback
+from impactarbiter.model.finding import Report
+from impactarbiter.watching.arbiter import current
 
 SCRIPT = (
     Path(__file__).parents[2] / "examples/integrations/lightning_module.py"

@@ -13,7 +13,7 @@ from torch import nn
 
 import impactarbiter
 from impactarbiter import _core
-from impactarbiter.arbiter import current
+from impactarbiter.watching.arbiter import current
 
 
 @pytest.fixture(autouse=True)

@@ -14,9 +14,9 @@ from fastapi.testclient import TestClient
 
 import impactarbiter
 from impactarbiter import _torch
-from impactarbiter.arbiter import current
-from impactarbiter.findings import Report
 from impactarbiter.integrations.serving import LeakDetectionMiddleware
+from impactarbiter.model.finding import Report
+from impactarbiter.watching.arbiter import current
 
 SCRIPT = Path(__file__).parents[2] / "examples/integrations/fastapi_server.py"
 

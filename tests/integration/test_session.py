@@ -12,14 +12,10 @@ import pytest
 import torch
 
 import impactarbiter
-from impactarbiter.arbiter import current
-from impactarbiter.findings import Report
-from impactarbiter.integrations.session import (
-    open_session,
-    say,
-    write_report,
-)
-from impactarbiter.ranks import of_rank
+from impactarbiter.base.ranks import of_rank
+from impactarbiter.integrations.session import open_session, say, write_report
+from impactarbiter.model.finding import Report
+from impactarbiter.watching.arbiter import current
 
 DOCS = Path(__file__).parents[2] / "docs"
 

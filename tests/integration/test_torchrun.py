@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from impactarbiter.base.ranks import of_rank, rank
 from impactarbiter.commands.distributed import handover
-from impactarbiter.ranks import of_rank, rank
 
 TRAIN = """
 import os, sys, torch

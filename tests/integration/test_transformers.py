@@ -25,15 +25,15 @@ from transformers import (
 
 import impactarbiter
 from impactarbiter import _torch
-from impactarbiter.arbiter import current
-from impactarbiter.errors import ReportError, UsageError
-from impactarbiter.findings import Report
-from impactarbiter.integrations import training_flags
-from impactarbiter.integrations.training_flags import Request, take_out
+from impactarbiter.base.errors import ReportError, UsageError
+from impactarbiter.integrations.huggingface import flags as training_flags
+from impactarbiter.integrations.huggingface.flags import Request, take_out
 from impactarbiter.integrations.transformers import (
     LeakDetectionCallback,
     TrainingArguments,
 )
+from impactarbiter.model.finding import Report
+from impactarbiter.watching.arbiter import current
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Steps after which a leak is confirmed while the training still goes on.
@@ -157,7 +157,7 @@ def test_the_class_is_transformers_own() -> None:
 
 
 def test_a_class_derived_before(tmp_path: Path) -> None:
-    from impactarbiter.integrations.training_arguments import extend
+    from impactarbiter.integrations.huggingface.arguments import extend
 
     @dataclasses.dataclass
     class Base:

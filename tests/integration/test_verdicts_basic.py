@@ -14,7 +14,7 @@ import torch
 
 import impactarbiter
 from impactarbiter import Finding, Report
-from impactarbiter.arbiter import Arbiter, current
+from impactarbiter.watching.arbiter import Arbiter, current
 
 STEPS = 24
 

@@ -20,7 +20,7 @@ import torch
 
 import impactarbiter
 from impactarbiter import Finding, Report
-from impactarbiter.arbiter import current
+from impactarbiter.watching.arbiter import current
 
 STEPS = 24
 

@@ -30,8 +30,8 @@ from impactarbiter.analysis.results import (
     ProfileResult,
     Results,
 )
-from impactarbiter.arbiter import current
-from impactarbiter.findings import Finding, Report, Site
+from impactarbiter.model.finding import Finding, Report, Site
+from impactarbiter.watching.arbiter import current
 
 MIB = 1 << 20
 

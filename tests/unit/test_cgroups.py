@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from impactarbiter import cgroups
-from impactarbiter.forecast import Forecast
+from impactarbiter.base import cgroups
+from impactarbiter.judging.forecast import Forecast
 
 
 def group(folder: Path, limit: str, used: int) -> None:

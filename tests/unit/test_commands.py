@@ -7,7 +7,7 @@ from pathlib import Path as File
 import pytest
 
 from impactarbiter.commands import main
-from impactarbiter.findings import Finding, Holder, Report, Site
+from impactarbiter.model.finding import Finding, Holder, Report, Site
 
 MIB = 1 << 20
 

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 import impactarbiter
-from impactarbiter import _core, devices
-from impactarbiter.devices import DeviceMemory
-from impactarbiter.findings import Finding, Report, Site, TensorExample
-from impactarbiter.forecast import Forecast
+from impactarbiter import _core
+from impactarbiter.core import devices
+from impactarbiter.core.devices import DeviceMemory
+from impactarbiter.judging.forecast import Forecast
+from impactarbiter.model.finding import Finding, Report, Site, TensorExample
 
 MIB = 1 << 20
 CUDA = 1 << 8
@@ -123,7 +124,7 @@ def test_the_gap_to_the_driver_is_named() -> None:
 
 def test_devices_go_into_the_report_and_its_json(watched: None) -> None:
     follow(MIXED)
-    arbiter = impactarbiter.arbiter.current()
+    arbiter = impactarbiter.watching.arbiter.current()
     assert arbiter is not None
     report = arbiter.report()
     assert "cuda:0" in [d.device for d in report.devices]

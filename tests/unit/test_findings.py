@@ -6,8 +6,17 @@ import dataclasses
 
 import pytest
 
-from impactarbiter.errors import UsageError
-from impactarbiter.findings import (
+from impactarbiter.base.errors import UsageError
+from impactarbiter.judging.severity import (
+    GIB,
+    MIB,
+    SEVERITIES,
+    SeverityRules,
+    by_urgency,
+    reaches,
+    worst,
+)
+from impactarbiter.model.finding import (
     Edge,
     Finding,
     History,
@@ -16,15 +25,6 @@ from impactarbiter.findings import (
     Report,
     Site,
     signature_of,
-)
-from impactarbiter.severity import (
-    GIB,
-    MIB,
-    SEVERITIES,
-    SeverityRules,
-    by_urgency,
-    reaches,
-    worst,
 )
 
 SITE = Site("/home/me/train.py", 12, "step", "loss = model(x)")

@@ -27,8 +27,8 @@ from torch.utils.data import DataLoader, Dataset
 
 import impactarbiter
 from impactarbiter import _core, _torch
-from impactarbiter.arbiter import current
-from impactarbiter.diagnose import Diagnostician
+from impactarbiter.judging.diagnostician import Diagnostician
+from impactarbiter.watching.arbiter import current
 
 needs_fork = pytest.mark.skipif(
     not hasattr(os, "fork"), reason="there is no fork here"

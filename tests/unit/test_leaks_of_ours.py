@@ -98,7 +98,7 @@ def attempt(name, setup, body, calls, rounds):
 
 import torch
 from impactarbiter import _core, _torch
-from impactarbiter.arbiter import current
+from impactarbiter.watching.arbiter import current
 
 gc.collect()
 gc.freeze()  # what was there before takes no time
@@ -123,7 +123,7 @@ EVENTS = (
     WATCHING
     + """
 import numpy
-from impactarbiter.devices import _EVENT as EVENT
+from impactarbiter.core.devices import _EVENT as EVENT
 """
 )
 

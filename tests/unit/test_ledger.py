@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 
 import impactarbiter
 from impactarbiter import _core
-from impactarbiter.arbiter import Arbiter
+from impactarbiter.watching.arbiter import Arbiter
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import impactarbiter
-from impactarbiter.findings import (
+from impactarbiter.judging.patches import patch_of, rewritten
+from impactarbiter.model.finding import (
     Edge,
     Finding,
     GraphCost,
@@ -19,8 +20,7 @@ from impactarbiter.findings import (
     Site,
     TensorExample,
 )
-from impactarbiter.findings import Path as Retaining
-from impactarbiter.patches import patch_of, rewritten
+from impactarbiter.model.finding import Path as Retaining
 
 GRAPH = GraphCost(nodes=3, saved_tensors=1, bytes=4)
 BEFORE = "import torch\n\n\ndef train(history, loss):\n    {}\n"

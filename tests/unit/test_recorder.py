@@ -20,10 +20,10 @@ import torch
 
 import impactarbiter
 from impactarbiter import FlightRecorder, ReportError, UsageError, _core
-from impactarbiter import recorder as recorder_module
-from impactarbiter.arbiter import Arbiter, current
 from impactarbiter.commands import main
-from impactarbiter.recorder import (
+from impactarbiter.watching import recorder as recorder_module
+from impactarbiter.watching.arbiter import Arbiter, current
+from impactarbiter.watching.recorder import (
     EVENTS,
     KINDS,
     bundles,

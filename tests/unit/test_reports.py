@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from impactarbiter.errors import MissingExtraError, ReportError
-from impactarbiter.findings import (
+from impactarbiter.base.errors import MissingExtraError, ReportError
+from impactarbiter.base.files import check_writable, write_atomic
+from impactarbiter.judging.severity import VERDICTS
+from impactarbiter.model.finding import (
     Cost,
     Edge,
     Finding,
@@ -25,12 +27,10 @@ from impactarbiter.findings import (
     TensorExample,
 )
 from impactarbiter.reports.console import clean, emit, line, plain
-from impactarbiter.reports.files import check_writable, write_atomic
 from impactarbiter.reports.html import report_fragment, report_page
 from impactarbiter.reports.jsonio import report_json
 from impactarbiter.reports.sarif import sarif_log
 from impactarbiter.reports.text import report_lines, report_text
-from impactarbiter.severity import VERDICTS
 
 MIB = 1 << 20
 NASTY = "\x1b[31m[bold]x[/bold]\r\n<script>alert(1)</script>\u202e{{7*7}}"

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from impactarbiter import explain
-from impactarbiter.findings import Site
-from impactarbiter.shells import cell_name, shell_advice
+from impactarbiter.knowledge.ipython import cell_name, shell_advice
+from impactarbiter.model.finding import Site
 
 
 @pytest.fixture

@@ -20,17 +20,12 @@ from impactarbiter.analysis.alerts import (
     FLOOR_SAMPLES,
     Alarms,
 )
-from impactarbiter.analysis.devices import (
-    Figures,
-    Window,
-    cuda_peak,
-    cuda_row,
-)
+from impactarbiter.analysis.devices import Figures, Window, cuda_peak, cuda_row
 from impactarbiter.analysis.events import EventRing
 from impactarbiter.analysis.sampler import Sampler
-from impactarbiter.arbiter import current
-from impactarbiter.cgroups import MemoryGroup
-from impactarbiter.recorder import read_bundle
+from impactarbiter.base.cgroups import MemoryGroup
+from impactarbiter.watching.arbiter import current
+from impactarbiter.watching.recorder import read_bundle
 
 MIB = 1 << 20
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from impactarbiter.errors import UsageError
-from impactarbiter.units import (
+from impactarbiter.base.errors import UsageError
+from impactarbiter.base.units import (
     format_bytes,
     format_count,
     format_duration,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .errors import UsageError
+from ..base.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +55,7 @@ class Snapshot:
         """(site, storages, bytes), the most bytes first."""
         import numpy as np
 
-        from .sources import site_of
+        from ..core.sources import site_of
 
         sites, where = np.unique(self.array["site"], return_inverse=True)
         counts = np.bincount(where, minlength=len(sites))
@@ -69,7 +69,7 @@ class Snapshot:
         return sorted(rows, key=lambda row: -row[2])
 
     def __str__(self) -> str:
-        from .units import format_bytes, plural
+        from ..base.units import format_bytes, plural
 
         lines = [
             f"{plural(len(self), 'live storage')},"
@@ -88,7 +88,7 @@ def snapshot() -> Snapshot:
     Only storages born while watching are known.  Raises UsageError when
     nothing watches.
     """
-    from . import _core
+    from .. import _core
 
     if not _core.is_active():
         raise UsageError(

@@ -9,10 +9,10 @@ import sys
 from contextlib import suppress
 from functools import lru_cache
 
-from . import _core
-from .findings import Site
-from .ranks import rank
-from .shells import cell_name
+from .. import _core
+from ..base.ranks import rank
+from ..knowledge.ipython import cell_name
+from ..model.finding import Site
 
 NOWHERE = Site("", 0, "")
 
@@ -63,7 +63,7 @@ def stack_text(number: int) -> str:
 
 def environment() -> dict[str, str]:
     """Versions and place of this run."""
-    from . import __version__
+    from .. import __version__
 
     known = {
         "impactarbiter": __version__,

@@ -16,8 +16,8 @@ import re
 import tokenize
 from typing import TYPE_CHECKING
 
-from .findings import Edge, Finding
-from .growth import GROWING
+from ..model.finding import Edge, Finding
+from .statement import GROWING
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -10,10 +10,10 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
+from ..judging.allowlist import AllowList
+from ..model.finding import Report
 from . import arbiter as arbiters
-from .allowlist import AllowList
 from .arbiter import Arbiter
-from .findings import Report
 
 #: Steps of a stand-in that count for nothing: who profiles a few calls by
 #: hand has no warm-up to speak of.

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .advice import advise
-from .findings import Cycle, Edge, Finding, Holder, Path, Report, Site
+from ..knowledge.advice import advise
+from ..model.finding import Cycle, Edge, Finding, Holder, Path, Report, Site
 
 #: Edges whose text is a name that torch or Python gave.
 _PUBLIC_KINDS = frozenset(

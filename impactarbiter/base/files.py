@@ -6,7 +6,7 @@ import os
 import stat
 from contextlib import suppress
 
-from ..errors import ReportError
+from .errors import ReportError
 
 
 def _target(path: str | os.PathLike[str]) -> str:

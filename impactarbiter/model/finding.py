@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .devices import DeviceMemory
-from .errors import UsageError
-from .severity import BOUNDED, SEVERITIES, VERDICTS, by_rate
-from .shells import cell_name, pretty
+from ..base.errors import UsageError
+from ..core.devices import DeviceMemory
+from ..judging.severity import BOUNDED, SEVERITIES, VERDICTS, by_rate
+from ..knowledge.ipython import cell_name, pretty
 
 SCHEMA = "impactarbiter/1"
 
@@ -308,7 +308,7 @@ class Finding:
         return self.grown_at or self.allocated_at
 
     def __str__(self) -> str:
-        from .reports.text import finding_text
+        from ..reports.text import finding_text
 
         return finding_text(self)
 
@@ -386,12 +386,12 @@ class Report:
         object.__setattr__(self, "findings", tuple(by_rate(self.findings)))
 
     def __str__(self) -> str:
-        from .reports.text import report_text
+        from ..reports.text import report_text
 
         return report_text(self)
 
     def _repr_html_(self) -> str:
-        from .reports.html import report_fragment
+        from ..reports.html import report_fragment
 
         return report_fragment(self)
 
@@ -399,14 +399,14 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; has ``"schema"``."""
-        from .reports.jsonio import report_to_dict
+        from ..reports.jsonio import report_to_dict
 
         return report_to_dict(self)
 
     @classmethod
     def from_dict(cls, data: object, source: str = "report") -> Report:
         """The inverse of ``to_dict``; ReportError names the bad field."""
-        from .reports.jsonio import report_from_dict
+        from ..reports.jsonio import report_from_dict
 
         return report_from_dict(data, source)
 
@@ -416,25 +416,25 @@ class Report:
 
         Raises ReportError for what is not such a file.
         """
-        from .reports.jsonio import load_report
+        from ..reports.jsonio import load_report
 
         return load_report(path)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Writes the JSON form; the file appears whole or not at all."""
-        from .reports.jsonio import write_json
+        from ..reports.jsonio import write_json
 
         write_json(self, path)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Writes one self-contained page (needs jinja2)."""
-        from .reports.html import write_html
+        from ..reports.html import write_html
 
         write_html(self, path)
 
     def to_sarif(self, path: str | os.PathLike[str]) -> None:
         """Writes SARIF 2.1.0 for code scanning."""
-        from .reports.sarif import write_sarif
+        from ..reports.sarif import write_sarif
 
         write_sarif(self, path)
 
@@ -444,7 +444,7 @@ class Report:
         ``path_or_ax`` is a file name (.png, .svg or .pdf) or an ``Axes``;
         returns the ``Axes``.
         """
-        from .reports.timeline import plot_report
+        from ..reports.timeline import plot_report
 
         return plot_report(self, path_or_ax)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 
-from .findings import Cycle, Finding
-from .retention import cause_of
-from .severity import BOUNDED
-from .shells import shell_advice
+from ..judging.severity import BOUNDED
+from ..model.finding import Cycle, Finding
+from ..watching.explain import cause_of
+from .ipython import shell_advice
 
 _TRACEBACK = re.compile(r"__traceback__|\.tb_frame|\.tb_next")
 

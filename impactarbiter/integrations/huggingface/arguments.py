@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from . import training_flags
-from .training_flags import DETECT, EVERY, REPORT
+from . import flags as training_flags
+from .flags import DETECT, EVERY, REPORT
 
 
 def _fields() -> list[tuple[str, Any, dataclasses.Field[Any]]]:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import _core, devices
-from .advice import advise
-from .allowlist import AllowList, is_allowed_object
-from .findings import (
+from .. import _core
+from ..core import devices
+from ..core.sources import environment, site_of, stack_of
+from ..knowledge.advice import advise
+from ..model.finding import (
     Cost,
     Cycle,
     Finding,
@@ -25,14 +26,12 @@ from .findings import (
     Report,
     TensorExample,
 )
+from ..watching.explain import cycle_of, graph_of, path_of
+from .allowlist import AllowList, is_allowed_object
 from .forecast import Forecast
-from .growth import grown_at
-from .obfuscate import obfuscated
+from .masks import obfuscated
 from .patches import patch_of
-from .retention import cycle_of, graph_of, path_of
-from .severity import BOUNDED, DEFAULT_RULES
-from .sources import environment, site_of, stack_of
-from .verdicts import (
+from .rules import (
     LOOK_GAP,
     PATIENCE,
     Observation,
@@ -42,6 +41,8 @@ from .verdicts import (
     judge,
     settled_by,
 )
+from .severity import BOUNDED, DEFAULT_RULES
+from .statement import grown_at
 
 #: Bits of a suspect's ``kinds``, as criterion.h has them.
 GROWS_COUNT, GROWS_BYTES, GROWS_GRAPH, GROWS_CYCLES = 1, 2, 4, 8

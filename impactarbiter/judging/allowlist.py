@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from .errors import UsageError
-from .findings import Finding
+from ..base.errors import UsageError
+from ..model.finding import Finding
 
 #: A glob over a site or a path, a type of holder, or a predicate.
 Rule = str | type | Callable[[Finding], bool]
@@ -25,7 +25,7 @@ def allow(name: str) -> Iterator[None]:
 
     ``name`` says why, for the report.  Up to 65,535 names are told apart.
     """
-    from . import _core
+    from .. import _core
 
     before = _core.set_allowed(_label(name))
     try:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import UsageError
-from .findings import Edge, GraphCost, Path
-from .shells import pretty, shell_advice
+from ..base.errors import UsageError
+from ..knowledge.ipython import pretty, shell_advice
+from ..model.finding import Edge, GraphCost, Path
 
 #: Most paths that can be asked for, and instances of a class that are shown.
 MOST_PATHS = 256
@@ -49,12 +49,12 @@ class Retention:
     note: str | None = None
 
     def __str__(self) -> str:
-        from .reports.retention import retention_text
+        from ..reports.retention import retention_text
 
         return retention_text(self)
 
     def _repr_html_(self) -> str:
-        from .reports.retention import retention_fragment
+        from ..reports.retention import retention_fragment
 
         return retention_fragment(self)
 
@@ -91,12 +91,12 @@ class Instances:
     groups: tuple[Group, ...]
 
     def __str__(self) -> str:
-        from .reports.retention import instances_text
+        from ..reports.retention import instances_text
 
         return instances_text(self)
 
     def _repr_html_(self) -> str:
-        from .reports.retention import instances_fragment
+        from ..reports.retention import instances_fragment
 
         return instances_fragment(self)
 
@@ -138,7 +138,7 @@ def retained_bytes(obj: object) -> int:
 
 def _ready() -> Any:
     """_core, knowing torch's objects where torch is loaded."""
-    from . import _core
+    from .. import _core
     from .arbiter import prepare
 
     prepare()
@@ -274,7 +274,7 @@ def graph_of(cost: dict[str, Any]) -> GraphCost | None:
 
 
 def _instances(core: Any, cls: Any) -> Instances:
-    from .findings import pattern_of
+    from ..model.finding import pattern_of
 
     count, raws = core.instances(cls, MOST_INSTANCES)
     groups: dict[str, list[Path]] = {}

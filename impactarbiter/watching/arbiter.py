@@ -12,12 +12,12 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
-from .allowlist import AllowList, Rule
-from .errors import AlreadyWatchingError, UsageError
-from .findings import Finding, Report
+from ..base.errors import AlreadyWatchingError, UsageError
+from ..judging.allowlist import AllowList, Rule
+from ..model.finding import Finding, Report
 
 _current: Arbiter | None = None
-#: Called when an arbiter has ended, if set; accounting.py does.
+#: Called when an arbiter has ended, if set; lease.py does.
 at_end: Callable[[], None] | None = None
 
 
@@ -104,8 +104,8 @@ class Arbiter:
                 "impactarbiter is watching already: stop() the other arbiter"
                 " first, or use it"
             )
-        from . import _core
-        from .diagnose import Diagnostician
+        from .. import _core
+        from ..judging.diagnostician import Diagnostician
 
         self.stand_in = stand_in
         self.pid = os.getpid()
@@ -144,14 +144,14 @@ class Arbiter:
 
     def step(self) -> None:
         """Ends the step by hand."""
-        from . import _core
+        from .. import _core
 
         _core.step()
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Names what happens inside; nests ("epoch 3/validation")."""
-        from . import _core
+        from .. import _core
 
         self._phases.append(str(name))
         _core.set_phase(self._phase_number())
@@ -190,7 +190,7 @@ class Arbiter:
             live = self._last.live_bytes
             found = [f for f in self._last.findings if f.confirmed]
         else:
-            from . import _core
+            from .. import _core
 
             live = _core.totals()["live_bytes"]
             found = self._diagnostician.confirmed()
@@ -277,7 +277,7 @@ class Arbiter:
 
     def _take_hooks_out(self) -> None:
         global _current
-        from . import _core
+        from .. import _core
 
         _core.stop()
         _uninstall(self._optimizer_hook)
@@ -311,7 +311,8 @@ def _install() -> Any:
     """Hooks in; returns the handle of the optimizer hook."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    from . import _core, _torch, devices
+    from .. import _core, _torch
+    from ..core import devices
 
     _torch.install()
     devices.cuda.install()
@@ -320,7 +321,8 @@ def _install() -> Any:
 
 
 def _uninstall(optimizer_hook: Any) -> None:
-    from . import _core, _torch, devices
+    from .. import _core, _torch
+    from ..core import devices
 
     if optimizer_hook is not None:
         optimizer_hook.remove()
@@ -336,7 +338,7 @@ def prepare() -> None:
     """Tells ``_core`` whose code is whose and what torch's objects are."""
     import torch
 
-    from . import _core, _torch
+    from .. import _core, _torch
 
     _core.set_code(_library_prefixes(), _user_files(), _own_prefix())
     _core.set_types(torch.nn.Module, torch.optim.Optimizer)
@@ -347,7 +349,8 @@ def prepare() -> None:
 
 
 def _own_prefix() -> str:
-    return os.path.dirname(os.path.abspath(__file__)) + os.sep
+    room = os.path.dirname(os.path.abspath(__file__))
+    return os.path.dirname(room) + os.sep
 
 
 def _library_prefixes() -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import UsageError
+from ...base.errors import UsageError
 
 DETECT = "detect_memory_leaks"
 EVERY = "detect_memory_leaks_every"
@@ -86,7 +86,7 @@ def _belongs(name: str, follows: str | None) -> bool:
 
 
 def _with(asked: Request, name: str, value: str | None) -> Request:
-    from ..commands.options import filename, whole
+    from ...commands.options import filename, whole
 
     if name == DETECT:
         wanted = _WORDS.get((value or "true").lower())
@@ -132,8 +132,8 @@ def adopt(target: list[str], given: dict[str, Any]) -> list[str]:
 
 def _option_for(path: str) -> str:
     """The launcher's option that writes such a file."""
-    from ..commands.run import OUTPUTS
-    from .session import writer_of
+    from ...commands.run import OUTPUTS
+    from ..session import writer_of
 
     method = writer_of(path)
     return next(option for option, of in OUTPUTS.items() if of == method)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from .units import format_bytes
+from ..base.units import format_bytes
 
 _CUDA = 1 << 8  # device type << 8 | index, as the core writes a device
 
@@ -132,7 +132,7 @@ class CudaEvents:
         queue = getattr(torch.cuda, "_queued_calls", [])
         queue[:] = [item for item in queue if item[0] != self._start]
         with suppress(ImportError):
-            from . import _cuda
+            from .. import _cuda
 
             _cuda.silence()
 
@@ -151,14 +151,14 @@ class CudaEvents:
             self.hidden = "PYTORCH_NO_CUDA_MEMORY_CACHING is set"
             return
         try:
-            from . import _cuda
+            from .. import _cuda
         except ImportError:
             self.hidden = (
                 "impactarbiter was built without CUDA events: install the"
                 " CUDA Toolkit's headers and build it anew"
             )
             return
-        from . import _core
+        from .. import _core
 
         try:
             _cuda.attach()
@@ -177,7 +177,7 @@ def _follow_all() -> bool:
     """From a snapshot of what is allocated now, each device is followed."""
     import torch
 
-    from . import _core
+    from .. import _core
 
     missing = set(range(torch.cuda.device_count()))
     for _ in range(_ATTEMPTS):
@@ -226,7 +226,7 @@ def _segment_lines(segment: dict[str, Any]) -> Iterator[tuple[int, ...]]:
 
 def memory() -> tuple[DeviceMemory, ...]:
     """Every device that storages were seen on, or that reports."""
-    from . import _core
+    from .. import _core
 
     live = _core.totals()["devices"]
     reporting = {d["device"]: d for d in _core.devices() if d["followed"]}
@@ -321,7 +321,7 @@ def room(name: str, limit: int | None = None) -> int | None:
     left, and what the allocator has of it and does not use, within
     ``torch.cuda.set_per_process_memory_fraction``.
     """
-    from . import _core
+    from .. import _core
 
     if name == "meta":
         return None  # its tensors take no memory
@@ -354,7 +354,7 @@ def _fraction(index: int, total: int) -> int:
 
 def said() -> list[str]:
     """What a reader of the report must know about devices."""
-    from . import _core
+    from .. import _core
 
     lines = []
     if cuda.hidden:

@@ -24,15 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
-from .accounting import Lease
+from .. import _core
+from ..base.errors import ReportError, UsageError
+from ..base.files import write_atomic
+from ..core.sources import environment, site_of
+from ..model.finding import Report, pattern_of
+from ..reports.jsonio import report_json
 from .arbiter import current
-from .errors import ReportError, UsageError
-from .findings import Report, pattern_of
-from .reports.files import write_atomic
-from .reports.jsonio import report_json
-from .retention import path_of
-from .sources import environment, site_of
+from .explain import path_of
+from .lease import Lease
 
 SCHEMA = "impactarbiter-bundle/1"
 #: How many bundles can be told apart to remove the oldest.
@@ -362,7 +362,7 @@ class Bundle:
     holders: tuple[Mapping[str, Any], ...] = field(default=())
 
     def __str__(self) -> str:
-        from .reports.bundle import bundle_text
+        from ..reports.bundle import bundle_text
 
         return bundle_text(self)
 
@@ -379,7 +379,7 @@ class Bundle:
         ]
 
     def _place(self, site: int) -> str:
-        from .findings import Site
+        from ..model.finding import Site
 
         file, line, function = self.sources.get(site, ("", 0, ""))
         return str(Site(file, line, function))

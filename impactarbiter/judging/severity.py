@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .findings import Finding
+    from ..model.finding import Finding
 
 #: Verdicts, the most certain harm first.
 VERDICTS = ("leak", "growing", "cycle", "native", "accumulation", "cache")

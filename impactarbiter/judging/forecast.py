@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from . import _core, cgroups, devices
-from .findings import Finding
+from .. import _core
+from ..base import cgroups
+from ..core import devices
+from ..model.finding import Finding
 
 
 def _meminfo(field: str) -> int | None:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from . import _core
-from .findings import Finding
+from .. import _core
+from ..model.finding import Finding
 from .severity import BOUNDED
 
 #: Steps between the two looks that confirm a leak.

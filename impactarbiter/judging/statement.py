@@ -15,8 +15,8 @@ import sys
 from collections.abc import Iterator
 from functools import lru_cache
 
-from . import _core
-from .findings import Finding, Site
+from .. import _core
+from ..model.finding import Finding, Site
 
 _HOOKS = frozenset(
     {
@@ -84,7 +84,8 @@ def _user_files(finding: Finding) -> list[str]:
         file = names.get("__file__")
         if type(file) is str and file.endswith(".py"):
             files[file] = None
-    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    room = os.path.dirname(os.path.abspath(__file__))
+    own = os.path.dirname(room) + os.sep
     user = [
         f
         for f in files

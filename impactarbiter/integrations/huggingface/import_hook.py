@@ -14,13 +14,13 @@ from typing import Any
 
 
 def _extend_arguments(module: ModuleType) -> None:
-    from . import training_arguments
+    from . import arguments as training_arguments
 
     training_arguments.extend(module.TrainingArguments)
 
 
 def _equip_trainer(_module: ModuleType) -> None:
-    from . import transformers
+    from . import callback as transformers
 
     transformers.install()
 
@@ -74,7 +74,7 @@ def _run(name: str, module: ModuleType) -> None:
     try:
         _AFTER[name](module)
     except Exception as error:
-        from .session import log
+        from ..session import log
 
         log.warning(
             "ImpactArbiter: the Trainer does not know our options: %s: %s",

@@ -1,0 +1,1 @@
+"""Plain tools: errors, units, text, files, processes."""

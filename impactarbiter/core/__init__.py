@@ -1,0 +1,1 @@
+"""The C modules: what they answer, as plain data."""

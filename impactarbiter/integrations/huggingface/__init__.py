@@ -1,0 +1,1 @@
+"""The Hugging Face Trainer: callback, arguments, command line."""

@@ -1,0 +1,237 @@
+"""The callback that watches a training of the Hugging Face Trainer."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...base.errors import MissingExtraError
+from ..session import Session, check_options, harmless, open_session
+from . import flags as training_flags
+from . import import_hook
+from .flags import DETECT, EVERY, REPORT
+
+try:
+    from transformers.trainer_callback import (
+        CallbackHandler,
+        DefaultFlowCallback,
+        TrainerCallback,
+    )
+    from transformers.training_args import TrainingArguments
+except ImportError as error:
+    raise MissingExtraError(
+        "transformers", "this integration", "transformers"
+    ) from error
+
+if TYPE_CHECKING:
+    from ...model.finding import Report
+
+__all__ = ["LeakDetectionCallback", "TrainingArguments"]
+
+#: What only the log line of a training step has among its keys: evaluation's
+#: are what ``evaluate()`` returns, and not ours to add to.
+_OF_TRAINING = "learning_rate"
+
+
+class LeakDetectionCallback(TrainerCallback):  # type: ignore[misc]
+    """Watches a training from its begin to its end.
+
+    ``every`` and ``report`` default to the TrainingArguments' fields
+    ``detect_memory_leaks_every`` and ``memory_leak_report``; ``watch`` are
+    further options of ``impactarbiter.watch``.  Steps are optimizer steps,
+    as the Trainer counts them.  Findings are logged when they are confirmed,
+    metrics are added to what the Trainer logs.
+
+    Raises UsageError or ReportError for what cannot be.
+    """
+
+    def __init__(
+        self,
+        *,
+        every: int | None = None,
+        report: str | None = None,
+        **watch: Any,
+    ) -> None:
+        check_options(every, report)
+        self._every = every
+        self._report = report
+        self._watch = watch
+        self._session: Session | None = None
+
+    @harmless
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, **kwargs: Any
+    ) -> None:
+        """Starts to watch; joins a watch that is running."""
+        if self._session is None:  # a training that failed is gone on with
+            every = self._every or getattr(args, EVERY, 1)
+            self._session = open_session(every=every, **self._watch)
+
+    @harmless
+    def on_step_begin(
+        self, args: Any, state: Any, control: Any, **kwargs: Any
+    ) -> None:
+        """Micro-batches before the step's last one are a phase."""
+        several = args.gradient_accumulation_steps > 1
+        self._enter("accumulation" if several else None)
+
+    @harmless
+    def on_pre_optimizer_step(
+        self, args: Any, state: Any, control: Any, **kwargs: Any
+    ) -> None:
+        """Gradients are complete."""
+        self._enter(None)
+
+    @harmless
+    def on_step_end(
+        self, args: Any, state: Any, control: Any, **kwargs: Any
+    ) -> None:
+        """What the Trainer does now has no event of its own at its begin."""
+        self._enter_next(control)
+
+    @harmless
+    def on_epoch_end(
+        self, args: Any, state: Any, control: Any, **kwargs: Any
+    ) -> None:
+        """As after a step."""
+        self._enter_next(control)
+
+    @harmless
+    def on_prediction_step(
+        self, args: Any, state: Any, control: Any, **kwargs: Any
+    ) -> None:
+        """An evaluation that nothing announced."""
+        self._enter("evaluation")
+
+    @harmless
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, **kwargs: Any
+    ) -> None:
+        """Evaluation is over; saving comes next, if at all."""
+        self._enter_next(control)
+
+    @harmless
+    def on_predict(
+        self, args: Any, state: Any, control: Any, **kwargs: Any
+    ) -> None:
+        """Prediction is over."""
+        self._enter(None)
+
+    @harmless
+    def on_save(
+        self, args: Any, state: Any, control: Any, **kwargs: Any
+    ) -> None:
+        """The checkpoint is written."""
+        self._enter(None)
+
+    @harmless
+    def on_log(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        logs: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Adds our metrics for the callbacks that report after us."""
+        if self._session is not None and logs and _OF_TRAINING in logs:
+            logs.update(self._session.metrics())
+
+    @harmless
+    def on_train_end(
+        self, args: Any, state: Any, control: Any, **kwargs: Any
+    ) -> None:
+        """Says what was found, and writes the report."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            path = self._report or getattr(args, REPORT, None)
+            report = session.close(path)
+            if path is not None and state.is_world_process_zero:
+                _log_artifacts(report, args.report_to)
+
+    def _enter(self, phase: str | None) -> None:
+        if self._session is not None:
+            self._session.enter(phase)
+
+    def _enter_next(self, control: Any) -> None:
+        self._enter(
+            "evaluation"
+            if control.should_evaluate
+            else "saving"
+            if control.should_save
+            else None
+        )
+
+
+def _log_artifacts(report: Report, trackers: Sequence[str]) -> None:
+    """The report goes to those that keep files."""
+    for name in ("mlflow", "wandb"):
+        if name in trackers:
+            tracker = importlib.import_module(f"..{name}", __package__)
+            tracker.log_report(report)
+
+
+def install() -> None:
+    """Makes the Trainer obey our options; a second call changes nothing."""
+    from transformers import trainer
+    from transformers.integrations import integration_utils
+
+    known = integration_utils.INTEGRATION_TO_CALLBACK
+    if "impactarbiter" in known:
+        return
+    known["impactarbiter"] = LeakDetectionCallback
+    _wrap(CallbackHandler, "add_callback", _put_before_reporters)
+    _wrap(trainer.Trainer, "__init__", _obey)
+
+
+def _wrap(cls: type[Any], name: str, afterwards: Any) -> None:
+    """Calls ``afterwards(self)`` when the method has returned."""
+    method = cls.__dict__[name]
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> None:
+        method(self, *args, **kwargs)
+        afterwards(self)
+
+    setattr(cls, name, call)
+
+
+def _put_before_reporters(handler: Any) -> None:
+    """Ours after the one that decides what comes next, before all others.
+
+    So the phases are known in time, and trackers get our metrics.
+    """
+
+    def rank(callback: Any) -> int:
+        if isinstance(callback, DefaultFlowCallback):
+            return 0
+        return 1 if isinstance(callback, LeakDetectionCallback) else 2
+
+    if any(isinstance(c, LeakDetectionCallback) for c in handler.callbacks):
+        handler.callbacks.sort(key=rank)
+
+
+def _obey(trainer: Any) -> None:
+    """Adds the callback where the TrainingArguments ask for it.
+
+    The command line outdoes a configuration file.
+    """
+    args = trainer.args
+    for name, asked in (
+        (DETECT, training_flags.request.detect),
+        (EVERY, training_flags.request.every),
+        (REPORT, training_flags.request.report),
+    ):
+        if asked is not None:
+            setattr(args, name, asked)
+    if not getattr(args, DETECT, False):
+        return
+    check_options(getattr(args, EVERY, None), getattr(args, REPORT, None))
+    present = trainer.callback_handler.callbacks
+    if not any(isinstance(c, LeakDetectionCallback) for c in present):
+        trainer.add_callback(LeakDetectionCallback())
+
+
+import_hook.install()

@@ -1,0 +1,1 @@
+"""What is known of frameworks and shells, as tables."""

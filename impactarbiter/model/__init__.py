@@ -1,0 +1,1 @@
+"""Plain data: what is found, and what is handed on."""

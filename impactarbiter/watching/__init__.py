@@ -1,0 +1,1 @@
+"""``watch()``, ``explain()``, ``snapshot()``, the recorder."""
