@@ -48,10 +48,11 @@ def switch(name: str, default: bool = False) -> bool:
 
 
 def sources(folder: str) -> list[str]:
-    """All C and C++ files of a folder, relative to the root, sorted."""
+    """All C and C++ files of a folder and the rooms in it, relative to the
+    root, sorted."""
     found = [
         p
-        for p in (ROOT / "src" / folder).glob("*.c*")
+        for p in (ROOT / "src" / folder).rglob("*.c*")
         if p.suffix in (".c", ".cpp")
     ]
     return sorted(str(p.relative_to(ROOT)) for p in found)
@@ -61,7 +62,7 @@ def headers(*folders: str) -> list[str]:
     return sorted(
         str(p.relative_to(ROOT))
         for folder in folders
-        for p in (ROOT / "src" / folder).glob("*.h")
+        for p in (ROOT / "src" / folder).rglob("*.h")
     )
 
 
@@ -163,7 +164,6 @@ def core_flags() -> Flags:
         ) from error
     flags = common_flags()
     flags.system.append(numpy.get_include())
-    flags.include.append("src/core")
     flags.versions.append(f"numpy {numpy.__version__}")
     return flags
 
@@ -173,7 +173,6 @@ def torch_flags(torch: ModuleType, inplace: bool) -> Flags:
 
     flags = common_flags()
     flags.system += cpp_extension.include_paths()
-    flags.include += ["src/torch", "src/core"]
     abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
     flags.macros.append(("_GLIBCXX_USE_CXX11_ABI", str(abi)))
     flags.libraries += TORCH_LIBRARIES
@@ -215,7 +214,6 @@ def cuda_include() -> str:
 def cuda_flags(torch: ModuleType, inplace: bool) -> Flags:
     flags = torch_flags(torch, inplace)
     flags.system.append(cuda_include())
-    flags.include.insert(0, "src/cuda")
     flags.libraries.insert(0, "c10_cuda")
     return flags
 

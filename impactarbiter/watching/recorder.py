@@ -1,7 +1,7 @@
 """The flight recorder: what was alive when memory ran out.
 
 A bundle is a folder.  Its first stage is written by C, from memory that was
-taken before, at the moment of the failure (see src/core/recorder.h):
+taken before, at the moment of the failure (see src/core/recorder/recorder.h):
 ``recorder.json``, ``events.npy``, ``sites.npy``.  The second stage follows
 when the interpreter gets to it and may fail without harm: ``report.json``,
 what the ledger found, and ``holders.json``, who holds the most.  All of it is
@@ -47,7 +47,7 @@ RESERVE = 32 << 20
 #: Live sites that there is room for.
 SITES = 4096
 
-#: Rows of events.npy, as src/core/ring.h has them.
+#: Rows of events.npy, as src/core/ledger/ring.h has them.
 EVENTS = np.dtype(
     [
         ("nanoseconds", "<u8"),
@@ -62,7 +62,7 @@ EVENTS = np.dtype(
 )
 #: ``kind`` of an event; "mark" is the moment of a bundle.
 KINDS = ("", "birth", "death", "mark")
-#: Rows of sites.npy, as src/core/bundle.h has them.
+#: Rows of sites.npy, as src/core/recorder/bundle.h has them.
 SITE_ROWS = np.dtype(
     [
         ("live_bytes", "<u8"),

@@ -2,7 +2,7 @@
 #ifndef IA_CUDA_HOOKS_H
 #define IA_CUDA_HOOKS_H
 
-#include "core_api.h"
+#include "../core/base/core_api.h"
 
 /* module.cpp: the core's table, set once before any event can come. */
 extern const ia_core_api *ia_api;

@@ -1,7 +1,7 @@
 /* impactarbiter._cuda: method table and module slots; no logic. */
 #include "hooks.h"
 
-#include "core_import.h"
+#include "../core/base/core_import.h"
 
 const ia_core_api *ia_api;
 

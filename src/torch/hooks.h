@@ -8,7 +8,7 @@
 #ifndef IA_TORCH_HOOKS_H
 #define IA_TORCH_HOOKS_H
 
-#include "../core/core_api.h"
+#include "../core/base/core_api.h"
 
 #pragma GCC visibility push(hidden)
 #ifdef __cplusplus

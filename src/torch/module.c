@@ -6,7 +6,7 @@
  */
 #include "hooks.h"
 
-#include "core_import.h"
+#include "../core/base/core_import.h"
 
 const ia_core_api *ia_api;
 static int alive; /* GIL */

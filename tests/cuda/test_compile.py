@@ -57,7 +57,6 @@ def test_the_module_compiles(name: str, headers: Path) -> None:
         CXX,
         ROOT / "src" / "cuda" / name,
         "-std=c++20",
-        f"-I{ROOT / 'src' / 'core'}",
         *(f"-isystem{folder}" for folder in folders),
     )
 

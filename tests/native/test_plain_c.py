@@ -15,7 +15,8 @@ CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
 WARNINGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
 SANITIZE = "-fsanitize=address,undefined"
 FAILING = [f"-D{f}=ia_test_{f}" for f in ("malloc", "calloc", "realloc")]
-#: Files of src/core that each one needs beside itself.
+#: Each one's room in src/core, and the files it needs beside itself.
+ROOMS = {"ptrmap": "base", "bitmap": "base", "blocks": "ledger"}
 NEEDS = {"ptrmap": [], "bitmap": [], "blocks": ["ptrmap"]}
 
 
@@ -40,10 +41,10 @@ def can_sanitize(folder: Path) -> bool:
 
 def build(folder: Path, name: str, flags: list[str]) -> Path:
     """The program of name_test.c and of name.c, whose memory can fail."""
-    tested = [CORE / f"{own}.c" for own in (name, *NEEDS[name])]
+    tested = [CORE / ROOMS[own] / f"{own}.c" for own in (name, *NEEDS[name])]
     parts = [
         *((source, ["-UNDEBUG", *FAILING]) for source in tested),
-        (HERE / f"{name}_test.c", [f"-I{CORE}"]),
+        (HERE / f"{name}_test.c", [f"-I{CORE / ROOMS[name]}"]),
     ]
     objects = []
     for source, own in parts:

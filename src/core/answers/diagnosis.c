@@ -1,0 +1,354 @@
+/* One diagnosis: walk, holders, names and costs in a single call.
+ *
+ * Everything between the first root and the last name happens under the GIL,
+ * with the collector off, without Python code: no pointer outlives the call.
+ */
+
+#include "../base/compat.h"
+#include "describe.h"
+#include "diagnosis.h"
+#include "../names/path.h"
+#include "../holders/cutting.h"
+#include "../ledger/ledger.h"
+#include "../ledger/sites.h"
+#include "../heap/unrooted.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct {
+    ia_wanted wanted;
+    ia_walk w;
+    ia_storages storages;
+    ia_roots roots;
+    ia_groups groups;
+    ia_keepers keepers;
+    ia_cost *costs;
+    int in_walk;
+    double seconds;
+} diagnosis;
+
+static double
+now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int
+read_sites(diagnosis *d, PyObject *sites, uint8_t mark)
+{
+    PyObject *list = PySequence_Fast(sites, "sites must be a sequence of int");
+    if (list == NULL)
+        return -1;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++) {
+        unsigned long site =
+            PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(list, i));
+        if (PyErr_Occurred())
+            break;
+        if (site < d->wanted.nsites)
+            d->wanted.of_site[site] = mark;
+    }
+    Py_DECREF(list);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int
+read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age)
+{
+    ia_ledger_lock();
+    d->wanted.nsites = ia_ledger_sites();
+    d->wanted.since = ia_ledger_warmup();
+    /* A look comes when the step has just ended. */
+    uint32_t next = ia_ledger_totals_now()->generation;
+    d->wanted.now = next ? next - 1 : 0;
+    ia_ledger_unlock();
+    d->wanted.of_site = calloc(d->wanted.nsites + 1, 1);
+    if (d->wanted.of_site == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (read_sites(d, sites, IA_WANTED) < 0)
+        return -1;
+    return read_sites(d, any_age, IA_WANTED_ANY_AGE);
+}
+
+/* Did the walk miss a wanted storage?  Those of the last step may be in the
+ * hands of the running call. */
+static int
+is_incomplete(const diagnosis *d)
+{
+    uint32_t rows;
+    int missed = 0;
+    ia_ledger_lock();
+    const ia_row *row = ia_ledger_rows(&rows);
+    for (uint32_t i = 0; i < rows && !missed; i++) {
+        if (row[i].key == 0 || row[i].allowed ||
+            row[i].generation >= d->wanted.now ||
+            !ia_is_wanted(&d->wanted, ia_stack_site(row[i].stack),
+                          row[i].generation))
+            continue;
+        uint32_t at = ia_ptrmap_get(&d->storages.index, row[i].key);
+        missed = at == IA_PTRMAP_NONE ||
+                 d->storages.items[at].entry == IA_NO_ENTRY;
+    }
+    ia_ledger_unlock();
+    return missed;
+}
+
+static int
+walk(diagnosis *d)
+{
+    if (ia_roots_collect(&d->roots) < 0)
+        return -1;
+    if (ia_walk_init(&d->w, &d->storages, &d->roots) < 0)
+        goto memory;
+    if (ia_the_framework != NULL) {
+        d->in_walk = 1;
+        d->w.graph = ia_the_framework->walk_begin();
+    }
+    ia_walk_from_roots(&d->w);
+    if (is_incomplete(d)) {
+        d->w.rooted_entries = d->w.count;
+        d->w.rooted_roots = d->roots.count;
+        if (ia_walk_unrooted(&d->w, &d->roots, NULL) < 0)
+            goto memory;
+    }
+    if (!d->w.failed)
+        return 0;
+memory:
+    PyErr_NoMemory();
+    return -1;
+}
+
+static int
+find(diagnosis *d)
+{
+    if (ia_holders_find(&d->w, &d->wanted, &d->groups) < 0 ||
+        ia_keepers_find(&d->w, &d->groups, &d->wanted, IA_MAX_KEEPERS,
+                        &d->keepers) < 0)
+        goto memory;
+    d->costs = calloc(d->keepers.count + 1, sizeof *d->costs);
+    if (d->costs == NULL)
+        goto memory;
+    if (d->keepers.count > 0 &&
+        ia_cuts_measure(&d->w, d->keepers.cuts, d->keepers.ncuts,
+                        d->keepers.count, d->costs) < 0)
+        goto memory;
+    return 0;
+memory:
+    PyErr_NoMemory();
+    return -1;
+}
+
+/* -- the answer ---------------------------------------------------------- */
+
+static PyObject *
+build_group(const ia_group *g)
+{
+    return Py_BuildValue(
+        "{s:I,s:I,s:I,s:I,s:I,s:I,s:K}", "site", g->site, "count", g->count,
+        "generations", g->generations, "first", g->first_generation, "last",
+        g->last_generation, "depth", g->depth, "bytes",
+        (unsigned long long)g->bytes);
+}
+
+static PyObject *
+build_groups(const diagnosis *d, const ia_keeper *k)
+{
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = k->first; list && i < k->first + k->ngroups; i++) {
+        PyObject *item = build_group(&d->groups.items[i]);
+        if (item == NULL || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+/* Owners of a holder that are told: an allowed object may be any of them. */
+#define MAX_OWNERS 32
+
+/* Addresses of the holder and of what it hangs on, the holder first. */
+static PyObject *
+build_owners(const diagnosis *d, uint32_t entry)
+{
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && i < MAX_OWNERS && entry != IA_NO_ENTRY; i++) {
+        PyObject *address = PyLong_FromUnsignedLongLong(
+            IA_ADDRESS(d->w.queue[entry].ref));
+        if (address == NULL || PyList_Append(list, address) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(address);
+        entry = d->w.queue[entry].parent;
+    }
+    return list;
+}
+
+static PyObject *
+build_holder(const diagnosis *d, const ia_keeper *k)
+{
+    uintptr_t ref = d->w.queue[k->holder].ref;
+    char type[128];
+    ia_ref_type_name(ref, type, sizeof type);
+    if (k->holder < d->w.rooted_entries &&
+        d->w.queue[k->holder].parent == IA_NO_ENTRY)
+        strcpy(type, "module");
+    PyObject *bound = ia_bound_of(&d->w, k->holder);
+    if (bound == NULL)
+        return NULL;
+    Py_ssize_t length = ia_entry_is_container(&d->w, k->holder)
+                            ? ia_container_length((PyObject *)ref)
+                            : -1;
+    PyObject *owners = build_owners(d, k->holder);
+    if (owners == NULL) {
+        Py_DECREF(bound);
+        return NULL;
+    }
+    return Py_BuildValue("{s:s,s:n,s:N,s:N}", "type", type, "length",
+                         length, "bound", bound, "owners", owners);
+}
+
+/* The cycle that the entry hangs on, None where it hangs on none. */
+static PyObject *
+build_cycle(const diagnosis *d, uint32_t entry, int *forever)
+{
+    uint32_t member = entry;
+    while (d->w.queue[entry].parent != IA_NO_ENTRY) {
+        member = entry;
+        entry = d->w.queue[entry].parent;
+    }
+    const ia_root *root = &d->roots.items[d->w.queue[entry].root];
+    *forever = root->forever;
+    if (root->kind != IA_ROOT_CYCLE && root->kind != IA_ROOT_NATIVE)
+        return Py_NewRef(Py_None);
+    return ia_cycle_build(d->w.queue[member].ref, d->w.graph);
+}
+
+static int
+first_result(PyObject *op, void *arg)
+{
+    PyObject **found = arg;
+    if (op == NULL || ia_kind_of(Py_TYPE(op)) != IA_KIND_TENSOR ||
+        ia_the_framework->grad_fn_of(op) == NULL)
+        return 0;
+    *found = op;
+    return 1;
+}
+
+/* Where the path to an example ends.  A holder that stands beside the way the
+ * walk took, the `state` of `h, c = state`, gets a way of its own. */
+static uint32_t
+end_of_path(diagnosis *d, const ia_keeper *k, uint32_t entry)
+{
+    uint32_t up = entry;
+    while (up != IA_NO_ENTRY && up != k->holder)
+        up = d->w.queue[up].parent;
+    if (up == k->holder)
+        return entry;
+    PyObject *op = (PyObject *)d->w.queue[k->holder].ref, *result = NULL;
+    Py_TYPE(op)->tp_traverse(op, first_result, &result);
+    uint32_t made = result == NULL
+                        ? IA_NO_ENTRY
+                        : ia_walk_append(&d->w, (uintptr_t)result, k->holder);
+    return made != IA_NO_ENTRY ? made : entry;
+}
+
+static PyObject *
+build_keeper(diagnosis *d, uint32_t i)
+{
+    const ia_keeper *k = &d->keepers.items[i];
+    const ia_group *primary = &d->groups.items[k->primary];
+    const ia_reached *example = &d->storages.items[primary->example];
+    Py_ssize_t depth = 0;
+    PyObject *path = ia_path_build(&d->w, end_of_path(d, k, example->entry),
+                                   k->holder, &depth);
+    PyObject *holder = path ? build_holder(d, k) : NULL;
+    PyObject *groups = holder ? build_groups(d, k) : NULL;
+    PyObject *cost = groups ? ia_cost_build(&d->costs[i]) : NULL;
+    PyObject *tensor = cost ? ia_tensor_build(
+                                    d->w.queue[example->entry].ref,
+                                    example->device, example->bytes) : NULL;
+    int forever = 0;
+    PyObject *cycle = tensor ? build_cycle(d, example->entry, &forever)
+                             : NULL;
+    if (cycle != NULL)
+        return Py_BuildValue(
+            "{s:I,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:I,s:I,s:s}", "site",
+            primary->site, "holder_depth", depth, "path", path, "holder",
+            holder, "groups", groups, "cost", cost, "example", tensor,
+            "cycle", cycle, "forever", forever, "stack", example->stack, "generation",
+            example->generation, "purpose",
+            ia_purpose_name(primary->purpose));
+    Py_XDECREF(path);
+    Py_XDECREF(holder);
+    Py_XDECREF(groups);
+    Py_XDECREF(cost);
+    Py_XDECREF(tensor);
+    return NULL;
+}
+
+static PyObject *
+build_keepers(diagnosis *d)
+{
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < d->keepers.count; i++) {
+        PyObject *item = build_keeper(d, i);
+        if (item == NULL || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *
+build(diagnosis *d)
+{
+    PyObject *keepers = build_keepers(d);
+    PyObject *purposes = keepers ? ia_purposes_build(&d->storages) : NULL;
+    if (purposes == NULL) {
+        Py_XDECREF(keepers);
+        return NULL;
+    }
+    return Py_BuildValue(
+        "{s:N,s:N,s:I,s:I,s:K,s:K,s:O,s:d}", "keepers", keepers,
+        "purposes", purposes, "left_out",
+        d->keepers.left_out, "objects", d->w.count, "edges",
+        (unsigned long long)d->w.edges, "nodes",
+        (unsigned long long)d->w.nodes, "graph",
+        d->w.graph ? Py_True : Py_False, "seconds", d->seconds);
+}
+
+static void
+finish(diagnosis *d)
+{
+    if (d->in_walk)
+        ia_the_framework->walk_end();
+    ia_walk_free(&d->w);
+    ia_storages_free(&d->storages);
+    ia_roots_free(&d->roots);
+    ia_groups_free(&d->groups);
+    ia_keepers_free(&d->keepers);
+    free(d->costs);
+    free(d->wanted.of_site);
+}
+
+PyObject *
+ia_diagnose(PyObject *sites, PyObject *any_age)
+{
+    diagnosis d = {0};
+    PyObject *result = NULL;
+    int collecting = PyGC_Disable();
+    double start = now();
+    ia_kinds_forget();
+    if (read_wanted(&d, sites, any_age) == 0 && walk(&d) == 0 && find(&d) == 0) {
+        d.seconds = now() - start;
+        result = build(&d);
+    }
+    finish(&d);
+    if (collecting)
+        PyGC_Enable();
+    return result;
+}

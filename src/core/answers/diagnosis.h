@@ -1,0 +1,14 @@
+/* One diagnosis: walk, holders, names and costs in a single call. */
+#ifndef IA_DIAGNOSIS_H
+#define IA_DIAGNOSIS_H
+
+#include "../heap/walk.h"
+
+/* Holders that are named and measured in one diagnosis; a program that leaks
+ * at more places hears of the largest first. */
+#define IA_MAX_KEEPERS 24
+
+/* _core.diagnose(sites, any_age) -> dict; see _core.pyi for its shape. */
+PyObject *ia_diagnose(PyObject *sites, PyObject *any_age);
+
+#endif /* IA_DIAGNOSIS_H */

@@ -1,0 +1,172 @@
+/* The contract between _core and the modules that know a framework.
+ *
+ * _core exports one ia_core_api in a capsule; a framework module (_torch,
+ * _cuda) imports it, reports births and deaths through it, and registers one
+ * ia_framework so that the heap walk can look behind objects whose tp_traverse
+ * shows nothing.  Plain C types only: neither side sees the other's headers.
+ */
+#ifndef IA_CORE_API_H
+#define IA_CORE_API_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+
+#include "device_event.h"
+
+#define IA_API_VERSION 2
+#define IA_API_CAPSULE "impactarbiter._core._api"
+
+/* One block of tensor memory.  `data` is what the allocator returned, `impl`
+ * the framework's own object for it; the ledger knows a block by the one or
+ * by the other, never by both. */
+typedef struct {
+    uintptr_t data;
+    uintptr_t impl;
+    size_t bytes;
+    uint16_t device; /* device type << 8 | device index */
+} ia_storage;
+
+/* What an edge of the autograd graph is called in a path. */
+typedef enum {
+    IA_EDGE_GRAD_FN = 1, /* tensor -> node that made it */
+    IA_EDGE_NEXT,        /* node -> node, index = input number */
+    IA_EDGE_SAVED,       /* node -> saved tensor, name = "mat1" or NULL */
+    IA_EDGE_PACKED,      /* node -> what a saved-tensor hook packed */
+    IA_EDGE_VARIABLE,    /* AccumulateGrad -> leaf tensor */
+    IA_EDGE_GRAD,        /* tensor -> .grad */
+    IA_EDGE_BASE,        /* view -> _base */
+    IA_EDGE_HOOK,        /* tensor or node -> Python hook */
+    IA_EDGE_FUNCTION,    /* node -> Python object of a custom Function */
+    IA_EDGE_NODE,        /* Python wrapper of a node -> the node */
+    IA_EDGE_STORAGE,     /* tensor or storage object -> its memory */
+} ia_edge_kind;
+
+/* Receives what an expanded thing holds, strong references only.  `name` may
+ * be NULL and lives for the call only; `index` is -1 where there is none.
+ * Each returns 0 to go on, nonzero to stop; the expander returns it. */
+typedef struct ia_sink ia_sink;
+struct ia_sink {
+    int (*object)(ia_sink *, PyObject *, ia_edge_kind, const char *name,
+                  Py_ssize_t index);
+    int (*node)(ia_sink *, void *, ia_edge_kind, const char *name,
+                Py_ssize_t index);
+    int (*storage)(ia_sink *, const ia_storage *, ia_edge_kind,
+                   const char *name, Py_ssize_t index);
+};
+
+/* What the walk must know about a Python type.  Found once per type. */
+typedef enum {
+    IA_KIND_PLAIN = 0, /* tp_traverse tells all */
+    IA_KIND_TENSOR,    /* expand_object tells the rest */
+    IA_KIND_STORAGE,
+    IA_KIND_NODE,      /* wrapper of a C++ autograd node */
+    IA_KIND_FUNCTION,  /* ctx of a custom autograd Function */
+} ia_kind;
+
+#define IA_MAX_DIMS 8
+
+typedef struct {
+    ia_storage storage;          /* bytes 0 where there is none */
+    int64_t shape[IA_MAX_DIMS];  /* the first IA_MAX_DIMS sizes */
+    int dims;                    /* -1 where the shape can't be told */
+    char dtype[24];              /* "float32" */
+    char device[24];             /* "cuda:0" */
+    int requires_grad;
+    int is_leaf;
+    int is_parameter;
+} ia_tensor_info;
+
+/* An autograd node by the numbers that it got when it was made. */
+typedef struct {
+    uint64_t thread;   /* that made it, as the framework counts: not 0 */
+    uint64_t sequence; /* of that thread; UINT64_MAX for nodes of no time */
+    const char *name;  /* its class, not terminated; lives for ever */
+    size_t name_length;
+} ia_node_mark;
+
+/* Supplied by a framework module.  All calls are made with the GIL held and
+ * none may run Python code, create a Python object, or unpack through a
+ * user's hook.  No call may throw. */
+typedef struct {
+    int version; /* IA_API_VERSION */
+    ia_kind (*kind_of_type)(PyTypeObject *);
+    /* Everything that tp_traverse of an object of that kind does not show. */
+    int (*expand_object)(PyObject *, ia_kind, ia_sink *);
+    int (*expand_node)(void *node, ia_sink *);
+    /* "AddmmBackward0"; always terminates buf. */
+    void (*describe_node)(void *node, char *buf, size_t size);
+    /* 1 and *info filled, or 0 when the tensor can't be described. */
+    int (*describe_tensor)(PyObject *, ia_tensor_info *);
+    /* 1 and *storage filled, or 0 when it has none. */
+    int (*storage_of)(PyObject *tensor, ia_storage *);
+    /* The node that made a tensor, or NULL; makes no wrapper.  The pointer is
+     * good while the tensor is alive and unchanged. */
+    void *(*grad_fn_of)(PyObject *tensor);
+    /* Sinks the next nodes only: cheap, for counting.  Holds nothing. */
+    int (*next_nodes)(void *node, ia_sink *);
+    /* When a node was made, by the count of its thread, and that count now;
+     * UINT64_MAX for nodes that are of no time (AccumulateGrad). */
+    uint64_t (*node_sequence)(void *node);
+    uint64_t (*sequence_now)(void);
+    /* Bytes of the node itself and its list of edges, at least; 0 where they
+     * can't be told.  What it saved is not in it. */
+    size_t (*node_bytes)(void *node);
+    /* Brackets a walk.  walk_begin returns 1 when the autograd graph may be
+     * walked, 0 when another thread runs a backward just now.  Between the
+     * two, every node handed to a sink is held; walk_end lets go of them. */
+    int (*walk_begin)(void);
+    void (*walk_end)(void);
+    /* The node that the calling thread evaluates: 1, or 0 where there is
+     * none.  And what the next node made on it will have, without a name.
+     * Any thread, with or without the GIL, perhaps under an allocator's lock:
+     * thread-local reads, no lock, no virtual function. */
+    int (*running_node)(ia_node_mark *);
+    void (*next_node)(ia_node_mark *);
+    /* Follow a storage that no allocator hook sees, weakly; sweep() reports
+     * through storage_died those that have died since. */
+    int (*follow_storage)(PyObject *tensor);
+    void (*sweep)(void);
+} ia_framework;
+
+typedef enum {
+    IA_EVENT_OPTIMIZER = 0, /* strongest: see steps.c */
+    IA_EVENT_BACKWARD,
+    IA_EVENT_MODULE,
+    IA_EVENT_MANUAL,
+} ia_event;
+
+typedef struct {
+    int version; /* IA_API_VERSION */
+    /* Births and deaths.  Any thread, with or without the GIL. */
+    void (*storage_born)(uintptr_t key, size_t bytes, uint16_t device);
+    void (*storage_died)(uintptr_t key);
+    /* An event of a device's allocator, under that allocator's lock.  Any
+     * thread, with or without the GIL; calls nothing back. */
+    void (*device_event)(const ia_device_event *);
+    /* Nonzero where every block of a device's allocator is reported so. */
+    int (*device_followed)(uint16_t device);
+    /* A backward starts on this thread (GIL). */
+    void (*backward_begins)(void);
+    /* Nonzero while hooks should report. */
+    int (*active)(void);
+    /* A Python tensor object was allocated / is about to be freed (GIL). */
+    void (*tensor_born)(PyObject *);
+    void (*tensor_died)(PyObject *);
+    /* Something that may end a step happened (GIL held, no exception set;
+     * returns with none set).  Runs the boundary and, where a look is due,
+     * the Python callback. */
+    void (*event)(ia_event);
+    /* Registers the framework; the struct must live for ever. */
+    int (*register_framework)(const ia_framework *);
+    /* Is this code running on the calling thread's stack (GIL held)?  The
+     * pointer is compared, never followed. */
+    int (*is_running)(const void *code);
+    /* A failure inside a hook: warns once and turns everything off. */
+    void (*fail)(const char *where, const char *what);
+    /* Memory ran out: writes a bundle where a recorder is armed.  Any thread,
+     * with or without the GIL; the whole contract is in recorder.h. */
+    void (*recorder_oom)(uint16_t device, size_t asked);
+} ia_core_api;
+
+#endif /* IA_CORE_API_H */

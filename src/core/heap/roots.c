@@ -1,0 +1,271 @@
+/* Where every retaining path starts. */
+
+#include "../base/compat.h"
+#include "../ledger/frames.h"
+#include "roots.h"
+#include "../ledger/sites.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char own_prefix[1024];
+
+int
+ia_roots_set_own(const char *prefix)
+{
+    if (strlen(prefix) >= sizeof own_prefix)
+        return -1;
+    strcpy(own_prefix, prefix);
+    return 0;
+}
+
+static int
+is_own(const char *file)
+{
+    return own_prefix[0] && strncmp(file, own_prefix, strlen(own_prefix)) == 0;
+}
+
+void
+ia_roots_free(ia_roots *roots)
+{
+    for (ia_crowd *crowd = roots->crowds, *next; crowd; crowd = next) {
+        next = crowd->next;
+        free(crowd->members);
+        free(crowd);
+    }
+    free(roots->items);
+    *roots = (ia_roots){0};
+}
+
+ia_root *
+ia_roots_add(ia_roots *roots, ia_root_kind kind, uintptr_t ref, int user,
+             const char *name)
+{
+    if (roots->count == roots->capacity) {
+        uint32_t bigger = roots->capacity ? roots->capacity * 2 : 512;
+        ia_root *moved = realloc(roots->items, bigger * sizeof *moved);
+        if (moved == NULL) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        roots->items = moved;
+        roots->capacity = bigger;
+    }
+    ia_root *root = &roots->items[roots->count++];
+    *root = (ia_root){.kind = kind, .ref = ref, .user = user};
+    strncpy(root->name, name, sizeof root->name - 1);
+    return root;
+}
+
+/* UTF-8 of a str; "?" for anything else.  Leaves no exception. */
+static const char *
+text_of(PyObject *op)
+{
+    const char *text = op && PyUnicode_Check(op) ? PyUnicode_AsUTF8(op) : NULL;
+    if (text == NULL)
+        PyErr_Clear();
+    return text ? text : "?";
+}
+
+/* -- modules ------------------------------------------------------------- */
+
+static int
+is_user_module(PyObject *dict, const char *name)
+{
+    if (strcmp(name, "__main__") == 0)
+        return 1;
+    PyObject *file = PyDict_GetItemString(dict, "__file__");
+    if (file == NULL || !PyUnicode_CheckExact(file))
+        return 0;
+    return !ia_sites_is_library(text_of(file));
+}
+
+static int
+is_own_module(const char *name)
+{
+    return strcmp(name, "impactarbiter") == 0 ||
+           strncmp(name, "impactarbiter.", 14) == 0;
+}
+
+/* What a pass over sys.modules looks for. */
+typedef enum { MAIN, USER, LIBRARY } module_pass;
+
+static int
+add_module(ia_roots *roots, PyObject *name, PyObject *module,
+           module_pass pass)
+{
+    const char *text = text_of(name);
+    if (is_own_module(text))
+        return 0;
+    if (!PyModule_Check(module)) {
+        /* A lazy module or an object that poses as one. */
+        if (pass == LIBRARY && ia_is_gc(module))
+            return ia_roots_add(roots, IA_ROOT_STATE, (uintptr_t)module, 0,
+                                text) ? 0 : -1;
+        return 0;
+    }
+    PyObject *dict = PyModule_GetDict(module);
+    if (dict == NULL)
+        return 0;
+    int is_main = strcmp(text, "__main__") == 0;
+    /* __mp_main__ is multiprocessing's second name of it. */
+    if (!is_main && roots->count > 0 &&
+        roots->items[0].ref == (uintptr_t)dict)
+        return 0;
+    int user = is_user_module(dict, text);
+    module_pass wanted = is_main ? MAIN : user ? USER : LIBRARY;
+    if (wanted != pass)
+        return 0;
+    if (!ia_roots_add(roots, IA_ROOT_MODULE, (uintptr_t)dict, user, text))
+        return -1;
+    if (is_main)
+        ia_notebook_find(&roots->notebook, dict);
+    if (pass == LIBRARY &&
+        !ia_roots_add(roots, IA_ROOT_STATE, (uintptr_t)module, 0, text))
+        return -1;
+    return 0;
+}
+
+static int
+add_modules(ia_roots *roots, module_pass pass)
+{
+    PyObject *modules = ia_interp_modules(), *name, *module;
+    Py_ssize_t pos = 0;
+    if (modules == NULL || !PyDict_Check(modules))
+        return 0;
+    while (PyDict_Next(modules, &pos, &name, &module))
+        if (add_module(roots, name, module, pass) < 0)
+            return -1;
+    return 0;
+}
+
+/* -- frames -------------------------------------------------------------- */
+
+int
+ia_frame_is_own(ia_frame *frame)
+{
+    return is_own(text_of(ia_frame_code(frame)->co_filename));
+}
+
+static int
+add_frame(ia_roots *roots, ia_frame *frame, int user)
+{
+    PyCodeObject *code = ia_frame_code(frame);
+    const char *file = text_of(code->co_filename);
+    char name[120];
+    if (is_own(file) || ia_sites_is_library(file) == user)
+        return 0;
+    snprintf(name, sizeof name, "%s()", text_of(code->co_qualname));
+    return ia_roots_add(roots, IA_ROOT_FRAME,
+                        (uintptr_t)frame | IA_TAG_FRAME, user, name) ? 0 : -1;
+}
+
+/* The outermost first: of two paths of one length, `main().server.cache` is
+ * the same at every look, `Server.reply().self.cache` is not. */
+static int
+add_frames(ia_roots *roots, PyThreadState *tstate, int user)
+{
+    uint32_t first = roots->count;
+    ia_frame *f = ia_frame_top(tstate);
+    for (; f != NULL; f = ia_frame_back(f))
+        if (add_frame(roots, f, user) < 0)
+            return -1;
+    for (uint32_t i = first, j = roots->count; i + 1 < j; i++, j--) {
+        ia_root swapped = roots->items[i];
+        roots->items[i] = roots->items[j - 1];
+        roots->items[j - 1] = swapped;
+    }
+    return 0;
+}
+
+/* The calling thread first, then the others. */
+static int
+add_all_frames(ia_roots *roots, int user)
+{
+    PyThreadState *here = PyThreadState_Get();
+    if (add_frames(roots, here, user) < 0)
+        return -1;
+    PyThreadState *t = PyInterpreterState_ThreadHead(here->interp);
+    for (; t != NULL; t = PyThreadState_Next(t))
+        if (t != here && add_frames(roots, t, user) < 0)
+            return -1;
+    return 0;
+}
+
+/* -- threads and C-level holders ----------------------------------------- */
+
+static int
+add_object(ia_roots *roots, ia_root_kind kind, PyObject *op, const char *name)
+{
+    if (op == NULL || op == Py_None)
+        return 0;
+    return ia_roots_add(roots, kind, (uintptr_t)op, 0, name) ? 0 : -1;
+}
+
+static int
+add_thread(ia_roots *roots, PyThreadState *t)
+{
+    _PyErr_StackItem *e = t->exc_info;
+    int bad = add_object(roots, IA_ROOT_THREAD, t->dict, "<thread-local>") |
+              add_object(roots, IA_ROOT_THREAD, t->context, "<context>") |
+              add_object(roots, IA_ROOT_THREAD, t->c_profileobj,
+                         "<profile function>") |
+              add_object(roots, IA_ROOT_THREAD, t->c_traceobj,
+                         "<trace function>");
+    for (; e != NULL; e = e->previous_item)
+        bad |= add_object(roots, IA_ROOT_THREAD, e->exc_value,
+                          "<exception being handled>");
+    return bad ? -1 : 0;
+}
+
+static int
+add_holders(ia_roots *roots)
+{
+    PyInterpreterState *interp = PyInterpreterState_Get();
+    PyThreadState *t = PyInterpreterState_ThreadHead(interp);
+    for (; t != NULL; t = PyThreadState_Next(t))
+        if (add_thread(roots, t) < 0)
+            return -1;
+    return add_object(roots, IA_ROOT_INTERPRETER,
+                      PyInterpreterState_GetDict(interp), "<interpreter>");
+}
+
+int
+ia_roots_collect(ia_roots *roots)
+{
+    if (add_modules(roots, MAIN) < 0 || add_all_frames(roots, 1) < 0 ||
+        add_modules(roots, USER) < 0 || add_all_frames(roots, 0) < 0 ||
+        add_modules(roots, LIBRARY) < 0 || add_holders(roots) < 0)
+        return -1;
+    return 0;
+}
+
+/* A module is a root of its own: `torch.nn` must not be reached through the
+ * `torch` that __main__ imported, nor a module's globals through one of its
+ * functions. */
+static void
+hide_modules(ia_walk *w)
+{
+    PyObject *modules = ia_interp_modules(), *name, *module;
+    Py_ssize_t pos = 0;
+    ia_walk_hide(w, modules);
+    if (modules == NULL || !PyDict_Check(modules))
+        return;
+    while (PyDict_Next(modules, &pos, &name, &module)) {
+        ia_walk_hide(w, module);
+        if (PyModule_Check(module))
+            ia_walk_hide(w, PyModule_GetDict(module));
+    }
+}
+
+void
+ia_walk_from_roots(ia_walk *w)
+{
+    hide_modules(w);
+    for (int user = 1; user >= 0; user--) {
+        for (uint32_t i = 0; i < w->roots->count && i < w->rooted_roots; i++)
+            if (w->roots->items[i].user == user)
+                ia_walk_seed(w, w->roots->items[i].ref, i);
+        ia_walk_run(w);
+    }
+}

@@ -1,0 +1,27 @@
+/* Where every retaining path starts: modules, running frames, threads. */
+#ifndef IA_ROOTS_H
+#define IA_ROOTS_H
+
+#include "../ledger/frames.h"
+#include "walk.h"
+
+/* Fills the list, the user's own first: __main__, frames from the outermost,
+ * the user's modules; then libraries' frames and modules; then what C code
+ * interned.  Names are copied, references are not taken: good while the GIL
+ * is held.  0, or -1 with an exception set. */
+int ia_roots_collect(ia_roots *);
+void ia_roots_free(ia_roots *);
+ia_root *ia_roots_add(ia_roots *, ia_root_kind, uintptr_t ref, int user,
+                      const char *name);
+
+/* Walks from all of them: the user's first and to the end, so that a path
+ * through a library is taken only where there is no other. */
+void ia_walk_from_roots(ia_walk *);
+
+/* Does a frame run code of this package? */
+int ia_frame_is_own(ia_frame *);
+
+/* Files under this prefix are ours and hold nothing of the user's. */
+int ia_roots_set_own(const char *prefix);
+
+#endif /* IA_ROOTS_H */

@@ -1,0 +1,440 @@
+/* Storages that no root reaches.
+ *
+ * The collector's own arithmetic, read-only: among the objects that no root
+ * reached, take from each reference count the references that come from
+ * inside.  What is left is what the collector would spare.  Then take off
+ * those of the autograd graph, which it can't see: what is left over now comes
+ * from C code, from C++ or from the temporaries of a running call.
+ */
+
+#include "../base/compat.h"
+#include "../names/containers.h"
+#include "../names/path.h"
+#include "unrooted.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    PyObject *op;        /* borrowed */
+    Py_ssize_t outside;  /* references from outside the set */
+    uint32_t before;     /* some member that refers to this one, or NONE */
+    int of_graph;        /* the graph's hold on this tensor is taken off */
+    int spared;          /* the collector would not free it */
+} orphan;
+
+typedef struct {
+    const ia_walk *w;
+    orphan *items;
+    uint32_t count, capacity, current;
+    ia_ptrmap index;
+    int failed;
+} orphans;
+
+static void
+gather(PyObject *op, void *arg)
+{
+    orphans *o = arg;
+    if (o->failed || ia_bitmap_test(o->w->seen, (uintptr_t)op))
+        return;
+    if (o->count == o->capacity) {
+        uint32_t bigger = o->capacity ? o->capacity * 2 : 256;
+        orphan *moved = realloc(o->items, bigger * sizeof *moved);
+        if (moved == NULL) {
+            o->failed = 1;
+            return;
+        }
+        o->items = moved;
+        o->capacity = bigger;
+    }
+    if (ia_ptrmap_set(&o->index, (uintptr_t)op, o->count) < 0)
+        o->failed = 1;
+    else
+        o->items[o->count++] =
+            (orphan){op, Py_REFCNT(op), IA_PTRMAP_NONE, 0, 0};
+}
+
+static int
+take_off(PyObject *op, void *arg)
+{
+    orphans *o = arg;
+    uint32_t i = op ? ia_ptrmap_get(&o->index, (uintptr_t)op)
+                    : IA_PTRMAP_NONE;
+    if (i == IA_PTRMAP_NONE)
+        return 0;
+    o->items[i].outside--;
+    if (o->items[i].before == IA_PTRMAP_NONE)
+        o->items[i].before = o->current;
+    return 0;
+}
+
+static void
+take_off_all(orphans *o)
+{
+    for (o->current = 0; o->current < o->count; o->current++) {
+        PyObject *op = o->items[o->current].op;
+        if (Py_TYPE(op)->tp_traverse != NULL)
+            Py_TYPE(op)->tp_traverse(op, take_off, o);
+    }
+}
+
+static void
+take_off_handed(orphans *o, const ia_handed *handed)
+{
+    for (uint32_t i = 0; handed != NULL && i < handed->count; i++) {
+        uint32_t at = ia_ptrmap_get(&o->index, (uintptr_t)handed->items[i]);
+        if (at != IA_PTRMAP_NONE)
+            o->items[at].outside--;
+    }
+}
+
+static int
+is_tensor(PyObject *op)
+{
+    return ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR;
+}
+
+/* -- what the collector would spare -------------------------------------- */
+
+typedef struct {
+    orphans *o;
+    uint32_t *stack, depth;
+} spared_walk;
+
+static int
+spare(PyObject *op, void *arg)
+{
+    spared_walk *s = arg;
+    uint32_t i = op ? ia_ptrmap_get(&s->o->index, (uintptr_t)op)
+                    : IA_PTRMAP_NONE;
+    if (i != IA_PTRMAP_NONE && !s->o->items[i].spared) {
+        s->o->items[i].spared = 1;
+        s->stack[s->depth++] = i;
+    }
+    return 0;
+}
+
+/* Everything that hangs on references from outside, as tp_traverse sees it.
+ * 0, or -1 when memory is short. */
+static int
+find_spared(orphans *o)
+{
+    spared_walk s = {o, malloc((o->count + 1) * sizeof(uint32_t)), 0};
+    if (s.stack == NULL)
+        return -1;
+    for (uint32_t i = 0; i < o->count; i++)
+        if (o->items[i].outside > 0)
+            spare(o->items[i].op, &s);
+    while (s.depth > 0) {
+        PyObject *op = o->items[s.stack[--s.depth]].op;
+        if (Py_TYPE(op)->tp_traverse != NULL)
+            Py_TYPE(op)->tp_traverse(op, spare, &s);
+    }
+    free(s.stack);
+    return 0;
+}
+
+/* -- the autograd graph's references ------------------------------------- */
+
+typedef struct {
+    ia_sink sink; /* first */
+    orphans *o;
+    struct {
+        void *node;
+        uint32_t owner; /* the orphan over which it was reached */
+    } *nodes;
+    uint32_t count, capacity;
+    ia_ptrmap seen;
+} graph_walk;
+
+/* All of C++ together holds one reference to a tensor's Python object. */
+static int
+take_off_of_graph(ia_sink *sink, PyObject *op, ia_edge_kind kind,
+                  const char *name, Py_ssize_t index)
+{
+    orphans *o = ((graph_walk *)sink)->o;
+    uint32_t i = ia_ptrmap_get(&o->index, (uintptr_t)op);
+    (void)kind, (void)name, (void)index;
+    if (i == IA_PTRMAP_NONE || o->items[i].of_graph)
+        return 0;
+    o->items[i].of_graph = is_tensor(op);
+    return take_off(op, o);
+}
+
+static int
+add_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
+         Py_ssize_t index)
+{
+    graph_walk *g = (graph_walk *)sink;
+    (void)kind, (void)name, (void)index;
+    if (node == NULL || g->o->failed ||
+        ia_bitmap_test(g->o->w->seen, (uintptr_t)node) ||
+        ia_ptrmap_get(&g->seen, (uintptr_t)node) != IA_PTRMAP_NONE)
+        return 0;
+    if (g->count == g->capacity) {
+        uint32_t bigger = g->capacity ? g->capacity * 2 : 256;
+        void *moved = realloc(g->nodes, bigger * sizeof *g->nodes);
+        if (moved == NULL) {
+            g->o->failed = 1;
+            return 0;
+        }
+        g->nodes = moved;
+        g->capacity = bigger;
+    }
+    if (ia_ptrmap_set(&g->seen, (uintptr_t)node, g->count) < 0)
+        g->o->failed = 1;
+    g->nodes[g->count].node = node;
+    g->nodes[g->count++].owner = g->o->current;
+    return 0;
+}
+
+static int
+ignore_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
+               const char *name, Py_ssize_t index)
+{
+    (void)sink, (void)storage, (void)kind, (void)name, (void)index;
+    return 0;
+}
+
+static void
+take_off_graph(orphans *o)
+{
+    graph_walk g = {.sink = {take_off_of_graph, add_node, ignore_storage},
+                    .o = o};
+    for (o->current = 0; o->current < o->count; o->current++) {
+        PyObject *op = o->items[o->current].op;
+        int kind = ia_kind_of(Py_TYPE(op));
+        if (kind != IA_KIND_PLAIN && kind < IA_KIND_NDARRAY)
+            ia_the_framework->expand_object(op, (ia_kind)kind, &g.sink);
+    }
+    for (uint32_t i = 0; i < g.count && !o->failed; i++) {
+        o->current = g.nodes[i].owner;
+        ia_the_framework->expand_node(g.nodes[i].node, &g.sink);
+    }
+    free(g.nodes);
+    ia_ptrmap_free(&g.seen);
+}
+
+/* -- crowds -------------------------------------------------------------- */
+
+typedef struct {
+    PyObject **items; /* owned array of borrowed references */
+    uint32_t count, capacity;
+} object_list;
+
+static int
+add_object(object_list *list, PyObject *op)
+{
+    if (list->count == list->capacity) {
+        uint32_t bigger = list->capacity ? list->capacity * 2 : 64;
+        PyObject **moved = realloc(list->items, bigger * sizeof *moved);
+        if (moved == NULL)
+            return -1;
+        list->items = moved;
+        list->capacity = bigger;
+    }
+    list->items[list->count++] = op;
+    return 0;
+}
+
+static int
+by_type(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)Py_TYPE(*(PyObject *const *)a);
+    uintptr_t y = (uintptr_t)Py_TYPE(*(PyObject *const *)b);
+    return (x > y) - (x < y);
+}
+
+static int
+seed_crowd(ia_walk *w, ia_roots *roots, PyObject **members, uint32_t count,
+           ia_root_kind kind)
+{
+    char type[100], name[120];
+    ia_crowd *crowd = calloc(1, sizeof *crowd);
+    PyObject **copy = malloc(count * sizeof *copy);
+    ia_ref_type_name((uintptr_t)members[0], type, sizeof type);
+    snprintf(name, sizeof name, "<%s>", type);
+    if (crowd == NULL || copy == NULL ||
+        ia_roots_add(roots, kind, (uintptr_t)crowd | IA_TAG_CROWD, 0,
+                     name) == NULL) {
+        PyErr_Clear();
+        free(crowd);
+        free(copy);
+        return -1;
+    }
+    memcpy(copy, members, count * sizeof *copy);
+    *crowd = (ia_crowd){copy, count, roots->crowds};
+    roots->crowds = crowd;
+    ia_walk_seed(w, (uintptr_t)crowd | IA_TAG_CROWD, roots->count - 1);
+    return 0;
+}
+
+/* One crowd per type, then on to what they hold. */
+static int
+seed_all(ia_walk *w, ia_roots *roots, object_list *list, ia_root_kind kind)
+{
+    uint32_t first = 0;
+    qsort(list->items, list->count, sizeof *list->items, by_type);
+    for (uint32_t i = 1; i <= list->count; i++) {
+        if (i < list->count &&
+            Py_TYPE(list->items[i]) == Py_TYPE(list->items[first]))
+            continue;
+        if (seed_crowd(w, roots, list->items + first, i - first, kind) < 0)
+            return -1;
+        first = i;
+    }
+    ia_walk_run(w);
+    return w->failed ? -1 : 0;
+}
+
+int
+ia_walk_seed_alone(ia_walk *w, ia_roots *roots, PyObject *op,
+                   ia_root_kind kind)
+{
+    object_list one = {&op, 1, 1};
+    if (ia_bitmap_test(w->seen, (uintptr_t)op))
+        return 0;
+    return seed_all(w, roots, &one, kind);
+}
+
+/* -- from outside, and on cycles ----------------------------------------- */
+
+static int
+seed_outside(ia_walk *w, ia_roots *roots, const orphans *o, int tensors)
+{
+    object_list list = {0};
+    int result = 0;
+    for (uint32_t i = 0; result == 0 && i < o->count; i++) {
+        PyObject *op = o->items[i].op;
+        if (o->items[i].outside > 0 && is_tensor(op) == tensors &&
+            !ia_bitmap_test(w->seen, (uintptr_t)op))
+            result = add_object(&list, op);
+    }
+    if (result == 0)
+        result = seed_all(w, roots, &list,
+                          tensors ? IA_ROOT_NATIVE : IA_ROOT_OUTSIDE);
+    free(list.items);
+    return result;
+}
+
+/* Going back along referrers from an object whose references all come from
+ * inside must meet some object twice: that one is on a cycle.  The first
+ * member of the cycle stands for it.  NONE where the way back ends at
+ * something that only the caller of ours holds. */
+static uint32_t
+cycle_of(const orphans *o, uint32_t start)
+{
+    uint32_t slow = start, fast = start;
+    do {
+        slow = o->items[slow].before;
+        for (int i = 0; i < 2 && fast != IA_PTRMAP_NONE; i++)
+            fast = o->items[fast].before;
+    } while (slow != IA_PTRMAP_NONE && fast != IA_PTRMAP_NONE &&
+             slow != fast);
+    if (slow == IA_PTRMAP_NONE || fast == IA_PTRMAP_NONE)
+        return IA_PTRMAP_NONE;
+    uint32_t least = slow;
+    for (uint32_t i = o->items[slow].before; i != slow;
+         i = o->items[i].before)
+        if (i < least)
+            least = i;
+    return least;
+}
+
+static int
+list_cycles(const ia_walk *w, const orphans *o, int spared,
+            object_list *list)
+{
+    uint8_t *listed = calloc(o->count + 1, 1);
+    int result = listed == NULL ? -1 : 0;
+    for (uint32_t i = 0; result == 0 && i < o->count; i++) {
+        if (ia_bitmap_test(w->seen, (uintptr_t)o->items[i].op))
+            continue;
+        uint32_t at = cycle_of(o, i);
+        if (at == IA_PTRMAP_NONE || listed[at] ||
+            o->items[at].spared != spared)
+            continue;
+        listed[at] = 1;
+        result = add_object(list, o->items[at].op);
+    }
+    free(listed);
+    return result;
+}
+
+/* First those that stay for ever: they may hold the others. */
+static int
+seed_cycles(ia_walk *w, ia_roots *roots, const orphans *o)
+{
+    int result = 0;
+    for (int spared = 1; result == 0 && spared >= 0; spared--) {
+        object_list list = {0};
+        uint32_t first = roots->count;
+        result = list_cycles(w, o, spared, &list);
+        if (result == 0)
+            result = seed_all(w, roots, &list, IA_ROOT_CYCLE);
+        for (; first < roots->count; first++)
+            roots->items[first].forever = spared;
+        free(list.items);
+    }
+    return result;
+}
+
+int
+ia_walk_unrooted(ia_walk *w, ia_roots *roots, const ia_handed *handed)
+{
+    orphans o = {.w = w};
+    int result = -1;
+    ia_each_gc_object(gather, &o);
+    if (o.failed)
+        goto done;
+    take_off_all(&o);
+    take_off_handed(&o, handed);
+    if (find_spared(&o) < 0)
+        goto done;
+    if (w->graph)
+        take_off_graph(&o);
+    if (o.failed || seed_outside(w, roots, &o, 0) < 0 ||
+        seed_outside(w, roots, &o, 1) < 0 || seed_cycles(w, roots, &o) < 0)
+        goto done;
+    result = w->failed ? -1 : 0;
+done:
+    free(o.items);
+    ia_ptrmap_free(&o.index);
+    return result;
+}
+
+/* The shortest way from the root object back to itself. */
+PyObject *
+ia_cycle_build(uintptr_t root, int graph)
+{
+    ia_storages storages = {0};
+    ia_roots roots = {0};
+    ia_walk w;
+    PyObject *result = NULL;
+    if (ia_roots_add(&roots, IA_ROOT_CYCLE, root, 0, "") == NULL)
+        return NULL;
+    if (ia_walk_init(&w, &storages, &roots) < 0) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    w.graph = graph;
+    /* Seeded without a mark: the walk stops where it meets the root again. */
+    ia_walk_seed_unmarked(&w, root, 0);
+    while (w.head < w.count && !w.failed) {
+        if (w.head > 0 && w.queue[w.head].ref == root) {
+            PyObject *path = ia_path_build(&w, w.head, IA_NO_ENTRY, NULL);
+            if (path != NULL) {
+                result = Py_NewRef(PyTuple_GET_ITEM(path, 3));
+                Py_DECREF(path);
+            }
+            goto done;
+        }
+        ia_walk_step(&w);
+    }
+    result = PyList_New(0);
+done:
+    ia_walk_free(&w);
+    ia_storages_free(&storages);
+    ia_roots_free(&roots);
+    return result;
+}

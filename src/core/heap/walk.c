@@ -1,0 +1,378 @@
+/* Breadth-first pass over everything that holds. */
+
+#include "../base/compat.h"
+#include "../ledger/frames.h"
+#include "walk.h"
+#include "../ledger/ledger.h"
+#include "purposes.h"
+#include "../ledger/sites.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Queue entries looked at ahead of time: the walk waits for memory, not for
+ * the processor. */
+#define PREFETCH 6
+
+/* Stands for the parent of a root in the table of cuts. */
+#define IA_NO_PARENT UINTPTR_MAX
+
+static inline int
+seen_before(ia_walk *w, uintptr_t address)
+{
+    if (w->below != NULL && ia_bitmap_test(w->below, address))
+        return 1;
+    return ia_bitmap_mark(w->seen, address);
+}
+
+static void
+push(ia_walk *w, uintptr_t ref, uint32_t parent, uint32_t root)
+{
+    if (w->count == w->capacity) {
+        uint32_t bigger = w->capacity ? w->capacity * 2 : 1 << 14;
+        ia_entry *moved = realloc(w->queue, bigger * sizeof *moved);
+        if (moved == NULL || bigger < w->capacity) {
+            w->queue = moved ? moved : w->queue;
+            w->failed = 1;
+            return;
+        }
+        w->queue = moved;
+        w->capacity = bigger;
+    }
+    w->queue[w->count++] = (ia_entry){ref, parent, root};
+}
+
+/* Number of the first cut at a parent, 0 for the roots. */
+static inline uint32_t
+first_cut(const ia_walk *w, uintptr_t parent)
+{
+    return w->ncuts == 0
+               ? IA_PTRMAP_NONE
+               : ia_ptrmap_get(&w->cut_of, parent ? parent : IA_NO_PARENT);
+}
+
+static int
+is_cut(const ia_walk *w, uint32_t first, uintptr_t child)
+{
+    for (uint32_t i = first; i < w->ncuts; i++) {
+        if (w->cuts[i].parent != w->cuts[first].parent)
+            break;
+        if (w->cuts[i].child == child)
+            return 1;
+    }
+    return 0;
+}
+
+int
+ia_walk_set_cuts(ia_walk *w, const ia_cut *cuts, uint32_t count)
+{
+    w->cuts = cuts;
+    w->ncuts = count;
+    for (uint32_t i = count; i-- > 0;)
+        if (ia_ptrmap_set(&w->cut_of,
+                          cuts[i].parent ? cuts[i].parent : IA_NO_PARENT,
+                          i) < 0)
+            return -1;
+    return 0;
+}
+
+/* An object without collector header leads nowhere, unless the framework or
+ * NumPy says otherwise. */
+static int
+visit(PyObject *op, void *arg)
+{
+    ia_walk *w = arg;
+    w->edges++;
+    if (op == NULL || (w->first_cut != IA_PTRMAP_NONE &&
+                       is_cut(w, w->first_cut, (uintptr_t)op)))
+        return 0;
+    if (w->on_reference != NULL)
+        w->on_reference(w, op, w->on_reference_arg);
+    if (seen_before(w, (uintptr_t)op))
+        return 0;
+    if (ia_is_gc(op) || ia_kind_of(Py_TYPE(op)) != IA_KIND_PLAIN)
+        push(w, (uintptr_t)op | IA_TAG_OBJECT, w->parent, 0);
+    return 0;
+}
+
+static int
+sink_object(ia_sink *sink, PyObject *op, ia_edge_kind kind, const char *name,
+            Py_ssize_t index)
+{
+    (void)kind, (void)name, (void)index;
+    return visit(op, sink);
+}
+
+static int
+sink_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
+          Py_ssize_t index)
+{
+    ia_walk *w = (ia_walk *)sink;
+    (void)kind, (void)name, (void)index;
+    w->edges++;
+    uintptr_t ref = (uintptr_t)node | IA_TAG_NODE;
+    if (node == NULL || !w->graph ||
+        (w->first_cut != IA_PTRMAP_NONE && is_cut(w, w->first_cut, ref)))
+        return 0;
+    if (!seen_before(w, (uintptr_t)node))
+        push(w, ref, w->parent, 0);
+    return 0;
+}
+
+/* A storage that is new since the first pass is not ours to judge; one that
+ * a pass below this one reached keeps its mark. */
+static void
+put_mark(ia_marks *marks, uint32_t i)
+{
+    if (i < marks->limit && marks->of_storage[i] != IA_MARK_KEPT)
+        marks->of_storage[i] = marks->stamp;
+}
+
+static int
+sink_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
+             const char *name, Py_ssize_t index)
+{
+    ia_walk *w = (ia_walk *)sink;
+    (void)name, (void)index;
+    ia_reached *item = ia_storages_get(w->storages, storage);
+    if (item == NULL) {
+        w->failed = 1;
+        return 0;
+    }
+    if (w->marks != NULL) {
+        put_mark(w->marks, (uint32_t)(item - w->storages->items));
+        return 0;
+    }
+    if (item->entry == IA_NO_ENTRY)
+        item->entry = w->parent;
+    ia_purpose purpose = kind == IA_EDGE_GRAD    ? IA_FOR_GRADIENT
+                         : kind == IA_EDGE_SAVED ? IA_FOR_GRAPH
+                                                 : IA_FOR_UNKNOWN;
+    if (purpose > item->purpose)
+        item->purpose = (uint16_t)purpose;
+    return 0;
+}
+
+int
+ia_walk_init(ia_walk *w, ia_storages *storages, const ia_roots *roots)
+{
+    *w = (ia_walk){
+        .sink = {sink_object, sink_node, sink_storage},
+        .storages = storages,
+        .roots = roots,
+        .rooted_entries = UINT32_MAX,
+        .rooted_roots = UINT32_MAX,
+        .parent = IA_NO_ENTRY,
+        .first_cut = IA_PTRMAP_NONE,
+    };
+    w->seen = ia_bitmap_new();
+    return w->seen == NULL ? -1 : 0;
+}
+
+void
+ia_walk_free(ia_walk *w)
+{
+    ia_bitmap_free(w->seen);
+    ia_ptrmap_free(&w->cut_of);
+    free(w->queue);
+    w->seen = NULL;
+    w->queue = NULL;
+}
+
+void
+ia_walk_hide(ia_walk *w, void *address)
+{
+    if (address != NULL)
+        ia_bitmap_mark(w->seen, (uintptr_t)address);
+}
+
+void
+ia_walk_seed(ia_walk *w, uintptr_t ref, uint32_t root)
+{
+    if (is_cut(w, first_cut(w, 0), ref))
+        return;
+    ia_walk_hide(w, (void *)IA_ADDRESS(ref));
+    push(w, ref, IA_NO_ENTRY, root);
+}
+
+uint32_t
+ia_walk_append(ia_walk *w, uintptr_t ref, uint32_t parent)
+{
+    push(w, ref, parent, 0);
+    return w->failed ? IA_NO_ENTRY : w->count - 1;
+}
+
+void
+ia_walk_seed_unmarked(ia_walk *w, uintptr_t ref, uint32_t root)
+{
+    push(w, ref, IA_NO_ENTRY, root);
+}
+
+void
+ia_walk_follow(ia_walk *w, uintptr_t ref, uint32_t parent)
+{
+    if (!seen_before(w, IA_ADDRESS(ref)))
+        push(w, ref, parent, 0);
+}
+
+/* -- expansion ----------------------------------------------------------- */
+
+static void
+expand_frame(ia_walk *w, ia_frame *frame)
+{
+    int slots = ia_frame_slots(frame);
+    for (int i = 0; i < slots; i++)
+        visit(ia_frame_slot(frame, i), w);
+    visit(ia_frame_locals(frame), w);
+    visit(ia_frame_function(frame), w);
+    visit((PyObject *)ia_frame_object(frame), w);
+}
+
+static void
+expand_crowd(ia_walk *w, const ia_crowd *crowd)
+{
+    for (uint32_t i = 0; i < crowd->count; i++)
+        visit(crowd->members[i], w);
+}
+
+static void
+expand_object(ia_walk *w, PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    int kind = ia_kind_of(type);
+    if (ia_notebook_has(&w->roots->notebook, op)) {
+        ia_notebook_traverse(&w->roots->notebook, op, visit, w);
+        return;
+    }
+    if (kind == IA_KIND_NDARRAY) {
+        ia_ndarray_traverse(op, visit, w);
+        return;
+    }
+    if (kind == IA_KIND_MODULE || kind == IA_KIND_OPTIMIZER) {
+        if (w->marks == NULL)
+            ia_purpose_note(w->storages, op, kind);
+    } else if (kind != IA_KIND_PLAIN) {
+        ia_the_framework->expand_object(op, (ia_kind)kind, &w->sink);
+    }
+    if (type->tp_traverse != NULL && ia_is_gc(op) && ia_is_tracked(op))
+        type->tp_traverse(op, visit, w);
+}
+
+void
+ia_walk_expand(ia_walk *w, uintptr_t ref)
+{
+    switch (IA_TAG(ref)) {
+    case IA_TAG_NODE:
+        w->nodes++;
+        ia_the_framework->expand_node((void *)IA_ADDRESS(ref), &w->sink);
+        break;
+    case IA_TAG_CROWD:
+        expand_crowd(w, (const ia_crowd *)IA_ADDRESS(ref));
+        break;
+    case IA_TAG_FRAME:
+        expand_frame(w, (ia_frame *)IA_ADDRESS(ref));
+        break;
+    default:
+        expand_object(w, (PyObject *)ref);
+    }
+}
+
+void
+ia_walk_step(ia_walk *w)
+{
+    if (w->head + PREFETCH < w->count)
+        __builtin_prefetch(
+            (char *)IA_ADDRESS(w->queue[w->head + PREFETCH].ref) - 16);
+    w->parent = w->head++;
+    uintptr_t ref = w->queue[w->parent].ref;
+    w->first_cut = first_cut(w, ref);
+    /* A cut without a child: all that `ref` holds is cut away. */
+    if (!is_cut(w, w->first_cut, 0))
+        ia_walk_expand(w, ref);
+}
+
+/* A second pass asks what is reached, not by which path: last in, first out,
+ * while its header is still in the cache, and with a short queue. */
+static void
+mark_all(ia_walk *w)
+{
+    while (w->count > 0 && !w->failed) {
+        uintptr_t ref = w->queue[--w->count].ref;
+        w->first_cut = first_cut(w, ref);
+        if (!is_cut(w, w->first_cut, 0))
+            ia_walk_expand(w, ref);
+    }
+}
+
+void
+ia_walk_run(ia_walk *w)
+{
+    if (w->marks != NULL)
+        mark_all(w);
+    while (w->head < w->count && !w->failed)
+        ia_walk_step(w);
+    w->parent = IA_NO_ENTRY;
+    w->first_cut = IA_PTRMAP_NONE;
+}
+
+/* -- storages ------------------------------------------------------------ */
+
+void
+ia_storages_free(ia_storages *s)
+{
+    free(s->items);
+    ia_ptrmap_free(&s->index);
+    *s = (ia_storages){0};
+}
+
+static ia_reached *
+add_storage(ia_storages *s, const ia_reached *new)
+{
+    if (s->count == s->capacity) {
+        uint32_t bigger = s->capacity ? s->capacity * 2 : 1024;
+        ia_reached *moved = realloc(s->items, bigger * sizeof *moved);
+        if (moved == NULL)
+            return NULL;
+        s->items = moved;
+        s->capacity = bigger;
+    }
+    if (ia_ptrmap_set(&s->index, new->key, s->count) < 0)
+        return NULL;
+    s->items[s->count] = *new;
+    return &s->items[s->count++];
+}
+
+/* A storage is listed under the key that the ledger knows it by; one that it
+ * doesn't know, under that of its own object. */
+ia_reached *
+ia_storages_get(ia_storages *s, const ia_storage *storage)
+{
+    uint32_t i = IA_PTRMAP_NONE;
+    if (storage->data != 0)
+        i = ia_ptrmap_get(&s->index, storage->data);
+    if (i == IA_PTRMAP_NONE && storage->impl != 0)
+        i = ia_ptrmap_get(&s->index, storage->impl);
+    if (i != IA_PTRMAP_NONE)
+        return &s->items[i];
+    ia_reached new = {
+        .key = storage->impl ? storage->impl : storage->data,
+        .bytes = storage->bytes,
+        .device = storage->device,
+        .entry = IA_NO_ENTRY,
+    };
+    ia_ledger_lock();
+    ia_row *row = ia_ledger_find(storage->data);
+    if (row == NULL)
+        row = ia_ledger_find(storage->impl);
+    if (row != NULL) {
+        new.key = row->key;
+        new.bytes = row->bytes;
+        new.stack = row->stack;
+        new.site = ia_stack_site(row->stack);
+        new.generation = row->generation;
+        new.allowed = row->allowed;
+        new.in_ledger = 1;
+    }
+    ia_ledger_unlock();
+    return new.key == 0 ? NULL : add_storage(s, &new);
+}

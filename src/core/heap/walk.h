@@ -1,0 +1,191 @@
+/* One breadth-first pass from the roots over everything that holds.
+ *
+ * Forward over tp_traverse, and through ia_framework where that shows
+ * nothing.  Visited is one bit per 16 bytes of address; the queue keeps an
+ * object and the index of what it was reached from, so a path is read back
+ * along the parents.  Needs the GIL throughout, runs no Python code, creates
+ * no Python object and takes no reference.
+ */
+#ifndef IA_WALK_H
+#define IA_WALK_H
+
+#include "../base/core_api.h"
+#include "../base/bitmap.h"
+#include "notebook.h"
+#include "../base/ptrmap.h"
+
+#define IA_NO_ENTRY UINT32_MAX
+
+/* An entry's ref is an address with what it points to in the low bits. */
+#define IA_TAG_OBJECT ((uintptr_t)0)
+#define IA_TAG_NODE ((uintptr_t)1)  /* autograd node */
+#define IA_TAG_FRAME ((uintptr_t)2) /* running frame, a root */
+#define IA_TAG_CROWD ((uintptr_t)3) /* ia_crowd, a root */
+#define IA_TAG_MASK ((uintptr_t)7)
+#define IA_TAG(ref) ((ref) & IA_TAG_MASK)
+#define IA_ADDRESS(ref) ((ref) & ~IA_TAG_MASK)
+
+typedef struct {
+    uintptr_t ref;
+    uint32_t parent; /* IA_NO_ENTRY for a root */
+    uint32_t root;   /* number of the root, for a root; else unused */
+} ia_entry;
+
+/* What a storage is for, most telling first. */
+typedef enum {
+    IA_FOR_UNKNOWN = 0,
+    IA_FOR_GRAPH,
+    IA_FOR_BUFFER,
+    IA_FOR_OPTIMIZER,
+    IA_FOR_GRADIENT,
+    IA_FOR_PARAMETER,
+    IA_PURPOSES,
+} ia_purpose;
+
+/* A storage, known to the ledger or not, and where it was reached first. */
+typedef struct {
+    uintptr_t key;
+    uint64_t bytes;
+    uint32_t entry; /* IA_NO_ENTRY: classified, but not reached */
+    uint32_t site;
+    uint32_t stack;
+    uint32_t generation;
+    uint16_t device;
+    uint16_t purpose; /* ia_purpose */
+    uint16_t allowed;
+    uint8_t in_ledger;
+    uint8_t claimed; /* a cut would free it */
+    uint8_t explained; /* state of an optimizer that steps, or what it steps by */
+} ia_reached;
+
+typedef struct {
+    ia_reached *items; /* owned */
+    uint32_t count, capacity;
+    ia_ptrmap index; /* key -> item */
+} ia_storages;
+
+typedef enum {
+    IA_ROOT_MODULE,      /* object is the module's dict */
+    IA_ROOT_STATE,       /* object is a module: its C state */
+    IA_ROOT_FRAME,       /* frame */
+    IA_ROOT_THREAD,      /* thread-local data, handled exceptions */
+    IA_ROOT_INTERPRETER, /* interned C-level holders */
+    IA_ROOT_OUTSIDE,     /* held by C code or a running call's temporaries */
+    IA_ROOT_NATIVE,      /* a tensor that only C++ holds */
+    IA_ROOT_CYCLE,       /* on a garbage cycle */
+    IA_ROOT_CALLER,      /* nothing but the caller of explain() */
+} ia_root_kind;
+
+typedef struct {
+    ia_root_kind kind;
+    uintptr_t ref;
+    char name[120];
+    int user; /* the user's own code, or a library's */
+    int forever; /* a cycle that the collector can't free: C++ is part of it */
+} ia_root;
+
+/* Objects of one type that no proper root reaches, taken as one root: what
+ * grows by one garbage cycle a step grows in one place. */
+typedef struct ia_crowd {
+    PyObject **members; /* owned array of borrowed references */
+    uint32_t count;
+    struct ia_crowd *next;
+} ia_crowd;
+
+typedef struct {
+    ia_root *items; /* owned */
+    uint32_t count, capacity;
+    ia_crowd *crowds; /* owned */
+    ia_notebook notebook;
+} ia_roots;
+
+/* A reference that the walk must not follow.  With child 0 the parent is
+ * taken as empty; with parent 0 the child is no root. */
+typedef struct {
+    uintptr_t parent; /* ref with tag */
+    uintptr_t child;  /* ref with tag */
+    uint32_t group;   /* cuts that are made together, see retained.c */
+    uint32_t entry;   /* of the parent, else of the child */
+} ia_cut;
+
+#define IA_MARK_KEPT UINT32_MAX /* reached with all cuts made */
+
+/* Marks of a second pass, one per storage of the first. */
+typedef struct {
+    uint32_t *of_storage; /* owned by retained.c */
+    uint32_t limit;       /* storages of the first pass */
+    uint32_t stamp;       /* what this pass writes */
+} ia_marks;
+
+typedef struct ia_walk ia_walk;
+struct ia_walk {
+    ia_sink sink; /* first: the framework calls back through it */
+    ia_bitmap *seen;
+    ia_bitmap *below; /* second set, consulted first; may be NULL */
+    ia_entry *queue;  /* owned */
+    uint32_t count, capacity, head;
+    uint32_t parent; /* entry that is being expanded */
+    ia_storages *storages; /* borrowed; marks what is reached */
+    const ia_roots *roots; /* borrowed */
+    /* Entries and roots before the walk went on to what no root reaches; all
+     * of them when it did not. */
+    uint32_t rooted_entries, rooted_roots;
+    const ia_cut *cuts; /* borrowed; those of one parent side by side */
+    uint32_t ncuts;
+    ia_ptrmap cut_of; /* parent ref -> its first cut */
+    uint32_t first_cut; /* of what is being expanded, or IA_PTRMAP_NONE */
+    ia_marks *marks;  /* borrowed; NULL in a first pass */
+    /* Called for every reference to an object, also to one that was seen
+     * before; NULL where nobody asks. */
+    void (*on_reference)(ia_walk *, PyObject *, void *);
+    void *on_reference_arg;
+    int graph;        /* the autograd graph may be walked */
+    int failed;       /* memory was short: the answer is incomplete */
+    uint64_t edges;
+    uint64_t nodes;
+};
+
+/* 0, or -1 when memory is short. */
+int ia_walk_init(ia_walk *, ia_storages *, const ia_roots *);
+/* The cuts, ordered by parent, must outlive the walk.  0 or -1 (memory). */
+int ia_walk_set_cuts(ia_walk *, const ia_cut *, uint32_t count);
+void ia_walk_free(ia_walk *);
+/* Marks as seen without following. */
+void ia_walk_hide(ia_walk *, void *address);
+void ia_walk_seed(ia_walk *, uintptr_t ref, uint32_t root);
+/* A seed that the walk may still meet: how a cycle finds its way home. */
+void ia_walk_seed_unmarked(ia_walk *, uintptr_t ref, uint32_t root);
+/* Expands the next entry; until the queue is empty. */
+void ia_walk_step(ia_walk *);
+void ia_walk_run(ia_walk *);
+/* Adds an entry that is not expanded; IA_NO_ENTRY when memory is short. */
+uint32_t ia_walk_append(ia_walk *, uintptr_t ref, uint32_t parent);
+/* Follows one reference as if the entry `parent` had it. */
+void ia_walk_follow(ia_walk *, uintptr_t ref, uint32_t parent);
+/* Expands one thing; its children land in the queue. */
+void ia_walk_expand(ia_walk *, uintptr_t ref);
+
+void ia_storages_free(ia_storages *);
+/* Item of a storage, added when it is new; NULL when memory is short. */
+ia_reached *ia_storages_get(ia_storages *, const ia_storage *);
+
+/* What the walk knows about a type; framework kinds come first. */
+#define IA_KIND_NDARRAY 16
+#define IA_KIND_MODULE 17    /* torch.nn.Module or a subclass */
+#define IA_KIND_OPTIMIZER 18
+int ia_kind_of(PyTypeObject *);
+void ia_kinds_forget(void);
+
+/* Process-wide, set by methods.c and steps.c. */
+extern const ia_framework *ia_the_framework;
+void ia_walk_set_types(PyTypeObject *module, PyTypeObject *optimizer);
+/* Is this optimizer known to step?  Set by the step hook. */
+extern int (*ia_optimizer_steps)(PyObject *);
+
+/* Calls visit for each object that a NumPy array holds. */
+int ia_ndarray_traverse(PyObject *, visitproc, void *);
+/* Where an array holds child: *index receives its place in C order, or -1 for
+ * the array's base.  Returns the number of dimensions. */
+int ia_ndarray_place(PyObject *, PyObject *child, Py_ssize_t *index);
+
+#endif /* IA_WALK_H */

@@ -1,0 +1,295 @@
+/* Holders with all that hangs on them, and how to cut them off. */
+
+#include "../base/compat.h"
+#include "cutting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Edges of one holder that are cut singly; beyond it, it is emptied. */
+#define MAX_EDGE_CUTS 256
+
+void
+ia_keepers_free(ia_keepers *k)
+{
+    free(k->items);
+    free(k->cuts);
+    *k = (ia_keepers){0};
+}
+
+static int
+is_deque(PyObject *op)
+{
+    PyObject *mro = Py_TYPE(op)->tp_mro;
+    for (Py_ssize_t i = 0; mro != NULL && i < PyTuple_GET_SIZE(mro); i++)
+        if (strcmp(((PyTypeObject *)PyTuple_GET_ITEM(mro, i))->tp_name,
+                   "collections.deque") == 0)
+            return 1;
+    return 0;
+}
+
+Py_ssize_t
+ia_container_length(PyObject *op)
+{
+    if (PyList_Check(op) || PyTuple_Check(op) || is_deque(op))
+        return Py_SIZE(op);
+    if (PyDict_Check(op))
+        return ((PyDictObject *)op)->ma_used;
+    if (PyAnySet_Check(op))
+        return ((PySetObject *)op)->used;
+    return -1;
+}
+
+static int
+is_instance_dict(const ia_walk *w, uint32_t entry)
+{
+    uint32_t up = w->queue[entry].parent;
+    if (up == IA_NO_ENTRY || IA_TAG(w->queue[up].ref) != IA_TAG_OBJECT)
+        return 0;
+    PyObject *owner = (PyObject *)w->queue[up].ref;
+    PyObject *dict = (PyObject *)w->queue[entry].ref;
+    return ia_get_instance_dict(owner) == dict ||
+           (PyType_Check(owner) &&
+            ((PyTypeObject *)owner)->tp_dict == dict) ||
+           (PyFunction_Check(owner) &&
+            ((PyFunctionObject *)owner)->func_globals == dict);
+}
+
+int
+ia_entry_is_container(const ia_walk *w, uint32_t entry)
+{
+    const ia_entry *e = &w->queue[entry];
+    return IA_TAG(e->ref) == IA_TAG_OBJECT && e->parent != IA_NO_ENTRY &&
+           ia_container_length((PyObject *)e->ref) >= 0 &&
+           !is_instance_dict(w, entry);
+}
+
+static int
+by_size(const void *a, const void *b)
+{
+    const ia_keeper *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return (x->count < y->count) - (x->count > y->count);
+}
+
+static void
+add_group(ia_keeper *k, const ia_groups *groups, uint32_t i,
+          const ia_wanted *wanted)
+{
+    const ia_group *g = &groups->items[i];
+    const ia_group *primary = &groups->items[k->primary];
+    if (k->ngroups++ == 0 || g->depth < primary->depth ||
+        (g->depth == primary->depth && g->bytes > primary->bytes))
+        k->primary = i;
+    k->grows |= g->generations > 1 ||
+                wanted->of_site[g->site] == IA_WANTED_ANY_AGE;
+    k->count += g->count;
+    k->bytes += g->bytes;
+    if (g->generations > k->generations)
+        k->generations = g->generations;
+}
+
+static int
+list_keepers(const ia_groups *groups, const ia_wanted *wanted, uint32_t most,
+             ia_keepers *out)
+{
+    out->items = calloc(groups->count + 1, sizeof *out->items);
+    if (out->items == NULL)
+        return -1;
+    ia_keeper *k = NULL;
+    for (uint32_t i = 0; i < groups->count; i++) {
+        if (k == NULL || k->holder != groups->items[i].holder) {
+            k = &out->items[out->count++];
+            k->holder = groups->items[i].holder;
+            k->first = k->primary = i;
+        }
+        add_group(k, groups, i, wanted);
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < out->count; i++)
+        if (out->items[i].grows)
+            out->items[kept++] = out->items[i];
+    out->count = kept;
+    qsort(out->items, out->count, sizeof *out->items, by_size);
+    if (out->count > most) {
+        out->left_out = out->count - most;
+        out->count = most;
+    }
+    return 0;
+}
+
+static int
+add_cut(ia_keepers *k, uint32_t *capacity, const ia_cut *cut)
+{
+    if (k->ncuts == *capacity) {
+        uint32_t bigger = *capacity ? *capacity * 2 : 64;
+        ia_cut *moved = realloc(k->cuts, bigger * sizeof *moved);
+        if (moved == NULL)
+            return -1;
+        k->cuts = moved;
+        *capacity = bigger;
+    }
+    k->cuts[k->ncuts++] = *cut;
+    return 0;
+}
+
+static int
+stands_for_itself(uintptr_t ref)
+{
+    return IA_TAG(ref) == IA_TAG_NODE ||
+           (IA_TAG(ref) == IA_TAG_OBJECT &&
+            ia_kind_of(Py_TYPE((PyObject *)ref)) == IA_KIND_TENSOR);
+}
+
+/* -- variables that name a container's newest item ------------------------ */
+
+/* A container's items at either end, as it shows them: one is the newest. */
+#define END_ITEMS 4
+
+typedef struct {
+    PyObject *first[END_ITEMS], *last[END_ITEMS]; /* borrowed */
+    size_t count;
+} end_items;
+
+static int
+note_item(PyObject *op, void *arg)
+{
+    end_items *ends = arg;
+    if (op == NULL ||
+        (!ia_is_gc(op) && ia_kind_of(Py_TYPE(op)) == IA_KIND_PLAIN))
+        return 0;
+    if (ends->count < END_ITEMS)
+        ends->first[ends->count] = op;
+    ends->last[ends->count++ % END_ITEMS] = op;
+    return 0;
+}
+
+static int
+is_end_item(const end_items *ends, PyObject *op)
+{
+    for (size_t i = 0; i < END_ITEMS; i++)
+        if (op == ends->first[i] || op == ends->last[i])
+            return op != NULL;
+    return 0;
+}
+
+static int
+cut_names_of_module(const ia_walk *w, ia_keepers *k, uint32_t i,
+                    uint32_t *capacity, const end_items *ends,
+                    uintptr_t dict)
+{
+    PyObject *name, *value;
+    Py_ssize_t pos = 0;
+    uint32_t holder = k->items[i].holder;
+    while (PyDict_Next((PyObject *)dict, &pos, &name, &value)) {
+        uintptr_t ref = (uintptr_t)value | IA_TAG_OBJECT;
+        if (is_end_item(ends, value) && ref != w->queue[holder].ref &&
+            add_cut(k, capacity, &(ia_cut){dict, ref, i, holder}) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int
+cut_names_of_frame(const ia_walk *w, ia_keepers *k, uint32_t i,
+                   uint32_t *capacity, const end_items *ends, uintptr_t ref)
+{
+    ia_frame *frame = (ia_frame *)IA_ADDRESS(ref);
+    uint32_t holder = k->items[i].holder;
+    for (int slot = 0; slot < ia_frame_slots(frame); slot++) {
+        PyObject *value = ia_frame_slot(frame, slot);
+        uintptr_t item = (uintptr_t)value | IA_TAG_OBJECT;
+        if (is_end_item(ends, value) && item != w->queue[holder].ref &&
+            add_cut(k, capacity, &(ia_cut){ref, item, i, holder}) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* `history.append(state)` in a loop: `state` names the newest item until the
+ * next turn makes another.  It keeps nothing for good, yet with a graph that
+ * reaches back it would be charged with all that the container holds. */
+static int
+cut_names(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t *capacity)
+{
+    end_items ends = {0};
+    PyObject *op = (PyObject *)w->queue[k->items[i].holder].ref;
+    int result = 0;
+    if (Py_TYPE(op)->tp_traverse != NULL && ia_is_tracked(op))
+        Py_TYPE(op)->tp_traverse(op, note_item, &ends);
+    for (uint32_t r = 0; r < w->roots->count && result == 0; r++) {
+        const ia_root *root = &w->roots->items[r];
+        if (!root->user || ends.count == 0)
+            continue;
+        if (root->kind == IA_ROOT_MODULE)
+            result = cut_names_of_module(w, k, i, capacity, &ends, root->ref);
+        else if (root->kind == IA_ROOT_FRAME)
+            result = cut_names_of_frame(w, k, i, capacity, &ends, root->ref);
+    }
+    return result;
+}
+
+/* A container is emptied; a tensor loses the reference to itself; anything
+ * else loses those of its references that lead to the storages. */
+static int
+cut_keeper(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t *capacity,
+           ia_ptrmap *by_edge)
+{
+    ia_keeper *keeper = &k->items[i];
+    const ia_entry *e = &w->queue[keeper->holder];
+    if (stands_for_itself(e->ref)) {
+        uintptr_t up = e->parent == IA_NO_ENTRY ? 0 : w->queue[e->parent].ref;
+        return add_cut(k, capacity,
+                       &(ia_cut){up, e->ref, i, keeper->holder});
+    }
+    int container = keeper->generations >= 2 &&
+                    ia_entry_is_container(w, keeper->holder);
+    if (IA_TAG(e->ref) == IA_TAG_CROWD || container) {
+        if (add_cut(k, capacity, &(ia_cut){e->ref, 0, i, keeper->holder}) < 0)
+            return -1;
+        return container ? cut_names(w, k, i, capacity) : 0;
+    }
+    return ia_ptrmap_set(by_edge, (uintptr_t)keeper->holder + 1, i);
+}
+
+static int
+cut_edges(const ia_walk *w, const ia_groups *groups, ia_keepers *k,
+          uint32_t *capacity, const ia_ptrmap *by_edge)
+{
+    uint32_t edges[IA_MAX_CUT_GROUPS] = {0};
+    for (uint32_t at = 0; by_edge->used && at < groups->npath; at++) {
+        uint32_t i = groups->path[at], up = w->queue[i].parent;
+        if (up == IA_NO_ENTRY)
+            continue;
+        uint32_t group = ia_ptrmap_get(by_edge, (uintptr_t)up + 1);
+        if (group == IA_PTRMAP_NONE || edges[group]++ >= MAX_EDGE_CUTS)
+            continue;
+        if (add_cut(k, capacity,
+                    &(ia_cut){w->queue[up].ref, w->queue[i].ref, group,
+                              up}) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int
+ia_keepers_find(const ia_walk *w, const ia_groups *groups,
+                const ia_wanted *wanted, uint32_t most, ia_keepers *out)
+{
+    uint32_t capacity = 0;
+    ia_ptrmap by_edge = {0};
+    int result = -1;
+    *out = (ia_keepers){0};
+    if (most > IA_MAX_CUT_GROUPS)
+        most = IA_MAX_CUT_GROUPS;
+    if (list_keepers(groups, wanted, most, out) < 0)
+        return -1;
+    for (uint32_t i = 0; i < out->count; i++)
+        if (cut_keeper(w, out, i, &capacity, &by_edge) < 0)
+            goto done;
+    result = cut_edges(w, groups, out, &capacity, &by_edge);
+done:
+    ia_ptrmap_free(&by_edge);
+    return result;
+}

@@ -1,0 +1,38 @@
+/* Holders with all that hangs on them, largest first, and their cuts. */
+#ifndef IA_CUTTING_H
+#define IA_CUTTING_H
+
+#include "retained.h"
+#include "holders.h"
+
+typedef struct {
+    uint32_t holder;  /* entry */
+    uint32_t first;   /* its groups stand side by side */
+    uint32_t ngroups;
+    uint32_t primary; /* group whose storages are nearest to the holder */
+    uint32_t count;
+    uint32_t generations;
+    uint64_t bytes;
+    int grows;        /* some site of its does, here */
+} ia_keeper;
+
+typedef struct {
+    ia_keeper *items; /* owned */
+    uint32_t count;
+    uint32_t left_out;
+    ia_cut *cuts; /* owned; group = index of the keeper */
+    uint32_t ncuts;
+} ia_keepers;
+
+/* A holder where no site grows is left out: a loop variable holds the newest
+ * tensor of a site whose others are kept elsewhere. */
+int ia_keepers_find(const ia_walk *, const ia_groups *,
+                    const ia_wanted *wanted, uint32_t most, ia_keepers *);
+void ia_keepers_free(ia_keepers *);
+
+/* Is the entry a list, dict, set, deque or tuple (and no __dict__)? */
+int ia_entry_is_container(const ia_walk *, uint32_t entry);
+/* Items in it, or -1. */
+Py_ssize_t ia_container_length(PyObject *);
+
+#endif /* IA_CUTTING_H */

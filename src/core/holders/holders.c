@@ -1,0 +1,498 @@
+/* From storages that were reached to the objects that keep them. */
+
+#include "../base/compat.h"
+#include "holders.h"
+#include "cutting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Two links of a chain may have a dict or a graph node between them. */
+#define MAX_LINK_HOPS 4
+
+typedef struct {
+    uint32_t holder, site, generation, storage;
+} member;
+
+typedef struct {
+    uint32_t *path;   /* entries that lead to a target, in order */
+    uint32_t npath;
+    uint32_t *own;    /* generation + 1 of a storage at the entry itself */
+    uint32_t *newest; /* generation + 1 below the entry, 0 = none */
+    uint32_t *score;  /* branches of different generations */
+    uint32_t *run;    /* links of a chain down to this entry */
+    uint32_t *head;   /* first link of that chain */
+    uint32_t *best;   /* holder of what hangs here */
+    uint32_t *weight; /* how telling it is */
+    uint32_t *branch; /* scratch: generations of one parent's branches */
+} scores;
+
+static void
+scores_free(scores *s)
+{
+    free(s->path);
+    free(s->own);
+    free(s->newest);
+    free(s->score);
+    free(s->run);
+    free(s->head);
+    free(s->best);
+    free(s->weight);
+    free(s->branch);
+}
+
+/* calloc throughout: what no target's path touches stays untouched pages. */
+static int
+scores_init(scores *s, size_t n)
+{
+    uint32_t **arrays[] = {&s->own,  &s->newest, &s->score,  &s->run,
+                           &s->head, &s->best,   &s->weight, &s->branch};
+    memset(s, 0, sizeof *s);
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        *arrays[i] = calloc(n + 1, sizeof(uint32_t));
+        if (*arrays[i] == NULL)
+            return -1;
+    }
+    return 0;
+}
+
+/* Marks the way up from one target, as far as it is not marked yet. */
+static uint32_t
+mark_path(const ia_walk *w, uint64_t *marked, uint32_t entry)
+{
+    uint32_t fresh = 0;
+    while (entry != IA_NO_ENTRY &&
+           !(marked[entry / 64] & UINT64_C(1) << entry % 64)) {
+        marked[entry / 64] |= UINT64_C(1) << entry % 64;
+        entry = w->queue[entry].parent;
+        fresh++;
+    }
+    return fresh;
+}
+
+/* Lists the entries on all paths: few beside the whole queue. */
+static int
+find_paths(const ia_walk *w, const member *targets, uint32_t n, scores *s)
+{
+    size_t words = w->count / 64 + 1;
+    uint64_t *marked = calloc(words, sizeof *marked);
+    uint32_t count = 0;
+    if (marked == NULL)
+        return -1;
+    for (uint32_t i = 0; i < n; i++)
+        count += mark_path(w, marked,
+                           w->storages->items[targets[i].storage].entry);
+    s->path = calloc(count + 1, sizeof *s->path);
+    for (size_t i = 0; s->path != NULL && i < words; i++)
+        for (uint64_t rest = marked[i]; rest != 0; rest &= rest - 1)
+            s->path[s->npath++] =
+                (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(rest);
+    free(marked);
+    return s->path != NULL ? 0 : -1;
+}
+
+static int
+by_value(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static uint32_t
+count_distinct(uint32_t *values, uint32_t n)
+{
+    uint32_t distinct = 0;
+    qsort(values, n, sizeof *values, by_value);
+    for (uint32_t i = 0; i < n; i++)
+        distinct += i == 0 || values[i] != values[i - 1];
+    return distinct;
+}
+
+/* The children of one entry stand side by side in the queue: scanning it
+ * backwards meets all branches of a parent before the parent itself. */
+static void
+score_entries(const ia_walk *w, scores *s)
+{
+    uint32_t i = s->npath;
+    while (i > 0) {
+        uint32_t parent = w->queue[s->path[i - 1]].parent, n = 0, newest = 0;
+        for (; i > 0 && w->queue[s->path[i - 1]].parent == parent; i--) {
+            uint32_t entry = s->path[i - 1], g = s->newest[entry];
+            if (s->own[entry] > g)
+                g = s->newest[entry] = s->own[entry];
+            if (parent == IA_NO_ENTRY)
+                continue;
+            s->branch[n++] = g;
+            if (g > newest)
+                newest = g;
+        }
+        if (n == 0)
+            continue;
+        if (s->own[parent])
+            s->branch[n++] = s->own[parent];
+        /* A parent's children may stand in two runs (a second root pass). */
+        uint32_t score = count_distinct(s->branch, n);
+        if (score > s->score[parent])
+            s->score[parent] = score;
+        if (newest > s->newest[parent])
+            s->newest[parent] = newest;
+    }
+}
+
+/* The first link may have lost its own storage to a shorter path: links are
+ * of one type. */
+static uint32_t
+first_link(const ia_walk *w, uint32_t i)
+{
+    uint32_t up = w->queue[i].parent;
+    if (IA_TAG(w->queue[i].ref) != IA_TAG_OBJECT)
+        return i;
+    PyTypeObject *type = Py_TYPE((PyObject *)w->queue[i].ref);
+    for (int hop = 0; hop < MAX_LINK_HOPS && up != IA_NO_ENTRY; hop++) {
+        if (w->queue[up].parent == IA_NO_ENTRY)
+            break;
+        if (IA_TAG(w->queue[up].ref) == IA_TAG_OBJECT &&
+            Py_TYPE((PyObject *)w->queue[up].ref) == type) {
+            i = up;
+            hop = -1;
+        }
+        up = w->queue[up].parent;
+    }
+    return i;
+}
+
+static void
+link_up(const ia_walk *w, scores *s, uint32_t i)
+{
+    uint32_t up = w->queue[i].parent;
+    s->run[i] = 1;
+    s->head[i] = first_link(w, i);
+    for (int hop = 0; hop < MAX_LINK_HOPS && up != IA_NO_ENTRY; hop++) {
+        if (s->score[up] >= 2 && w->queue[up].parent != IA_NO_ENTRY) {
+            s->run[i] = s->run[up] + 1;
+            s->head[i] = s->head[up];
+            return;
+        }
+        up = w->queue[up].parent;
+    }
+}
+
+/* Modules and running calls are no holders: they are where names live. */
+static int
+is_place(const ia_walk *w, uint32_t i)
+{
+    return w->queue[i].parent == IA_NO_ENTRY &&
+           IA_TAG(w->queue[i].ref) != IA_TAG_CROWD;
+}
+
+static void
+choose_holders(const ia_walk *w, scores *s)
+{
+    for (uint32_t at = 0; at < s->npath; at++) {
+        uint32_t i = s->path[at], parent = w->queue[i].parent;
+        s->best[i] = parent == IA_NO_ENTRY ? i : s->best[parent];
+        s->weight[i] = parent == IA_NO_ENTRY ? 0 : s->weight[parent];
+        if (s->score[i] < 2 || is_place(w, i))
+            continue;
+        link_up(w, s, i);
+        if (s->score[i] > s->weight[i]) {
+            s->weight[i] = s->score[i];
+            s->best[i] = s->score[i] == 2 ? s->head[i] : i;
+        }
+        if (s->run[i] > s->weight[i]) {
+            s->weight[i] = s->run[i];
+            s->best[i] = s->head[i];
+        }
+    }
+}
+
+/* The tensor, or whatever else Python has, that a graph node hangs on. */
+static uint32_t
+above_graph(const ia_walk *w, uint32_t entry)
+{
+    while (IA_TAG(w->queue[entry].ref) == IA_TAG_NODE &&
+           w->queue[entry].parent != IA_NO_ENTRY)
+        entry = w->queue[entry].parent;
+    return entry;
+}
+
+typedef struct {
+    PyObject *member;
+    int found;        /* the member is among them */
+    uint32_t results; /* tensors that a graph leads to */
+} peers;
+
+static int
+count_peers(PyObject *op, void *arg)
+{
+    peers *p = arg;
+    if (op == NULL)
+        return 0;
+    p->found |= op == p->member;
+    p->results += ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR &&
+                  ia_the_framework->grad_fn_of(op) != NULL;
+    return 0;
+}
+
+/* Containers of more items than this are no states. */
+#define MAX_PEERS 64
+
+/* Is it a small container that has this result and another? */
+static int
+has_with_peers(const ia_walk *w, uint32_t entry, PyObject *member)
+{
+    peers p = {.member = member};
+    if (!ia_entry_is_container(w, entry))
+        return 0;
+    PyObject *op = (PyObject *)w->queue[entry].ref;
+    if (ia_container_length(op) <= MAX_PEERS && Py_TYPE(op)->tp_traverse)
+        Py_TYPE(op)->tp_traverse(op, count_peers, &p);
+    return p.found && p.results >= 2;
+}
+
+/* Results that stand side by side, the (h, c) of an LSTM or the weights of an
+ * inner loop, hang on one graph: cutting one of them frees nothing, their
+ * container is what holds it, be one of them a variable besides. */
+static uint32_t
+with_peers(const ia_walk *w, uint32_t entry)
+{
+    uint32_t up = w->queue[entry].parent;
+    PyObject *op = (PyObject *)w->queue[entry].ref;
+    if (up == IA_NO_ENTRY || IA_TAG(w->queue[entry].ref) != IA_TAG_OBJECT ||
+        ia_kind_of(Py_TYPE(op)) != IA_KIND_TENSOR)
+        return entry;
+    if (has_with_peers(w, up, op))
+        return up;
+    if (w->queue[up].parent != IA_NO_ENTRY)
+        return entry;
+    for (uint32_t i = up + 1; i < w->count; i++)
+        if (w->queue[i].parent == up && has_with_peers(w, i, op))
+            return i;
+    return entry;
+}
+
+/* The last answer of with_peers(): members of one holder come together. */
+typedef struct {
+    uint32_t entry, holder;
+} peers_memo;
+
+/* With one storage only nothing parts: the tensor stands for itself. */
+static uint32_t
+holder_of(const ia_walk *w, const scores *s, uint32_t entry,
+          peers_memo *memo)
+{
+    if (s->weight[entry] < 2)
+        return above_graph(w, entry);
+    uint32_t best = above_graph(w, s->best[entry]);
+    if (memo->entry != best)
+        *memo = (peers_memo){best, with_peers(w, best)};
+    return memo->holder;
+}
+
+static uint32_t
+depth_below(const ia_walk *w, uint32_t entry, uint32_t holder)
+{
+    uint32_t depth = 0;
+    while (entry != holder && entry != IA_NO_ENTRY) {
+        entry = w->queue[entry].parent;
+        depth++;
+    }
+    return depth;
+}
+
+static int
+by_group(const void *a, const void *b)
+{
+    const member *x = a, *y = b;
+    if (x->holder != y->holder)
+        return x->holder < y->holder ? -1 : 1;
+    if (x->site != y->site)
+        return x->site < y->site ? -1 : 1;
+    return (x->generation > y->generation) - (x->generation < y->generation);
+}
+
+/* Depths are looked at for a few members only: a chain's may be long. */
+#define MAX_DEPTH_PROBES 64
+
+static void
+add_member(const ia_walk *w, ia_group *g, const member *m, uint32_t last)
+{
+    const ia_reached *r = &w->storages->items[m->storage];
+    if (g->count == 0 || m->generation != last)
+        g->generations++;
+    if (g->count > 0 && g->purpose != r->purpose)
+        g->purpose = IA_FOR_UNKNOWN;
+    else
+        g->purpose = r->purpose;
+    if (g->count++ == 0)
+        g->first_generation = m->generation;
+    g->last_generation = m->generation;
+    g->bytes += r->bytes;
+    if (g->count > MAX_DEPTH_PROBES && m->generation == last)
+        return;
+    uint32_t depth = depth_below(w, r->entry, m->holder);
+    if (g->count == 1 || depth <= g->depth) {
+        g->depth = depth;
+        g->example = m->storage;
+    }
+}
+
+static int
+make_groups(const ia_walk *w, member *members, uint32_t n, ia_groups *out)
+{
+    qsort(members, n, sizeof *members, by_group);
+    out->items = calloc(n ? n : 1, sizeof *out->items);
+    if (out->items == NULL)
+        return -1;
+    ia_group *g = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (g == NULL || g->holder != members[i].holder ||
+            g->site != members[i].site) {
+            g = &out->items[out->count++];
+            g->holder = members[i].holder;
+            g->site = members[i].site;
+        }
+        add_member(w, g, &members[i], i ? members[i - 1].generation : 0);
+    }
+    return 0;
+}
+
+static int
+is_target(const ia_walk *w, const ia_wanted *wanted, const ia_reached *r)
+{
+    if (r->entry == IA_NO_ENTRY || !r->in_ledger || r->allowed ||
+        r->explained ||
+        !ia_is_wanted(wanted, r->site, r->generation))
+        return 0;
+    return r->entry < w->rooted_entries || r->generation < wanted->now;
+}
+
+/* 0 or -1; *out is malloc'ed, holders are not filled in yet. */
+static int
+list_targets(const ia_walk *w, const ia_wanted *wanted, member **out,
+             uint32_t *count)
+{
+    const ia_storages *all = w->storages;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < all->count; i++)
+        n += is_target(w, wanted, &all->items[i]);
+    member *list = *out = calloc(n + 1, sizeof *list);
+    if (list == NULL)
+        return -1;
+    for (uint32_t i = 0; n > 0 && i < all->count; i++) {
+        const ia_reached *r = &all->items[i];
+        if (is_target(w, wanted, r))
+            list[(*count)++] = (member){0, r->site, r->generation, i};
+    }
+    return 0;
+}
+
+/* -- names of a module --------------------------------------------------- */
+
+/* Variables of one module that hold what one line made in so many steps are
+ * no coincidence: names are made up as the program runs. */
+#define MIN_NAMES 4
+
+static uint32_t
+root_of(const ia_walk *w, uint32_t entry)
+{
+    while (w->queue[entry].parent != IA_NO_ENTRY)
+        entry = w->queue[entry].parent;
+    return entry;
+}
+
+static int
+is_module(const ia_walk *w, uint32_t entry)
+{
+    return IA_TAG(w->queue[entry].ref) == IA_TAG_OBJECT &&
+           w->roots->items[w->queue[entry].root].kind == IA_ROOT_MODULE;
+}
+
+/* Those without a holder of their own, by the module that they hang on. */
+static uint32_t
+list_homeless(const ia_walk *w, const scores *s, const member *members,
+              uint32_t n, member *out)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t entry = w->storages->items[members[i].storage].entry;
+        uint32_t root = root_of(w, entry);
+        if (s->weight[entry] >= 2 || !is_module(w, root))
+            continue;
+        out[found] = members[i];
+        out[found].holder = root;
+        out[found++].storage = i;
+    }
+    qsort(out, found, sizeof *out, by_group);
+    return found;
+}
+
+/* A module is a holder where it alone parts the generations of a site. */
+static int
+settle_homeless(const ia_walk *w, const scores *s, member *members,
+                uint32_t n)
+{
+    member *list = calloc(n + 1, sizeof *list);
+    if (list == NULL)
+        return -1;
+    uint32_t found = list_homeless(w, s, members, n, list), end;
+    for (uint32_t i = 0; i < found; i = end) {
+        uint32_t generations = 1;
+        for (end = i + 1; end < found && list[end].site == list[i].site &&
+                          list[end].holder == list[i].holder;
+             end++)
+            generations += list[end].generation != list[end - 1].generation;
+        for (uint32_t j = i; generations >= MIN_NAMES && j < end; j++)
+            members[list[j].storage].holder = list[j].holder;
+    }
+    free(list);
+    return 0;
+}
+
+int
+ia_holders_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
+{
+    scores s = {0};
+    peers_memo memo = {IA_NO_ENTRY, IA_NO_ENTRY};
+    const ia_reached *items = w->storages->items;
+    member *members = NULL;
+    uint32_t n = 0;
+    int result = -1;
+    *out = (ia_groups){0};
+    if (list_targets(w, wanted, &members, &n) < 0)
+        return -1;
+    if (n == 0) {
+        free(members);
+        return 0;
+    }
+    if (scores_init(&s, w->count) < 0 || find_paths(w, members, n, &s) < 0)
+        goto done;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t entry = items[members[i].storage].entry;
+        if (members[i].generation + 1 > s.own[entry])
+            s.own[entry] = members[i].generation + 1;
+    }
+    score_entries(w, &s);
+    choose_holders(w, &s);
+    for (uint32_t i = 0; i < n; i++)
+        members[i].holder =
+            holder_of(w, &s, items[members[i].storage].entry, &memo);
+    if (settle_homeless(w, &s, members, n) < 0)
+        goto done;
+    result = make_groups(w, members, n, out);
+    out->path = s.path;
+    out->npath = s.npath;
+    s.path = NULL;
+done:
+    free(members);
+    scores_free(&s);
+    return result;
+}
+
+void
+ia_groups_free(ia_groups *groups)
+{
+    free(groups->items);
+    free(groups->path);
+    *groups = (ia_groups){0};
+}

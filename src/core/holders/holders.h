@@ -1,0 +1,60 @@
+/* From storages that were reached to the objects that keep them.
+ *
+ * The holder is where generations part: the object on the path whose branches
+ * lead to storages of the most different steps.  A list of losses has one
+ * branch a step; a linked list or a graph that never ends parts in two at
+ * every link, and its holder is the link that the root is nearest to.
+ */
+#ifndef IA_HOLDERS_H
+#define IA_HOLDERS_H
+
+#include "../heap/walk.h"
+
+/* Storages of one site that hang on one holder. */
+typedef struct {
+    uint32_t holder;  /* entry */
+    uint32_t site;
+    uint32_t example; /* storage: nearest to the holder, newest */
+    uint32_t depth;   /* edges from the holder down to it */
+    uint32_t count;
+    uint32_t generations;
+    uint32_t first_generation;
+    uint32_t last_generation;
+    uint64_t bytes;
+    int purpose; /* ia_purpose of all its storages, UNKNOWN where it differs */
+} ia_group;
+
+typedef struct {
+    ia_group *items; /* owned; ordered by holder */
+    uint32_t count;
+    uint32_t *path; /* owned; entries that a target hangs on, in order */
+    uint32_t npath;
+} ia_groups;
+
+/* Which storages are asked about. */
+typedef struct {
+    uint8_t *of_site;  /* owned; what of_site[site] says: */
+#define IA_WANTED 1         /* storages born in `since` or later */
+#define IA_WANTED_ANY_AGE 2 /* all of them */
+    uint32_t nsites;
+    uint32_t since; /* first generation that counts */
+    uint32_t now;   /* generation of the step that ended last */
+} ia_wanted;
+
+static inline int
+ia_is_wanted(const ia_wanted *wanted, uint32_t site, uint32_t generation)
+{
+    if (site >= wanted->nsites || !wanted->of_site[site])
+        return 0;
+    return wanted->of_site[site] == IA_WANTED_ANY_AGE ||
+           generation >= wanted->since;
+}
+
+/* Groups the wanted storages that the walk reached.  What no proper root
+ * reaches and was born in that step or since is passed over: the running call,
+ * whose temporaries nobody sees, still has it in hand.  0, or -1 when memory
+ * is short. */
+int ia_holders_find(const ia_walk *, const ia_wanted *, ia_groups *);
+void ia_groups_free(ia_groups *);
+
+#endif /* IA_HOLDERS_H */

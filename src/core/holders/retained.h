@@ -1,0 +1,36 @@
+/* What would be freed if references were cut: a walk without them. */
+#ifndef IA_RETAINED_H
+#define IA_RETAINED_H
+
+#include "../heap/roots.h"
+
+/* Nodes of one kind that a cut would free. */
+typedef struct {
+    char name[64];
+    uint64_t count;
+    uint64_t bytes; /* of the tensors they saved */
+} ia_node_cost;
+
+#define IA_BIGGEST_NODES 5
+
+typedef struct {
+    uint64_t bytes;
+    uint64_t storages;
+    uint64_t nodes;
+    uint64_t node_bytes;  /* of the nodes themselves: no storages */
+    uint64_t saved;       /* storages that graph nodes hold */
+    uint64_t saved_bytes;
+    ia_node_cost biggest[IA_BIGGEST_NODES];
+    int nbiggest;
+} ia_cost;
+
+#define IA_MAX_CUT_GROUPS 64
+
+/* Measures `groups` sets of cuts against a finished walk: costs[g] is what
+ * making the cuts of group g alone would free.  A storage that two groups
+ * would free (one inside the other) counts for the first.  The list of cuts
+ * is reordered.  0, or -1 when memory is short. */
+int ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
+                    uint32_t groups, ia_cost *costs);
+
+#endif /* IA_RETAINED_H */

@@ -1,0 +1,196 @@
+/* Reads _PyInterpreterFrame of CPython 3.11 to 3.14 without creating objects.
+ * The only file but compat.h that knows one CPython version from another. */
+
+#include "../base/compat.h"
+#include "internal/pycore_frame.h"
+#include "internal/pycore_code.h"
+#include "frames.h"
+
+#if PY_VERSION_HEX < 0x030C0000
+#include <opcode.h>
+#endif
+
+#if PY_VERSION_HEX >= 0x030E0000
+#include "internal/pycore_stackref.h"
+#endif
+
+static int
+is_complete(_PyInterpreterFrame *f)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    if (f->owner > FRAME_OWNED_BY_FRAME_OBJECT)
+        return 0; /* a shim between two C stacks: it has no code */
+#endif
+#if PY_VERSION_HEX >= 0x030D0000
+    PyCodeObject *code = ia_frame_code(f);
+    return code != NULL &&
+           (f->owner == FRAME_OWNED_BY_GENERATOR ||
+            f->instr_ptr >= _PyCode_CODE(code) + code->_co_firsttraceable);
+#else
+    return f->owner == FRAME_OWNED_BY_GENERATOR ||
+           f->prev_instr >=
+               _PyCode_CODE(f->f_code) + f->f_code->_co_firsttraceable;
+#endif
+}
+
+static ia_frame *
+first_complete(_PyInterpreterFrame *f)
+{
+    while (f != NULL && !is_complete(f))
+        f = f->previous;
+    return f;
+}
+
+ia_frame *
+ia_frame_top(PyThreadState *tstate)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return first_complete(tstate->current_frame);
+#else
+    return tstate->cframe ? first_complete(tstate->cframe->current_frame)
+                          : NULL;
+#endif
+}
+
+ia_frame *
+ia_frame_back(ia_frame *f)
+{
+    return first_complete(f->previous);
+}
+
+PyCodeObject *
+ia_frame_code(ia_frame *f)
+{
+#if PY_VERSION_HEX >= 0x030E0000
+    PyObject *code = PyStackRef_AsPyObjectBorrow(f->f_executable);
+    return code && PyCode_Check(code) ? (PyCodeObject *)code : NULL;
+#elif PY_VERSION_HEX >= 0x030D0000
+    return f->f_executable && PyCode_Check(f->f_executable)
+               ? (PyCodeObject *)f->f_executable
+               : NULL;
+#else
+    return f->f_code;
+#endif
+}
+
+int
+ia_frame_instr(ia_frame *f)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    const _Py_CODEUNIT *at = f->instr_ptr;
+#else
+    const _Py_CODEUNIT *at = f->prev_instr;
+#endif
+    return (int)((at - _PyCode_CODE(ia_frame_code(f))) *
+                 (Py_ssize_t)sizeof(_Py_CODEUNIT));
+}
+
+int
+ia_frame_calls_with_array(ia_frame *f)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    return _Py_OPCODE(*f->prev_instr) == CALL_FUNCTION_EX &&
+           (_Py_OPARG(*f->prev_instr) & 1);
+#else
+    (void)f;
+    return 0;
+#endif
+}
+
+PyObject *
+ia_frame_locals(ia_frame *f)
+{
+    return f->f_locals;
+}
+
+PyObject *
+ia_frame_function(ia_frame *f)
+{
+#if PY_VERSION_HEX >= 0x030E0000
+    return PyStackRef_AsPyObjectBorrow(f->f_funcobj);
+#elif PY_VERSION_HEX >= 0x030C0000
+    return f->f_funcobj;
+#else
+    return (PyObject *)f->f_func;
+#endif
+}
+
+PyObject *
+ia_frame_object(ia_frame *f)
+{
+    return (PyObject *)f->frame_obj;
+}
+
+int
+ia_frame_slots(ia_frame *f)
+{
+    int locals = ia_frame_code(f)->co_nlocalsplus;
+#if PY_VERSION_HEX >= 0x030E0000
+    int written = f->stackpointer == NULL
+                      ? 0
+                      : (int)(f->stackpointer - f->localsplus);
+#else
+    int written = f->stacktop; /* -1 while the frame runs */
+#endif
+    return written > locals ? written : locals;
+}
+
+PyObject *
+ia_frame_slot(ia_frame *f, int i)
+{
+#if PY_VERSION_HEX >= 0x030E0000
+    _PyStackRef ref = f->localsplus[i];
+    if (PyStackRef_IsNull(ref) || PyStackRef_IsTaggedInt(ref))
+        return NULL;
+    return PyStackRef_AsPyObjectBorrow(ref);
+#else
+    return f->localsplus[i];
+#endif
+}
+
+PyObject *
+ia_code_slot_name(PyCodeObject *code, int i, int *cell)
+{
+    *cell = 0;
+    if (i < 0 || i >= code->co_nlocalsplus)
+        return NULL;
+    _PyLocals_Kind kind = _PyLocals_GetKind(code->co_localspluskinds, i);
+    *cell = (kind & (CO_FAST_CELL | CO_FAST_FREE)) != 0;
+    return PyTuple_GET_ITEM(code->co_localsplusnames, i);
+}
+
+ia_frame *
+ia_generator_frame(PyObject *op, int *running)
+{
+    PyGenObject *gen = (PyGenObject *)op; /* coroutines share the layout */
+    if (gen->gi_frame_state >= FRAME_COMPLETED)
+        return NULL;
+    *running = gen->gi_frame_state == FRAME_EXECUTING;
+#if PY_VERSION_HEX >= 0x030E0000
+    return &gen->gi_iframe;
+#else
+    return (ia_frame *)gen->gi_iframe;
+#endif
+}
+
+ia_frame *
+ia_frame_of_object(PyObject *op)
+{
+    ia_frame *f = ((PyFrameObject *)op)->f_frame;
+    return f != NULL && ia_frame_code(f) != NULL ? f : NULL;
+}
+
+int
+ia_code_line(PyCodeObject *code, int instr)
+{
+    return PyCode_Addr2Line(code, instr);
+}
+
+int
+ia_frame_runs(const void *code)
+{
+    ia_frame *f = ia_frame_top(PyThreadState_Get());
+    while (f != NULL && (const void *)ia_frame_code(f) != code)
+        f = ia_frame_back(f);
+    return f != NULL;
+}

@@ -1,0 +1,733 @@
+/* The functions of impactarbiter._core: arguments in, plain values out. */
+
+#include "../base/compat.h"
+#include "../steps/criterion.h"
+#include "../answers/describe.h"
+#include "../ledger/devices.h"
+#include "../answers/diagnosis.h"
+#include "../answers/explain.h"
+#include "../ledger/ledger.h"
+#include "methods.h"
+#include "../base/process.h"
+#include "../recorder/recorder.h"
+#include "../heap/roots.h"
+#include "../ledger/sites.h"
+#include "../steps/steps.h"
+#include "../ledger/tensors.h"
+#include "../ledger/intervals.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* -- the capsule --------------------------------------------------------- */
+
+static void
+api_storage_born(uintptr_t key, size_t bytes, uint16_t device)
+{
+    if (ia_active)
+        ia_ledger_born(key, bytes, device);
+}
+
+static void
+api_backward_begins(void)
+{
+    ia_place place;
+    if (!ia_active || !ia_places_follows_nodes())
+        return;
+    ia_place_capture(&place);
+    ia_ledger_lock();
+    ia_places_note_backward(ia_place_intern(&place));
+    ia_ledger_unlock();
+}
+
+static int
+api_active(void)
+{
+    return ia_active;
+}
+
+static void
+api_tensor_born(PyObject *op)
+{
+    if (ia_active)
+        ia_tensors_born(op);
+}
+
+static int
+api_register(const ia_framework *framework)
+{
+    if (framework->version != IA_API_VERSION) {
+        PyErr_Format(PyExc_ImportError,
+                     "impactarbiter._core speaks version %d of its "
+                     "interface, the framework module %d: build both anew",
+                     IA_API_VERSION, framework->version);
+        return -1;
+    }
+    ia_the_framework = framework;
+    ia_kinds_forget();
+    return 0;
+}
+
+const ia_core_api ia_api = {
+    .version = IA_API_VERSION,
+    .storage_born = api_storage_born,
+    .storage_died = ia_ledger_died,
+    .device_event = ia_devices_event,
+    .device_followed = ia_devices_followed,
+    .backward_begins = api_backward_begins,
+    .active = api_active,
+    .tensor_born = api_tensor_born,
+    .tensor_died = ia_tensors_died,
+    .event = ia_stepping_event,
+    .is_running = ia_frame_runs,
+    .register_framework = api_register,
+    .fail = ia_fail,
+    .recorder_oom = ia_recorder_oom,
+};
+
+/* -- start and stop ------------------------------------------------------ */
+
+static void
+in_child(void)
+{
+    ia_active = 0;
+    ia_ledger_after_fork();
+    ia_recorder_after_fork();
+}
+
+static PyObject *
+start(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static int handles_fork;
+    static char *names[] = {"every",    "warmup", "window", "manual",
+                            "callback", NULL};
+    ia_stepping_options o = {.every = 1, .warmup = 3, .window = 5};
+    (void)self;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$IIIpO:start", names,
+                                     &o.every, &o.warmup, &o.window,
+                                     &o.manual, &o.callback))
+        return NULL;
+    if (o.every == 0 || o.window < 2) {
+        PyErr_SetString(PyExc_ValueError,
+                        "every must be at least 1 and window at least 2");
+        return NULL;
+    }
+    /* The lock is held over a fork, so that the child's ledger is whole. */
+    if (!handles_fork &&
+        pthread_atfork(ia_ledger_lock, ia_ledger_unlock, in_child) == 0)
+        handles_fork = 1;
+    if (o.callback == Py_None)
+        o.callback = NULL;
+    Py_XINCREF(o.callback);
+    ia_ledger_lock();
+    ia_ledger_reset(o.warmup);
+    ia_criterion_reset(o.warmup, o.window);
+    ia_ledger_unlock();
+    ia_devices_reset();
+    ia_tensors_reset();
+    ia_stepping_start(&o);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+stop(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_stepping_stop();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+is_active(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyBool_FromLong(ia_active);
+}
+
+static int
+read_strings(PyObject *list, const char ***out, size_t *n)
+{
+    PyObject *fast = PySequence_Fast(list, "a sequence of str is expected");
+    if (fast == NULL)
+        return -1;
+    *n = (size_t)PySequence_Fast_GET_SIZE(fast);
+    *out = calloc(*n + 1, sizeof **out);
+    int bad = *out == NULL;
+    for (size_t i = 0; !bad && i < *n; i++) {
+        /* The tuple that holds the strings outlives the call. */
+        (*out)[i] = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(fast, i));
+        bad = (*out)[i] == NULL;
+    }
+    Py_DECREF(fast);
+    if (bad && !PyErr_Occurred())
+        PyErr_NoMemory();
+    return bad ? -1 : 0;
+}
+
+static PyObject *
+set_code(PyObject *self, PyObject *args)
+{
+    PyObject *libraries, *users;
+    const char *own, **prefixes = NULL, **files = NULL;
+    size_t nprefixes, nfiles;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!O!s:set_code", &PyTuple_Type, &libraries,
+                          &PyTuple_Type, &users, &own))
+        return NULL;
+    int bad = read_strings(libraries, &prefixes, &nprefixes) < 0 ||
+              read_strings(users, &files, &nfiles) < 0;
+    if (!bad) {
+        ia_ledger_lock();
+        bad = ia_sites_set_libraries(prefixes, nprefixes) < 0 ||
+              ia_sites_set_user_files(files, nfiles) < 0 ||
+              ia_roots_set_own(own) < 0;
+        ia_ledger_unlock();
+        if (bad)
+            PyErr_NoMemory();
+    }
+    free(prefixes);
+    free(files);
+    if (bad)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+is_library(PyObject *self, PyObject *arg)
+{
+    (void)self;
+    const char *file = PyUnicode_AsUTF8(arg);
+    if (file == NULL)
+        return NULL;
+    ia_ledger_lock();
+    int library = ia_sites_is_library(file);
+    ia_ledger_unlock();
+    return PyBool_FromLong(library);
+}
+
+static PyObject *
+set_types(PyObject *self, PyObject *args)
+{
+    PyTypeObject *module, *optimizer;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!O!:set_types", &PyType_Type, &module,
+                          &PyType_Type, &optimizer))
+        return NULL;
+    ia_walk_set_types(module, optimizer);
+    ia_kinds_forget();
+    Py_RETURN_NONE;
+}
+
+/* -- events -------------------------------------------------------------- */
+
+static PyObject *
+step(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_stepping_event(IA_EVENT_MANUAL);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+optimizer_stepped(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    (void)self;
+    if (ia_active && n > 0) {
+        ia_stepping_optimizer(args[0]);
+        ia_stepping_event(IA_EVENT_OPTIMIZER);
+    }
+    Py_RETURN_NONE;
+}
+
+/* For gc.callbacks: what dies between start and stop was held by a cycle. */
+static PyObject *
+collector_event(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    (void)self;
+    if (n > 0 && PyUnicode_CheckExact(args[0]))
+        ia_ledger_set_collecting(
+            PyUnicode_CompareWithASCIIString(args[0], "start") == 0);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+set_phase(PyObject *self, PyObject *arg)
+{
+    unsigned long phase = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_ledger_set_phase((uint16_t)phase);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+set_allowed(PyObject *self, PyObject *arg)
+{
+    unsigned long label = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    return PyLong_FromUnsignedLong(ia_ledger_set_allowed((uint16_t)label));
+}
+
+static PyObject *
+look_at(PyObject *self, PyObject *arg)
+{
+    unsigned long at = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_stepping_look_at((uint32_t)at);
+    Py_RETURN_NONE;
+}
+
+/* -- what is known ------------------------------------------------------- */
+
+static PyObject *
+refresh(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_stepping_refresh();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+build_devices(void)
+{
+    ia_device_totals copy[IA_MAX_DEVICES];
+    const ia_device_totals *devices;
+    ia_ledger_lock();
+    int n = ia_ledger_devices(&devices);
+    for (int i = 0; i < n; i++)
+        copy[i] = devices[i];
+    ia_ledger_unlock();
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && i < n; i++) {
+        PyObject *name = ia_device_build(copy[i].device);
+        PyObject *value = Py_BuildValue(
+            "(KK)", (unsigned long long)copy[i].live_bytes,
+            (unsigned long long)copy[i].peak_bytes);
+        if (!name || !value || PyDict_SetItem(dict, name, value) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(name);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
+static PyObject *
+totals(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_ledger_lock();
+    ia_ledger_totals t = *ia_ledger_totals_now();
+    size_t bytes = ia_ledger_bytes() + ia_criterion_bytes();
+    ia_ledger_unlock();
+    PyObject *devices = build_devices();
+    if (devices == NULL)
+        return NULL;
+    return Py_BuildValue(
+        "{s:K,s:K,s:K,s:I,s:I,s:K,s:K,s:K,s:I,s:n,s:d,s:N}", "live_bytes",
+        (unsigned long long)t.live_bytes, "peak_bytes",
+        (unsigned long long)t.peak_bytes, "allowed_bytes",
+        (unsigned long long)t.allowed_bytes, "live_count", t.live_count,
+        "generation", t.generation, "births", (unsigned long long)t.births,
+        "deaths", (unsigned long long)t.deaths, "lost",
+        (unsigned long long)t.lost, "tensors", ia_tensors_count(),
+        "ledger_bytes",
+        (Py_ssize_t)(bytes + ia_tensors_bytes() + ia_devices_bytes()),
+        "hook_seconds", (double)ia_ledger_hook_ns() * 1e-9, "devices",
+        devices);
+}
+
+static PyObject *
+status(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return ia_stepping_status();
+}
+
+static PyObject *
+history(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return ia_stepping_history();
+}
+
+static PyObject *
+build_frame(const ia_source_frame *f)
+{
+    return Py_BuildValue("(sisO)", f->file, f->line, f->function,
+                         f->library ? Py_True : Py_False);
+}
+
+/* Strings and frames are never moved or freed once interned, but for the
+ * arrays that index them: those are read under the lock. */
+static PyObject *
+site_source(PyObject *self, PyObject *arg)
+{
+    unsigned long id = PyLong_AsUnsignedLong(arg);
+    ia_source_frame copy = {0};
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_ledger_lock();
+    if (id != IA_NO_SITE && id < ia_site_count())
+        copy = *ia_site_source((uint32_t)id);
+    ia_ledger_unlock();
+    if (copy.file == NULL)
+        Py_RETURN_NONE;
+    return build_frame(&copy);
+}
+
+static PyObject *
+stack_frames(PyObject *self, PyObject *arg)
+{
+    unsigned long id = PyLong_AsUnsignedLong(arg);
+    ia_source_frame copy[IA_MAX_FRAMES];
+    int n = 0;
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_ledger_lock();
+    if (id < ia_stack_count()) {
+        const ia_stack *s = ia_stack_get((uint32_t)id);
+        for (; n < s->frames; n++)
+            copy[n] = *ia_stack_frame(s, n);
+    }
+    ia_ledger_unlock();
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && i < n; i++) {
+        PyObject *item = build_frame(&copy[i]);
+        if (item == NULL || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+#define MAX_SUSPECTS 512
+
+static PyObject *
+build_suspect(const ia_suspect *s)
+{
+    return Py_BuildValue(
+        "{s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:d,s:d,s:d,s:I,s:I,s:I,s:I}", "site",
+        s->site, "kinds", s->kinds, "generations", s->generations,
+        "live_count", s->live_count, "live_bytes",
+        (unsigned long long)s->live_bytes, "cycle_bytes",
+        (unsigned long long)s->cycle_bytes, "graph_nodes",
+        (unsigned long long)s->graph_nodes, "bytes_per_step",
+        s->bytes_per_step, "storages_per_step", s->storages_per_step,
+        "nodes_per_step", s->nodes_per_step, "first_step", s->first_step,
+        "last_step", s->last_step, "resets", s->resets, "phase", (unsigned)s->phase);
+}
+
+static PyObject *
+suspects(PyObject *self, PyObject *unused)
+{
+    static ia_suspect found[MAX_SUSPECTS]; /* the GIL guards it */
+    (void)self, (void)unused;
+    ia_ledger_lock();
+    uint32_t step = ia_ledger_totals_now()->generation;
+    uint32_t n = ia_criterion_suspects(step ? step - 1 : 0, found,
+                                       MAX_SUSPECTS);
+    ia_ledger_unlock();
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < n && i < MAX_SUSPECTS; i++) {
+        PyObject *item = build_suspect(&found[i]);
+        if (item == NULL || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *
+site_trend(PyObject *self, PyObject *arg)
+{
+    ia_suspect found;
+    unsigned long site = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_ledger_lock();
+    uint32_t step = ia_ledger_totals_now()->generation;
+    int alive = ia_criterion_describe((uint32_t)site, step ? step - 1 : 0,
+                                      &found);
+    ia_ledger_unlock();
+    return alive ? build_suspect(&found) : Py_NewRef(Py_None);
+}
+
+static PyObject *
+past(PyObject *self, PyObject *arg)
+{
+    unsigned long site = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_ledger_lock();
+    uint32_t step = ia_ledger_totals_now()->generation;
+    ia_past p = ia_criterion_past((uint32_t)site, step ? step - 1 : 0);
+    ia_ledger_unlock();
+    return Py_BuildValue("{s:O,s:I,s:I,s:I,s:I}", "growing",
+                         p.growing ? Py_True : Py_False, "peak", p.peak,
+                         "resets", p.resets, "last_reset", p.last_reset,
+                         "last_high", p.last_high);
+}
+
+static PyObject *
+rows(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return ia_snapshot_rows();
+}
+
+static PyObject *
+consistent(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_ledger_lock();
+    int ok = ia_ledger_consistent();
+    ia_ledger_unlock();
+    return PyBool_FromLong(ok);
+}
+
+static PyObject *
+window_open(PyObject *self, PyObject *arg)
+{
+    unsigned long device = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_stepping_refresh();
+    return PyLong_FromUnsignedLongLong(ia_window_open((uint16_t)device));
+}
+
+static PyObject *
+window_close(PyObject *self, PyObject *arg)
+{
+    unsigned long long handle = PyLong_AsUnsignedLongLong(arg);
+    ia_window w;
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_stepping_refresh();
+    if (!ia_window_close(handle, &w))
+        Py_RETURN_NONE;
+    return Py_BuildValue("(KKKKKKII)", (unsigned long long)w.before_bytes,
+                         (unsigned long long)w.born_bytes,
+                         (unsigned long long)w.died_bytes,
+                         (unsigned long long)w.peak_bytes,
+                         (unsigned long long)w.births,
+                         (unsigned long long)w.deaths, w.peak_stack,
+                         w.steps);
+}
+
+static PyObject *
+resident_bytes(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyLong_FromUnsignedLongLong(ia_process_resident());
+}
+
+static PyObject *
+diagnose(PyObject *self, PyObject *args)
+{
+    PyObject *sites, *any_age;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OO:diagnose", &sites, &any_age))
+        return NULL;
+    return ia_diagnose(sites, any_age);
+}
+
+static PyObject *
+explain(PyObject *self, PyObject *args)
+{
+    PyObject *objects;
+    Py_ssize_t paths;
+    int cost;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!np:explain", &PyTuple_Type, &objects,
+                          &paths, &cost))
+        return NULL;
+    return ia_explain(objects, paths, cost);
+}
+
+static PyObject *
+instances(PyObject *self, PyObject *args)
+{
+    PyTypeObject *type;
+    Py_ssize_t most;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!n:instances", &PyType_Type, &type, &most))
+        return NULL;
+    return ia_instances(type, most);
+}
+
+/* -- events made up by tests --------------------------------------------- */
+
+static PyObject *
+test_born(PyObject *self, PyObject *args)
+{
+    unsigned long long key;
+    Py_ssize_t bytes;
+    int device = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Kn|i:_born", &key, &bytes, &device))
+        return NULL;
+    api_storage_born((uintptr_t)key, (size_t)bytes, (uint16_t)device);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+test_died(PyObject *self, PyObject *arg)
+{
+    unsigned long long key = PyLong_AsUnsignedLongLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_ledger_died((uintptr_t)key);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+test_fail(PyObject *self, PyObject *arg)
+{
+    const char *what = PyUnicode_AsUTF8(arg);
+    (void)self;
+    if (what == NULL)
+        return NULL;
+    ia_fail("test", what);
+    Py_RETURN_NONE;
+}
+
+#define DOC(name, signature, text)                                           \
+    PyDoc_STRVAR(name##_doc, #name signature "\n--\n\n" text)
+
+DOC(start, "(*, every=1, warmup=3, window=5, manual=False, callback=None)",
+    "Empty the ledger and begin to account; callback(step) is called at the\n"
+    "boundaries where a look at the suspects is due.");
+DOC(stop, "()", "Stop accounting; what is known stays readable.");
+DOC(is_active, "()", "Are births and deaths accounted for now?");
+DOC(set_code, "(libraries, user_files, own)",
+    "Path prefixes of library code, files that are the user's all the same,\n"
+    "and the prefix of this package.");
+DOC(is_library, "(file)", "Is this file library code, by set_code()?");
+DOC(set_types, "(module, optimizer)",
+    "The base classes of modules and optimizers.");
+DOC(step, "()", "End the step by hand.");
+DOC(optimizer_stepped, "(optimizer, args, kwargs)",
+    "For register_optimizer_step_post_hook.");
+DOC(collector_event, "(phase, info)", "For gc.callbacks.");
+DOC(set_phase, "(number)", "Storages born from now on carry this phase.");
+DOC(set_allowed, "(label)",
+    "Storages born on this thread from now on are kept on purpose (0: not).\n"
+    "Returns the label before.");
+DOC(look_at, "(step)", "Call back at the end of that step in any case.");
+DOC(refresh, "()",
+    "Account for storages that are only noticed at boundaries.");
+DOC(totals, "()", "Totals of the ledger, bytes and counts, as a dict.");
+DOC(status, "()", "Steps, their source and what they cost, as a dict.");
+DOC(history, "()", "List of (step, live bytes, seconds).");
+DOC(site_source, "(site)", "(file, line, function, is_library) or None.");
+DOC(stack_frames, "(stack)",
+    "Frames of a stack, innermost first, as site_source gives them.");
+DOC(suspects, "()", "Sites that keep theirs, as a list of dicts.");
+DOC(site_trend, "(site)",
+    "The same of one site, suspect or not; None where nothing of it lives.");
+DOC(past, "(site)",
+    "Was the site growing up to the last step, its peak and its resets,\n"
+    "though what it kept may be gone by now.");
+DOC(rows, "()", "Live storages as a structured array.");
+DOC(consistent, "()", "Do the ledger's totals equal the sums over its rows?");
+DOC(window_open, "(device)",
+    "Begin to count births and deaths on a device; returns a handle, or 0\n"
+    "when too many windows are open.");
+DOC(window_close, "(handle)",
+    "(before, born, died, peak bytes, births, deaths, stack of the peak,\n"
+    "steps that ended), or None for a handle of no open window.");
+DOC(resident_bytes, "()", "Resident memory of this process, 0: unknown.");
+DOC(recorder_arm,
+    "(folder, names, *, events, sites, keep, interval, reserve, sources,\n"
+    "             second_stage)",
+    "Get everything ready to write a bundle below folder when memory runs\n"
+    "out; names are those of the bundles that are there, oldest first.");
+DOC(recorder_disarm, "()", "Let go of what recorder_arm() has got ready.");
+DOC(recorder_write, "(reason, device=0, asked=0)",
+    "Write a bundle now; its name, or None when nothing is armed.");
+DOC(recorder_status, "()", "{armed, written, waiting, error}");
+DOC(recorder_events, "()", "The ring's events, oldest first, as bytes.");
+DOC(diagnose, "(sites, any_age)",
+    "Walk the heap and say who holds the storages of these sites; of those\n"
+    "in any_age also the ones born before the warm-up was over.");
+
+DOC(device_rules, "(max_split, divisions)",
+    "How the devices' allocator was configured: bytes above which no block\n"
+    "is cut, and its roundup_power2_divisions from 1 MiB up.");
+DOC(device_follow, "(device, snapshot, seen)",
+    "Account for a device of which the snapshot's blocks are alive; False\n"
+    "where not exactly `seen` events of it came before: take another one.");
+DOC(device_events, "(events)", "Take in events, for tests.");
+DOC(devices, "()", "What is known of each device, as a list of dicts.");
+
+DOC(explain, "(objects, paths, cost)",
+    "Who holds each object of a tuple, at most so many paths each.");
+DOC(instances, "(type, most)",
+    "(count, paths) of the live instances of a class.");
+
+#define FAST(f) (PyCFunction)(void (*)(void))f
+
+PyMethodDef ia_methods[] = {
+    {"start", FAST(start), METH_VARARGS | METH_KEYWORDS, start_doc},
+    {"stop", stop, METH_NOARGS, stop_doc},
+    {"is_active", is_active, METH_NOARGS, is_active_doc},
+    {"set_code", set_code, METH_VARARGS, set_code_doc},
+    {"is_library", is_library, METH_O, is_library_doc},
+    {"set_types", set_types, METH_VARARGS, set_types_doc},
+    {"step", step, METH_NOARGS, step_doc},
+    {"optimizer_stepped", FAST(optimizer_stepped), METH_FASTCALL,
+     optimizer_stepped_doc},
+    {"collector_event", FAST(collector_event), METH_FASTCALL,
+     collector_event_doc},
+    {"set_phase", set_phase, METH_O, set_phase_doc},
+    {"set_allowed", set_allowed, METH_O, set_allowed_doc},
+    {"look_at", look_at, METH_O, look_at_doc},
+    {"refresh", refresh, METH_NOARGS, refresh_doc},
+    {"totals", totals, METH_NOARGS, totals_doc},
+    {"status", status, METH_NOARGS, status_doc},
+    {"history", history, METH_NOARGS, history_doc},
+    {"site_source", site_source, METH_O, site_source_doc},
+    {"stack_frames", stack_frames, METH_O, stack_frames_doc},
+    {"suspects", suspects, METH_NOARGS, suspects_doc},
+    {"site_trend", site_trend, METH_O, site_trend_doc},
+    {"past", past, METH_O, past_doc},
+    {"rows", rows, METH_NOARGS, rows_doc},
+    {"consistent", consistent, METH_NOARGS, consistent_doc},
+    {"window_open", window_open, METH_O, window_open_doc},
+    {"window_close", window_close, METH_O, window_close_doc},
+    {"resident_bytes", resident_bytes, METH_NOARGS, resident_bytes_doc},
+    {"recorder_arm", FAST(ia_recorder_arm), METH_VARARGS | METH_KEYWORDS,
+     recorder_arm_doc},
+    {"recorder_disarm", ia_recorder_disarm, METH_NOARGS,
+     recorder_disarm_doc},
+    {"recorder_write", ia_recorder_write, METH_VARARGS, recorder_write_doc},
+    {"recorder_status", ia_recorder_status, METH_NOARGS,
+     recorder_status_doc},
+    {"recorder_events", ia_recorder_events, METH_NOARGS,
+     recorder_events_doc},
+    {"diagnose", diagnose, METH_VARARGS, diagnose_doc},
+    {"device_rules", ia_device_rules_method, METH_VARARGS,
+     device_rules_doc},
+    {"device_follow", ia_device_follow_method, METH_VARARGS,
+     device_follow_doc},
+    {"device_events", ia_device_events_method, METH_O, device_events_doc},
+    {"devices", ia_devices_method, METH_NOARGS, devices_doc},
+    {"explain", explain, METH_VARARGS, explain_doc},
+    {"instances", instances, METH_VARARGS, instances_doc},
+    {"_born", test_born, METH_VARARGS, NULL},
+    {"_died", test_died, METH_O, NULL},
+    {"_fail", test_fail, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,45 @@
+/* impactarbiter._core: slots only; the functions are in methods.c. */
+
+#include "../base/core_api.h"
+#include "../ledger/ledger.h"
+#include "methods.h"
+
+static int
+exec(PyObject *module)
+{
+    if (ia_ledger_init() < 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (ia_snapshot_init() < 0)
+        return -1;
+    PyObject *capsule =
+        PyCapsule_New((void *)&ia_api, IA_API_CAPSULE, NULL);
+    if (capsule == NULL)
+        return -1;
+    int bad = PyModule_AddObjectRef(module, "_api", capsule);
+    Py_DECREF(capsule);
+    return bad;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, exec},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, NULL},
+};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "impactarbiter._core",
+    .m_doc = "Ledger, criterion and heap walk.",
+    .m_methods = ia_methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC
+PyInit__core(void)
+{
+    return PyModuleDef_Init(&definition);
+}

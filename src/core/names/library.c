@@ -1,0 +1,617 @@
+/* Names for what objects of the standard library, NumPy's arrays and torch's
+ * module containers hold.
+ *
+ * Their types are known by name.  Where a struct is private, the order in
+ * which tp_traverse visits its fields tells them apart, so that a type that
+ * lies about its name gets a wrong label at worst.
+ */
+
+#include "../base/compat.h"
+#include "internal/pycore_context.h"
+#include "containers.h"
+#include "path.h"
+#include "../heap/purposes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const ia_reading plain = {IA_READ_PLAIN, NULL};
+
+/* A class written in Python has no dot in its tp_name. */
+static int
+is_named(PyObject *op, const char *name)
+{
+    return strcmp(Py_TYPE(op)->tp_name, name) == 0 &&
+           (strchr(name, '.') != NULL ||
+            !(Py_TYPE(op)->tp_flags & Py_TPFLAGS_HEAPTYPE));
+}
+
+static int
+is_context_tree(PyObject *op)
+{
+    return strncmp(Py_TYPE(op)->tp_name, "hamt", 4) == 0 &&
+           !(Py_TYPE(op)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+}
+
+static Py_ssize_t
+position_of(PyObject *child, PyObject *op)
+{
+    return ia_visit_position(Py_TYPE(op)->tp_traverse, op, child, NULL, NULL);
+}
+
+/* -- functools.lru_cache ------------------------------------------------- */
+
+/* They are in the closure of its cache_parameters(). */
+PyObject *
+ia_lru_parameter(PyObject *op, const char *name)
+{
+    PyObject *f = ia_instance_attribute(op, "cache_parameters");
+    if (f == NULL || !PyFunction_Check(f))
+        return NULL;
+    PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)f)->func_code;
+    PyObject *closure = ((PyFunctionObject *)f)->func_closure;
+    int first = code->co_nlocalsplus - code->co_nfreevars, cell;
+    for (int i = 0; closure != NULL && i < code->co_nfreevars; i++) {
+        PyObject *variable = ia_code_slot_name(code, first + i, &cell);
+        if (PyUnicode_CompareWithASCIIString(variable, name) == 0)
+            return PyCell_GET(PyTuple_GET_ITEM(closure, i));
+    }
+    return NULL;
+}
+
+/* What a key is made of: positions, a mark, then name and value in turns,
+ * then the types of all of them where the cache is typed. */
+typedef struct {
+    Py_ssize_t positions, names;
+} arguments;
+
+static arguments
+arguments_of(PyObject *key, PyObject *cache)
+{
+    PyObject *typed = ia_lru_parameter(cache, "typed");
+    Py_ssize_t n = PyTuple_GET_SIZE(key), mark = 0;
+    while (mark < n &&
+           !Py_IS_TYPE(PyTuple_GET_ITEM(key, mark), &PyBaseObject_Type))
+        mark++;
+    if (mark == n)
+        return (arguments){typed == Py_True ? n / 2 : n, 0};
+    Py_ssize_t rest = n - mark - 1;
+    return (arguments){mark, typed == Py_True ? (rest - mark) / 3 : rest / 2};
+}
+
+#define MAX_ARGUMENTS 6
+
+static void
+append(char *buf, size_t size, const char *text)
+{
+    size_t used = strlen(buf);
+    snprintf(buf + used, size - used, "%s", text);
+}
+
+static void
+append_value(char *buf, size_t size, PyObject *value)
+{
+    char text[160], type[100];
+    if (!ia_key_text(value, text, sizeof text)) {
+        ia_ref_type_name((uintptr_t)value, type, sizeof type);
+        snprintf(text, sizeof text, "<%s>", type);
+    }
+    append(buf, size, text);
+}
+
+static void
+set_arguments(PyObject *key, PyObject *cache, char *buf, size_t size)
+{
+    arguments a = arguments_of(key, cache);
+    PyObject **items = ((PyTupleObject *)key)->ob_item;
+    for (Py_ssize_t i = 0; i < a.positions + a.names; i++) {
+        append(buf, size, i ? ", " : "");
+        if (i == MAX_ARGUMENTS) {
+            append(buf, size, "...");
+            return;
+        }
+        if (i < a.positions) {
+            append_value(buf, size, items[i]);
+            continue;
+        }
+        PyObject **pair = items + a.positions + 1 + 2 * (i - a.positions);
+        append(buf, size, ia_utf8(pair[0]));
+        append(buf, size, "=");
+        append_value(buf, size, pair[1]);
+    }
+}
+
+static ia_reading
+set_entry(PyObject *key, PyObject *cache, ia_edge_text *out)
+{
+    char text[240] = "";
+    if (PyTuple_CheckExact(key))
+        set_arguments(key, cache, text, sizeof text);
+    else
+        append_value(text, sizeof text, key);
+    return ia_edge_set(out, "lru_cache", 0, ".<cache>(%s)", text);
+}
+
+/* The entries come first: key, result and the type of the link, in turns. */
+typedef struct {
+    PyObject *child, *key, *result, *found;
+    Py_ssize_t position;
+    int over;
+} entry_search;
+
+static int
+next_of_entry(PyObject *op, void *arg)
+{
+    entry_search *s = arg;
+    switch (s->over ? 0 : s->position++ % 3) {
+    case 0:
+        s->key = op;
+        break;
+    case 1:
+        s->result = op;
+        break;
+    default:
+        s->over = !PyType_Check(op) || strcmp(((PyTypeObject *)op)->tp_name,
+                                              "functools._lru_list_elem") != 0;
+        if (!s->over && !s->found &&
+            (s->result == s->child || s->key == s->child))
+            s->found = s->key;
+    }
+    return 0;
+}
+
+static int
+visit_but_type(PyObject *op, void *arg)
+{
+    PyObject **all = arg; /* the type, and the search */
+    return op == all[0] ? 0 : next_of_entry(op, all[1]);
+}
+
+static ia_reading
+name_in_lru_cache(PyObject *op, PyObject *child, ia_edge_text *out)
+{
+    entry_search s = {.child = child};
+    void *all[] = {Py_TYPE(op), &s};
+    Py_TYPE(op)->tp_traverse(op, visit_but_type, all);
+    if (s.found == child && PyTuple_CheckExact(child))
+        return ia_edge_pass(out, IA_READ_ARGUMENTS, op);
+    if (s.found != NULL)
+        return set_entry(s.found, op, out);
+    if (child == ia_instance_attribute(op, "__wrapped__"))
+        return ia_edge_set(out, "attribute", 1, ".__wrapped__");
+    if (PyDict_CheckExact(child) && child != ia_get_instance_dict(op))
+        return ia_edge_pass(out, IA_READ_ENTRIES, op);
+    return plain;
+}
+
+static ia_reading
+name_entry(PyObject *dict, PyObject *child, PyObject *cache, ia_edge_text *out)
+{
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    while (PyDict_Next(dict, &pos, &key, &value)) {
+        if (value == child)
+            return set_entry(key, cache, out);
+        if (key == child && PyTuple_CheckExact(key))
+            return ia_edge_pass(out, IA_READ_ARGUMENTS, cache);
+    }
+    return plain;
+}
+
+static ia_reading
+name_argument(PyObject *key, PyObject *child, PyObject *cache,
+              ia_edge_text *out)
+{
+    arguments a = arguments_of(key, cache);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++) {
+        if (PyTuple_GET_ITEM(key, i) != child)
+            continue;
+        if (i < a.positions)
+            return ia_edge_set(out, "lru_cache", 0, ".<cache>.<argument %zd>",
+                               i);
+        return ia_edge_set(out, "lru_cache", 0, ".<cache>.<argument %s>",
+                           ia_utf8(PyTuple_GET_ITEM(key, i - 1)));
+    }
+    return plain;
+}
+
+/* -- iterators ----------------------------------------------------------- */
+
+int
+ia_is_plain_iterator(PyObject *op)
+{
+    const char *name = Py_TYPE(op)->tp_name;
+    size_t n = strlen(name);
+    if (Py_TYPE(op)->tp_iternext == NULL || PyGen_Check(op))
+        return 0;
+    if (strncmp(name, "itertools.", 10) == 0 ||
+        strncmp(name + (name[0] == '_'), "collections._deque_", 19) == 0)
+        return 1;
+    if (Py_TYPE(op)->tp_flags & Py_TPFLAGS_HEAPTYPE)
+        return 0;
+    return (n >= 8 && strcmp(name + n - 8, "iterator") == 0) ||
+           strcmp(name, "enumerate") == 0 || strcmp(name, "reversed") == 0 ||
+           strcmp(name, "zip") == 0 || strcmp(name, "map") == 0 ||
+           strcmp(name, "filter") == 0;
+}
+
+/* Keeps its iterables side by side in a tuple. */
+static int
+has_many(PyObject *op)
+{
+    return is_named(op, "zip") || is_named(op, "map") ||
+           is_named(op, "itertools.zip_longest") ||
+           is_named(op, "itertools.product");
+}
+
+static ia_reading
+name_in_iterator(PyObject *op, PyObject *child, ia_edge_text *out)
+{
+    if (is_named(child, "itertools._tee_dataobject") ||
+        ia_is_plain_iterator(child))
+        return ia_edge_pass(out, IA_READ_PLAIN, NULL);
+    if (PyTuple_CheckExact(child) && has_many(op))
+        return position_of(child, op) == 0
+                   ? ia_edge_pass(out, IA_READ_ITERABLES, NULL)
+                   : ia_edge_set(out, "iterator", 0, ".<last item>");
+    if (PyFunction_Check(child) || PyMethod_Check(child) ||
+        PyCFunction_Check(child))
+        return ia_edge_set(out, "iterator", 0, ".<function>");
+    int item = is_named(op, "itertools.repeat") ||
+               is_named(op, "itertools._tee_dataobject") ||
+               ia_kind_of(Py_TYPE(child)) == IA_KIND_TENSOR;
+    return ia_edge_set(out, "iterator", 0, item ? ".<item>" : ".<iterable>");
+}
+
+static ia_reading
+name_iterable(PyObject *tuple, PyObject *child, ia_edge_text *out)
+{
+    Py_ssize_t i = 0;
+    while (i < PyTuple_GET_SIZE(tuple) && PyTuple_GET_ITEM(tuple, i) != child)
+        i++;
+    ia_edge_set(out, "iterator", 0, ".<iterable %zd>", i);
+    return (ia_reading){IA_READ_CONTENTS, NULL};
+}
+
+/* -- contexts ------------------------------------------------------------ */
+
+static ia_reading
+set_variable(PyObject *variable, ia_edge_text *out)
+{
+    PyObject *name = ((PyContextVar *)variable)->var_name;
+    return ia_edge_set(out, "context", 0, "[<ContextVar '%s'>]",
+                       ia_utf8(name));
+}
+
+/* A context is a tree that visits each value just before its variable. */
+static ia_reading
+name_in_context(PyObject *op, PyObject *child, ia_edge_text *out)
+{
+    PyObject *before, *after;
+    if (is_context_tree(child))
+        return ia_edge_pass(out, IA_READ_PLAIN, NULL);
+    ia_visit_position(Py_TYPE(op)->tp_traverse, op, child, &before, &after);
+    if (PyContextVar_CheckExact(child))
+        return ia_edge_set(out, "context", 0, ".<variable '%s'>",
+                           ia_utf8(((PyContextVar *)child)->var_name));
+    if (after != NULL && PyContextVar_CheckExact(after))
+        return set_variable(after, out);
+    if (before != NULL && PyContextVar_CheckExact(before))
+        return set_variable(before, out);
+    return ia_edge_set(out, "context", 0, ".<context>");
+}
+
+static ia_reading
+name_in_token(PyObject *op, PyObject *child, ia_edge_text *out)
+{
+    PyContextToken *token = (PyContextToken *)op;
+    if (child == token->tok_oldval)
+        return ia_edge_set(out, "attribute", 1, ".old_value");
+    if (child == (PyObject *)token->tok_var)
+        return ia_edge_set(out, "attribute", 1, ".var");
+    return ia_edge_set(out, "context", 0, ".<context>");
+}
+
+/* Up to 3.12 it has a list, from 3.13 on it shows its items itself. */
+static ia_reading
+name_in_queue(PyObject *op, PyObject *child, ia_edge_text *out)
+{
+    if (PY_VERSION_HEX < 0x030D0000 && PyList_CheckExact(child))
+        return ia_edge_set(out, "queue", 0, ".<queue>");
+    return ia_edge_set(out, "queue", 0, ".<queue>[%zd]",
+                       position_of(child, op));
+}
+
+/* -- threads ------------------------------------------------------------- */
+
+static PyObject *
+value_in(PyObject *dict, const char *name)
+{
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    while (dict != NULL && PyDict_Next(dict, &pos, &key, &value))
+        if (PyUnicode_CheckExact(key) &&
+            PyUnicode_CompareWithASCIIString(key, name) == 0)
+            return value;
+    return NULL;
+}
+
+/* Thread._name of a running thread, or NULL. */
+static PyObject *
+thread_name(const PyThreadState *t)
+{
+    PyObject *module = value_in(ia_interp_modules(), "threading");
+    PyObject *active = module && PyModule_Check(module)
+                           ? value_in(PyModule_GetDict(module), "_active")
+                           : NULL;
+    PyObject *key, *thread;
+    Py_ssize_t pos = 0;
+    if (active == NULL || !PyDict_Check(active))
+        return NULL;
+    while (PyDict_Next(active, &pos, &key, &thread))
+        if (PyLong_CheckExact(key) &&
+            PyLong_AsUnsignedLongMask(key) == t->thread_id)
+            return ia_instance_attribute(thread, "_name");
+    return NULL;
+}
+
+/* Whose dict of thread-local data has this value? */
+static PyThreadState *
+thread_with(PyObject *value)
+{
+    PyThreadState *t = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    for (; t != NULL; t = PyThreadState_Next(t)) {
+        PyObject *k, *v;
+        Py_ssize_t pos = 0;
+        if (ia_local_key(t) == value)
+            return t;
+        while (t->dict != NULL && PyDict_Next(t->dict, &pos, &k, &v))
+            if (v == value)
+                return t;
+    }
+    return NULL;
+}
+
+/* What stands for a thread in a threading.local: up to 3.12 it is known by a
+ * weak reference. */
+static int
+is_thread_key(PyObject *key)
+{
+    return PyWeakref_Check(key) || is_named(key, "_thread._localdummy");
+}
+
+static ia_reading
+name_thread(PyObject *dict, PyObject *child, ia_edge_text *out)
+{
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    PyThreadState *t = NULL;
+    while (PyDict_Next(dict, &pos, &key, &value))
+        if (value == child && is_thread_key(key))
+            t = thread_with(PyWeakref_Check(key)
+                                ? ((PyWeakReference *)key)->wr_object
+                                : key);
+    if (t == PyThreadState_Get())
+        return ia_edge_pass(out, IA_READ_ATTRIBUTES, NULL);
+    PyObject *name = t ? thread_name(t) : NULL;
+    if (name != NULL && PyUnicode_CheckExact(name))
+        ia_edge_set(out, "thread", 0, ".<thread '%s'>", ia_utf8(name));
+    else
+        ia_edge_set(out, "thread", 0, ".<another thread>");
+    return (ia_reading){IA_READ_ATTRIBUTES, NULL};
+}
+
+/* It has a dict of one dict a thread. */
+static ia_reading
+name_in_local(PyObject *op, PyObject *child, ia_edge_text *out)
+{
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    (void)op;
+    if (PyDict_CheckExact(child) && PyDict_Next(child, &pos, &key, &value) &&
+        is_thread_key(key))
+        return ia_edge_pass(out, IA_READ_THREADS, NULL);
+    return plain;
+}
+
+/* -- asyncio, buffers, views --------------------------------------------- */
+
+static ia_reading
+name_in_future(PyTypeObject *t, PyObject *op, PyObject *child,
+               ia_edge_text *out)
+{
+    static const char *const fields[] = {"_coro", "_result", "_exception",
+                                         "_fut_waiter", "_loop"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (ia_getter_gives(t, op, fields[i], child))
+            return ia_edge_set(out, "attribute", Py_IS_TYPE(op, t), ".%s",
+                               fields[i]);
+    if (PyContext_CheckExact(child))
+        return ia_edge_set(out, "context", 0, ".<context>");
+    return PyCallable_Check(child)
+               ? ia_edge_set(out, "callback", 0, ".<callback>")
+               : plain;
+}
+
+static ia_reading
+name_in_array(PyObject *op, PyObject *child, ia_edge_text *out)
+{
+    Py_ssize_t index = -1;
+    int dims = ia_ndarray_place(op, child, &index);
+    int exact = is_named(op, "numpy.ndarray");
+    if (index < 0)
+        return ia_edge_set(out, "base", exact, ".base");
+    return ia_edge_set(out, "index", exact, dims == 1 ? "[%zd]" : ".flat[%zd]",
+                       index);
+}
+
+static PyTypeObject *
+future_type(PyObject *op)
+{
+    PyTypeObject *t = ia_base_named(Py_TYPE(op), "_asyncio.Task");
+    return t ? t : ia_base_named(Py_TYPE(op), "_asyncio.Future");
+}
+
+static int
+is_view(PyObject *op)
+{
+    return PyDictKeys_Check(op) || PyDictItems_Check(op) ||
+           PyDictValues_Check(op);
+}
+
+static ia_reading
+name_in_buffer(PyObject *op, PyObject *child, ia_edge_text *out)
+{
+    return PyMemoryView_Check(op) && is_named(child, "managedbuffer")
+               ? ia_edge_pass(out, IA_READ_CONTENTS, NULL)
+               : ia_edge_set(out, "attribute", 1, ".obj");
+}
+
+/* -- torch's containers of modules --------------------------------------- */
+
+/* Does it come from torch, and does no subclass have a [] of its own? */
+static int
+is_container(PyObject *module, const char *name)
+{
+    PyTypeObject *t = ia_base_named(Py_TYPE(module), name);
+    PyObject *home = t ? value_in(ia_type_dict(t), "__module__") : NULL;
+    return home != NULL && PyUnicode_CheckExact(home) &&
+           PyUnicode_CompareWithASCIIString(
+               home, "torch.nn.modules.container") == 0 &&
+           ia_type_attribute(Py_TYPE(module), "__getitem__") ==
+               value_in(ia_type_dict(t), "__getitem__");
+}
+
+static int
+is_number(PyObject *key, Py_ssize_t n)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%zd", n);
+    return PyUnicode_CheckExact(key) &&
+           PyUnicode_CompareWithASCIIString(key, text) == 0;
+}
+
+/* The number that a container knows its child by, or -1. */
+static Py_ssize_t
+number_of(PyObject *module, PyObject *dict, PyObject *key)
+{
+    PyObject *k, *v;
+    Py_ssize_t pos = 0, n = 0;
+    if (is_container(module, "ParameterList")) {
+        const char *text = ia_utf8(key);
+        return text[0] >= '0' && text[0] <= '9' &&
+                       is_number(key, strtol(text, NULL, 10))
+                   ? strtol(text, NULL, 10)
+                   : -1;
+    }
+    if (!is_container(module, "Sequential") &&
+        !is_container(module, "ModuleList"))
+        return -1;
+    for (; dict != NULL && PyDict_Next(dict, &pos, &k, &v); n++)
+        if (k == key)
+            return is_number(key, n) ? n : -1;
+    return -1;
+}
+
+static const char *
+table_of(PyObject *module, PyObject *dict)
+{
+    static const char *const tables[] = {"_parameters", "_buffers"};
+    for (int i = 0; i < 2; i++)
+        if (ia_instance_attribute(module, tables[i]) == dict)
+            return tables[i];
+    return "_modules";
+}
+
+ia_reading
+ia_name_module_child(PyObject *module, PyObject *dict, PyObject *key,
+                     ia_edge_text *out)
+{
+    char text[200];
+    Py_ssize_t n = number_of(module, dict, key);
+    if (n >= 0)
+        return ia_edge_set(out, "index", 1, "[%zd]", n);
+    int python = ia_key_text(key, text, sizeof text);
+    if (python && (is_container(module, "ModuleDict") ||
+                   is_container(module, "ParameterDict")))
+        return ia_edge_set(out, "key", 1, "[%s]", text);
+    if (ia_is_name(key))
+        return ia_edge_set(out, "attribute", 1, ".%s", ia_utf8(key));
+    return ia_edge_set(out, "attribute", python, ".%s[%s]",
+                       dict ? table_of(module, dict) : "__dict__", text);
+}
+
+/* -- all together -------------------------------------------------------- */
+
+static int
+name_by_reading(PyObject *op, PyObject *child, ia_reading reading,
+                ia_edge_text *out, ia_reading *next)
+{
+    switch (reading.how) {
+    case IA_READ_ITERABLES:
+        *next = name_iterable(op, child, out);
+        return 1;
+    case IA_READ_ARGUMENTS:
+        *next = name_argument(op, child, reading.owner, out);
+        return 1;
+    case IA_READ_ENTRIES:
+        *next = name_entry(op, child, reading.owner, out);
+        return 1;
+    case IA_READ_THREADS:
+        *next = name_thread(op, child, out);
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* 1 even where the step shows nothing. */
+static int
+name_silently(PyObject *op, PyObject *child, ia_edge_text *out,
+              ia_reading *next)
+{
+    if (ia_is_plain_iterator(op) || is_named(op, "itertools._tee_dataobject"))
+        *next = name_in_iterator(op, child, out);
+    else if (PyContext_CheckExact(op) || is_context_tree(op))
+        *next = name_in_context(op, child, out);
+    else if (PyMemoryView_Check(op) || is_named(op, "managedbuffer"))
+        *next = name_in_buffer(op, child, out);
+    else
+        return 0;
+    return 1;
+}
+
+static ia_reading
+name(PyObject *op, PyObject *child, ia_edge_text *out)
+{
+    PyTypeObject *future;
+    if (is_named(op, "functools._lru_cache_wrapper"))
+        return name_in_lru_cache(op, child, out);
+    if (PyContextVar_CheckExact(op))
+        return ia_edge_set(out, "context", 0, ".<default>");
+    if (PyContextToken_CheckExact(op))
+        return name_in_token(op, child, out);
+    if (ia_base_named(Py_TYPE(op), "_thread._local"))
+        return name_in_local(op, child, out);
+    if (is_named(op, "_queue.SimpleQueue"))
+        return name_in_queue(op, child, out);
+    if (is_view(op))
+        return ia_edge_set(out, "attribute", 1, ".mapping");
+    if (ia_kind_of(Py_TYPE(op)) == IA_KIND_NDARRAY)
+        return name_in_array(op, child, out);
+    if ((future = future_type(op)) != NULL)
+        return name_in_future(future, op, child, out);
+    return plain;
+}
+
+int
+ia_name_in_library(PyObject *op, PyObject *child, ia_reading reading,
+                   ia_edge_text *out, ia_reading *next)
+{
+    if (name_by_reading(op, child, reading, out, next) ||
+        name_silently(op, child, out, next))
+        return 1;
+    *next = name(op, child, out);
+    return out->text[0] != 0 || next->how != IA_READ_PLAIN;
+}

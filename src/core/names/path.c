@@ -1,0 +1,193 @@
+/* Names for the references on a reported path. */
+
+#include "../base/compat.h"
+#include "path.h"
+#include "containers.h"
+#include "../ledger/frames.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void
+ia_ref_type_name(uintptr_t ref, char *buf, size_t size)
+{
+    if (IA_TAG(ref) == IA_TAG_NODE) {
+        ia_the_framework->describe_node((void *)IA_ADDRESS(ref), buf, size);
+        return;
+    }
+    if (IA_TAG(ref) == IA_TAG_CROWD) {
+        snprintf(buf, size, "objects");
+        return;
+    }
+    if (IA_TAG(ref) == IA_TAG_FRAME) {
+        snprintf(buf, size, "frame");
+        return;
+    }
+    const char *name = Py_TYPE((PyObject *)ref)->tp_name;
+    const char *dot = strrchr(name, '.');
+    snprintf(buf, size, "%s", dot ? dot + 1 : name);
+}
+
+PyObject *
+ia_type_build(uintptr_t ref)
+{
+    char type[128];
+    ia_ref_type_name(ref, type, sizeof type);
+    return PyUnicode_DecodeUTF8(type, (Py_ssize_t)strlen(type), "replace");
+}
+
+/* One step of the path: names parent -> child and tells how the child is to
+ * be read when it is a parent in its turn. */
+static ia_reading
+name_step(uintptr_t parent, uintptr_t child, ia_reading reading,
+          ia_edge_text *out)
+{
+    out->text[0] = 0;
+    out->kind = "reference";
+    out->python = 0;
+    if (IA_TAG(parent) == IA_TAG_CROWD)
+        return (ia_reading){0}; /* the root's name says it all */
+    if (IA_TAG(parent) == IA_TAG_NODE)
+        return ia_name_graph_edge(parent, child, out);
+    if (IA_TAG(parent) == IA_TAG_FRAME)
+        return ia_name_local((ia_frame *)IA_ADDRESS(parent),
+                             (PyObject *)child, 0, out);
+    return ia_name_object_edge((PyObject *)parent, child, reading, out);
+}
+
+static int
+append_step(PyObject *edges, const ia_edge_text *e, uintptr_t child)
+{
+    PyObject *type = ia_type_build(child);
+    PyObject *text = PyUnicode_DecodeUTF8(e->text, (Py_ssize_t)strlen(e->text),
+                                          "replace");
+    if (text == NULL || type == NULL) {
+        Py_XDECREF(text);
+        Py_XDECREF(type);
+        return -1;
+    }
+    PyObject *item = Py_BuildValue("(sNNO)", e->kind, text, type,
+                                   e->python ? Py_True : Py_False);
+    if (item == NULL)
+        return -1;
+    int bad = PyList_Append(edges, item);
+    Py_DECREF(item);
+    return bad;
+}
+
+/* A wrapper that shows nothing of its own, such as a cell: what was named is
+ * what is in it. */
+static int
+retype_last(PyObject *edges, uintptr_t child)
+{
+    Py_ssize_t last = PyList_GET_SIZE(edges) - 1;
+    if (last < 0)
+        return 0;
+    PyObject *old = PyList_GET_ITEM(edges, last);
+    PyObject *item = Py_BuildValue("(OONO)", PyTuple_GET_ITEM(old, 0),
+                                   PyTuple_GET_ITEM(old, 1),
+                                   ia_type_build(child),
+                                   PyTuple_GET_ITEM(old, 3));
+    return item == NULL ? -1 : PyList_SetItem(edges, last, item);
+}
+
+static int
+append_elided(PyObject *edges, uint32_t count)
+{
+    PyObject *item = Py_BuildValue("(sNsO)", "elided",
+                                   PyUnicode_FromFormat(" ...%u more... ",
+                                                        count),
+                                   "", Py_False);
+    if (item == NULL)
+        return -1;
+    int bad = PyList_Append(edges, item);
+    Py_DECREF(item);
+    return bad;
+}
+
+/* Entries of the path from the root on, owned; *length counts them. */
+static uint32_t *
+collect(const ia_walk *w, uint32_t entry, uint32_t *length)
+{
+    uint32_t n = 0;
+    for (uint32_t i = entry; i != IA_NO_ENTRY; i = w->queue[i].parent)
+        n++;
+    uint32_t *chain = PyMem_Malloc(n * sizeof *chain);
+    if (chain == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *length = n;
+    for (uint32_t i = entry; i != IA_NO_ENTRY; i = w->queue[i].parent)
+        chain[--n] = i;
+    return chain;
+}
+
+static ia_reading
+reading_of_root(const ia_root *root)
+{
+    int dict = root->kind == IA_ROOT_MODULE;
+    return (ia_reading){dict ? IA_READ_ATTRIBUTES : IA_READ_PLAIN, NULL};
+}
+
+static const char *const root_kinds[] = {
+    [IA_ROOT_MODULE] = "module",   [IA_ROOT_STATE] = "module state",
+    [IA_ROOT_FRAME] = "frame",     [IA_ROOT_THREAD] = "thread",
+    [IA_ROOT_INTERPRETER] = "interpreter", [IA_ROOT_OUTSIDE] = "outside",
+    [IA_ROOT_NATIVE] = "native",   [IA_ROOT_CYCLE] = "cycle",
+    [IA_ROOT_CALLER] = "caller",
+};
+
+static int
+append_all(const ia_walk *w, const uint32_t *chain, uint32_t n,
+           ia_reading reading, PyObject *edges, uint32_t inner,
+           Py_ssize_t *depth)
+{
+    ia_edge_text e;
+    for (uint32_t i = 1; i < n; i++) {
+        uintptr_t parent = w->queue[chain[i - 1]].ref;
+        uintptr_t child = w->queue[chain[i]].ref;
+        if (n > IA_PATH_HEAD + IA_PATH_TAIL && i == IA_PATH_HEAD) {
+            uint32_t skipped = n - IA_PATH_HEAD - IA_PATH_TAIL;
+            if (append_elided(edges, skipped) < 0)
+                return -1;
+            i += skipped - 1;
+            reading = (ia_reading){0};
+            continue;
+        }
+        int wrapped = reading.how == IA_READ_CONTENTS;
+        reading = name_step(parent, child, reading, &e);
+        if (e.text[0] ? append_step(edges, &e, child) < 0
+                      : wrapped && retype_last(edges, child) < 0)
+            return -1;
+        if (depth != NULL && chain[i] == inner)
+            *depth = PyList_GET_SIZE(edges);
+    }
+    return 0;
+}
+
+PyObject *
+ia_path_build(const ia_walk *w, uint32_t entry, uint32_t inner,
+              Py_ssize_t *depth)
+{
+    PyObject *result = NULL, *edges = PyList_New(0);
+    uint32_t n, *chain = edges ? collect(w, entry, &n) : NULL;
+    if (chain == NULL)
+        goto done;
+    const ia_root *root = &w->roots->items[w->queue[chain[0]].root];
+    if (depth != NULL)
+        *depth = 0;
+    if (append_all(w, chain, n, reading_of_root(root), edges, inner,
+                   depth) < 0)
+        goto done;
+    PyObject *name = PyUnicode_DecodeUTF8(
+        root->name, (Py_ssize_t)strlen(root->name), "replace");
+    if (name == NULL)
+        goto done;
+    result = Py_BuildValue("(sNOO)", root_kinds[root->kind], name,
+                           root->user ? Py_True : Py_False, edges);
+done:
+    PyMem_Free(chain);
+    Py_XDECREF(edges);
+    return result;
+}
