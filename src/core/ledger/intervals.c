@@ -2,7 +2,7 @@
 
 #include "intervals.h"
 
-#include "ledger.h"
+#include "book.h"
 
 int ia_windows_open;
 

@@ -1,77 +1,16 @@
-/* The ledger: every live storage, with exact totals per site and generation.
+/* The ledger: births and deaths as they come, written into the book.
  *
- * Births and deaths come from any thread, with or without the GIL.  One lock
- * guards rows, cohorts, site totals and the site tables of sites.c; nothing
- * is called while it is held that could take another lock or the GIL.
+ * They come from any thread, with or without the GIL.  What else asks for
+ * them, intervals and the ring, is told under the book's lock.
  */
 #ifndef IA_LEDGER_H
 #define IA_LEDGER_H
 
 #include "birthplace.h"
+#include "book.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-#define IA_NO_ROW UINT32_MAX
-#define IA_MAX_DEVICES 32
-
-/* One live storage. */
-typedef struct {
-    uintptr_t key; /* 0 = free row; what ia_storage calls data or impl */
-    uint64_t bytes;
-    uint32_t stack;
-    uint32_t cohort;
-    uint32_t generation;
-    uint32_t walk; /* number of the last walk that reached it */
-    uint16_t device;
-    uint16_t allowed; /* label of the allow() block it was born in, or 0 */
-    uint16_t phase;
-    uint16_t pad;
-} ia_row;
-
-/* Exact totals of one site.  `generations` counts the steps, from the end of
- * the warm-up on, in which a storage that is still alive was born. */
-typedef struct {
-    uint64_t live_bytes;
-    uint64_t born_bytes;
-    uint64_t cycle_bytes; /* died while the collector ran */
-    uint32_t live_count;
-    uint32_t born_count;
-    uint32_t cycle_count;
-    uint32_t cycle_generations; /* different ones, as they came */
-    uint32_t last_cycle;        /* generation of the last of them + 1 */
-    uint32_t generations;
-    uint32_t cohort; /* that of the current generation, or 0 */
-    uint32_t first_generation; /* of the first birth ever */
-    uint32_t last_generation;  /* of the last birth */
-    uint16_t phase;            /* of the last birth */
-} ia_site_totals;
-
-typedef struct {
-    uint16_t device;
-    uint64_t live_bytes;
-    uint64_t peak_bytes;
-} ia_device_totals;
-
-typedef struct {
-    uint64_t live_bytes;
-    uint64_t peak_bytes;
-    uint64_t allowed_bytes;
-    uint64_t births;
-    uint64_t deaths;
-    uint64_t lost; /* births that memory was too short to record */
-    uint32_t live_count;
-    uint32_t generation;
-} ia_ledger_totals;
-
-int ia_ledger_init(void);
-/* Forgets all rows and totals; sites keep their ids. */
-void ia_ledger_reset(uint32_t warmup);
-
-void ia_ledger_lock(void);
-void ia_ledger_unlock(void);
-/* In the child of a fork: the lock may be held by a thread that is gone. */
-void ia_ledger_after_fork(void);
 
 /* Where and when a storage was born, as known at that moment. */
 typedef struct {
@@ -100,29 +39,11 @@ void ia_ledger_hook_end(uint64_t begin);
 /* Set for the calling thread: the collector runs / inside allow(). */
 void ia_ledger_set_collecting(int on);
 uint16_t ia_ledger_set_allowed(uint16_t label);
-void ia_ledger_set_phase(uint16_t phase);
 
-/* The rest expects the lock to be held. */
-
-/* What born and died do under the lock; add() returns the birth's stack. */
+/* What born and died do, with the lock held; add() returns the birth's
+ * stack. */
 uint32_t ia_ledger_add(const ia_place *, uintptr_t key, size_t bytes,
                        uint16_t device);
 void ia_ledger_remove(uintptr_t key);
-
-void ia_ledger_next_generation(void);
-/* Storages alive now count for nothing, nor do those of the next `warmup`
- * generations. */
-void ia_ledger_restart_warmup(uint32_t warmup);
-uint32_t ia_ledger_warmup(void);
-const ia_ledger_totals *ia_ledger_totals_now(void);
-ia_site_totals *ia_ledger_site(uint32_t site); /* NULL when never born */
-uint32_t ia_ledger_sites(void);
-ia_row *ia_ledger_find(uintptr_t key);
-/* Rows 0 .. count-1, free ones included. */
-ia_row *ia_ledger_rows(uint32_t *count);
-int ia_ledger_devices(const ia_device_totals **);
-size_t ia_ledger_bytes(void);
-/* Do all totals equal the sums over rows?  Slow. */
-int ia_ledger_consistent(void);
 
 #endif /* IA_LEDGER_H */

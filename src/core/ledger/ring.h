@@ -5,7 +5,7 @@
 #ifndef IA_RING_H
 #define IA_RING_H
 
-#include "ledger.h"
+#include "book.h"
 
 typedef enum {
     IA_RING_BIRTH = 1,
