@@ -1,6 +1,7 @@
 /* Kinds of Python types, and what the storages behind them are for. */
 
 #include "../base/compat.h"
+#include "../steps/optimizers.h"
 #include "purposes.h"
 
 #define PY_ARRAY_UNIQUE_SYMBOL impactarbiter_ARRAY_API
@@ -21,7 +22,6 @@ static struct {
 static PyTypeObject *module_type, *optimizer_type; /* borrowed */
 
 const ia_framework *ia_the_framework;
-int (*ia_optimizer_steps)(PyObject *);
 
 void
 ia_walk_set_types(PyTypeObject *module, PyTypeObject *optimizer)
@@ -281,6 +281,6 @@ ia_purpose_note(ia_storages *storages, PyObject *op, int kind)
         return;
     }
     /* State of a throw-away optimizer explains nothing. */
-    if (ia_optimizer_steps != NULL && ia_optimizer_steps(op))
+    if (ia_optimizer_steps(op))
         note_optimizer(storages, op);
 }

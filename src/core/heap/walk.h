@@ -176,11 +176,9 @@ ia_reached *ia_storages_get(ia_storages *, const ia_storage *);
 int ia_kind_of(PyTypeObject *);
 void ia_kinds_forget(void);
 
-/* Process-wide, set by methods.c and steps.c. */
+/* Process-wide, set by methods.c. */
 extern const ia_framework *ia_the_framework;
 void ia_walk_set_types(PyTypeObject *module, PyTypeObject *optimizer);
-/* Is this optimizer known to step?  Set by the step hook. */
-extern int (*ia_optimizer_steps)(PyObject *);
 
 /* Calls visit for each object that a NumPy array holds. */
 int ia_ndarray_traverse(PyObject *, visitproc, void *);

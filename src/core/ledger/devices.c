@@ -6,7 +6,7 @@
 #include "ledger.h"
 #include "birthplace.h"
 #include "../recorder/recorder.h"
-#include "../steps/steps.h"
+#include "../steps/failure.h"
 
 static struct {
     ia_followed items[IA_MAX_DEVICES];

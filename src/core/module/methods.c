@@ -12,6 +12,8 @@
 #include "../recorder/recorder.h"
 #include "../heap/roots.h"
 #include "../ledger/sites.h"
+#include "../steps/failure.h"
+#include "../steps/optimizers.h"
 #include "../steps/steps.h"
 #include "../ledger/tensors.h"
 #include "../ledger/intervals.h"
@@ -233,7 +235,7 @@ optimizer_stepped(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     (void)self;
     if (ia_active && n > 0) {
-        ia_stepping_optimizer(args[0]);
+        ia_optimizer_stepped(args[0]);
         ia_stepping_event(IA_EVENT_OPTIMIZER);
     }
     Py_RETURN_NONE;

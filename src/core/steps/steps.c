@@ -9,11 +9,13 @@
  */
 
 #include "../base/compat.h"
-#include "criterion.h"
 #include "../heap/walk.h"
 #include "../ledger/ledger.h"
-#include "steps.h"
 #include "../ledger/tensors.h"
+#include "criterion.h"
+#include "failure.h"
+#include "optimizers.h"
+#include "steps.h"
 
 #include <string.h>
 #include <time.h>
@@ -32,10 +34,6 @@
 #define FREE_PROBES 10 /* made in any case, so that a first word comes soon */
 
 #define HISTORY 4096
-#define OPTIMIZERS 64
-
-int ia_active;
-static char failure[300];
 
 static struct {
     ia_stepping_options options;
@@ -52,12 +50,6 @@ static struct {
     double started, last, boundary_seconds, callback_seconds, step_seconds;
     ia_history_point history[HISTORY];
     uint32_t nhistory, stride;
-    struct {
-        PyObject *optimizer; /* address, not a reference */
-        uint32_t step;       /* of its last one */
-        uint32_t gap;        /* between its last two, 0 after the first */
-    } optimizers[OPTIMIZERS];
-    uint32_t noptimizers;
 } run;
 
 static uint32_t serial; /* of the run: a look may end one and begin another */
@@ -68,100 +60,6 @@ now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-/* -- failures ------------------------------------------------------------ */
-
-const char *
-ia_failure(void)
-{
-    return failure[0] ? failure : NULL;
-}
-
-static int
-warn_pending(void *unused)
-{
-    (void)unused;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
-                         "impactarbiter is off: %s; the program goes on "
-                         "unwatched",
-                         failure) < 0)
-        PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
-    return 0;
-}
-
-void
-ia_fail(const char *where, const char *what)
-{
-    if (failure[0])
-        return;
-    ia_active = 0;
-    PyOS_snprintf(failure, sizeof failure, "%s: %s", where, what);
-    if (PyGILState_Check())
-        warn_pending(NULL);
-    else
-        Py_AddPendingCall(warn_pending, NULL);
-}
-
-static void
-fail_with_exception(const char *where)
-{
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *text = value ? PyObject_Str(value) : NULL;
-    const char *what = text ? PyUnicode_AsUTF8(text) : NULL;
-    char buffer[240];
-    PyOS_snprintf(buffer, sizeof buffer, "%s: %s",
-                  type ? ((PyTypeObject *)type)->tp_name : "?",
-                  what ? what : "?");
-    PyErr_Clear();
-    Py_XDECREF(text);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
-    ia_fail(where, buffer);
-}
-
-/* -- optimizers that step ------------------------------------------------ */
-
-void
-ia_stepping_optimizer(PyObject *optimizer)
-{
-    uint32_t oldest = 0;
-    for (uint32_t i = 0; i < run.noptimizers; i++) {
-        if (run.optimizers[i].optimizer == optimizer) {
-            run.optimizers[i].gap = run.step - run.optimizers[i].step;
-            run.optimizers[i].step = run.step;
-            return;
-        }
-        if (run.optimizers[i].step < run.optimizers[oldest].step)
-            oldest = i;
-    }
-    if (run.noptimizers < OPTIMIZERS)
-        oldest = run.noptimizers++;
-    run.optimizers[oldest].optimizer = optimizer;
-    run.optimizers[oldest].step = run.step;
-    run.optimizers[oldest].gap = 0;
-}
-
-/* An optimizer counts as thrown away after so many of its usual gaps, and so
- * many steps, without a step of its own. */
-#define OPTIMIZER_GAPS 4
-#define OPTIMIZER_PATIENCE 2
-
-static int
-optimizer_steps(PyObject *op)
-{
-    for (uint32_t i = 0; i < run.noptimizers; i++)
-        if (run.optimizers[i].optimizer == op)
-            return run.step - run.optimizers[i].step <=
-                   OPTIMIZER_GAPS * run.optimizers[i].gap +
-                       OPTIMIZER_PATIENCE;
-    return 0;
 }
 
 /* -- history ------------------------------------------------------------- */
@@ -248,7 +146,7 @@ call_back(void)
     if (result == NULL && !PyErr_ExceptionMatches(PyExc_Exception))
         pass_on_exception();
     else if (result == NULL)
-        fail_with_exception("a look at the suspects failed");
+        ia_fail_with_exception("a look at the suspects failed");
     Py_XDECREF(result);
     if (collecting)
         PyGC_Enable();
@@ -298,7 +196,7 @@ boundary(void)
         if (!call_back())
             return;
     }
-    run.step++;
+    ia_optimizers_at(++run.step);
     run.last = now();
     run.busy = 0;
 }
@@ -369,13 +267,13 @@ ia_stepping_start(const ia_stepping_options *options)
 {
     memset(&run, 0, sizeof run);
     serial++;
-    failure[0] = 0;
+    ia_failure_forget();
+    ia_optimizers_reset();
     run.options = *options;
     run.source = NO_SOURCE;
     run.stride = 1;
     run.started = now();
     run.next_probe = options->warmup;
-    ia_optimizer_steps = optimizer_steps;
     ia_active = 1;
 }
 

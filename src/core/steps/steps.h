@@ -38,12 +38,4 @@ PyObject *ia_stepping_status(void);
 /* Array of ia_history_point; new reference. */
 PyObject *ia_stepping_history(void);
 
-/* The optimizer step hook: remembers which optimizers step. */
-void ia_stepping_optimizer(PyObject *optimizer);
-
-/* Switches everything off; *message is kept for the report. */
-extern int ia_active;
-void ia_fail(const char *where, const char *what);
-const char *ia_failure(void);
-
 #endif /* IA_STEPS_H */
