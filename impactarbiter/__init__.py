@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from .analysis.profiler import GPUMemoryProfiler
     from .analysis.tracker import MemoryTracker
     from .judging.allowlist import allow, allow_object
-    from .model.finding import Edge, Finding, Holder, Path, Report, Site
+    from .model.finding import Finding, Holder, Site
+    from .model.path import Edge, Path
+    from .model.report import Report
+    from .model.retention import Retention
     from .watching.arbiter import Arbiter, watch
-    from .watching.explain import Retention, explain, retained_bytes
+    from .watching.explain import explain, retained_bytes
     from .watching.recorder import FlightRecorder
     from .watching.snapshot import Snapshot, snapshot
 
@@ -69,7 +72,7 @@ __all__ = [
 #: itself imports in a moment and without NumPy or torch.
 _HOME = {
     "Arbiter": "watching.arbiter",
-    "Edge": "model.finding",
+    "Edge": "model.path",
     "Finding": "model.finding",
     "FlightRecorder": "watching.recorder",
     "GPUMemoryProfiler": "analysis.profiler",
@@ -77,10 +80,10 @@ _HOME = {
     "MemoryAnalyzer": "analysis.analyzer",
     "MemoryPattern": "analysis.patterns",
     "MemoryTracker": "analysis.tracker",
-    "Path": "model.finding",
+    "Path": "model.path",
     "PerformanceInsight": "analysis.insights",
-    "Report": "model.finding",
-    "Retention": "watching.explain",
+    "Report": "model.report",
+    "Retention": "model.retention",
     "Site": "model.finding",
     "Snapshot": "watching.snapshot",
     "allow": "judging.allowlist",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..base.errors import UsageError
-from ..model.finding import Report
+from ..model.report import Report
 from ..watching.arbiter import Arbiter, current
 from . import scoring
 from .evidence import Evidence, Withheld

@@ -12,14 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..base.units import plural
-from ..judging.severity import (
-    BOUNDED,
-    DEFAULT_RULES,
-    by_urgency,
-    severity_rank,
-    worst,
-)
-from ..model.finding import Finding, Report
+from ..judging.severity import DEFAULT_RULES
+from ..model.finding import Finding
+from ..model.order import by_urgency, worst
+from ..model.report import Report
+from ..model.words import BOUNDED, severity_rank
 from ..reports.wording import headline
 from .patterns import MemoryPattern, leak_metrics
 

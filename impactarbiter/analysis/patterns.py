@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..judging.severity import GIB, MIB
+from ..base.units import GIB, MIB
 from ..model.finding import Finding
 from .results import Results
 from .summaries import calls_of, growth_of, per_function

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from ..base.errors import UsageError
-from ..model.finding import Report
+from ..model.report import Report
 from ..watching.lease import Lease, stands_in
 from .devices import Window, device_of
 from .evidence import Evidence

@@ -87,3 +87,9 @@ def _unwritable(path: str | os.PathLike[str], error: OSError) -> ReportError:
         f"cannot write {os.fspath(path)!r}: {reason}; choose a file in a"
         " folder that exists and can be written"
     )
+
+
+def own_prefix() -> str:
+    """The folder of this package, as its files' names begin."""
+    room = os.path.dirname(os.path.abspath(__file__))
+    return os.path.dirname(room) + os.sep

@@ -10,6 +10,9 @@ import re
 
 from .errors import UsageError
 
+MIB = 1 << 20
+GIB = 1 << 30
+
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _FACTORS = {
     "": 1,

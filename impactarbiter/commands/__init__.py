@@ -12,7 +12,7 @@ import sys
 from typing import Protocol, cast
 
 from ..base.errors import ImpactArbiterError, UsageError
-from ..reports.console import clean
+from ..base.text import clean
 
 #: Command -> what it does, in the order of the help.
 COMMANDS = {

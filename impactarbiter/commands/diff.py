@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..base.errors import UsageError
 from ..base.units import plural
-from ..model.finding import Report
+from ..model.report import Report
 from ..reports.console import Line, emit, line
 from .groups import Group, change_text, group_findings, group_lines
 from .options import Option, parse

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 
 from ..base.errors import MissingExtraError, UsageError
 from ..base.files import write_atomic
+from ..base.text import clean
 from ..judging.patches import diff, read_source, rewritten
-from ..judging.severity import by_urgency
-from ..model.finding import Finding, Report
-from ..reports.console import clean
+from ..model.finding import Finding
+from ..model.order import by_urgency
+from ..model.report import Report
 from .options import Option, parse
 
 HELP = """\

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..base.units import format_bytes
-from ..judging.severity import BOUNDED, by_urgency, severity_rank, worst
-from ..model.finding import Finding, Report
+from ..model.finding import Finding
+from ..model.order import by_urgency, worst
+from ..model.report import Report
+from ..model.words import BOUNDED, severity_rank
 from ..reports.console import Line, line
 from ..reports.wording import headline
 

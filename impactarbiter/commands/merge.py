@@ -6,8 +6,8 @@ import sys
 
 from ..base.errors import UsageError
 from ..base.units import format_bytes, format_count, plural
-from ..judging.severity import by_urgency
-from ..model.finding import Report
+from ..model.order import by_urgency
+from ..model.report import Report
 from ..reports.console import Line, emit, line
 from ..reports.wording import subject
 from .groups import Group, group_findings

@@ -6,12 +6,13 @@ import os
 import sys
 from typing import Any
 
+from ..base.convert import choice, filename
 from ..base.errors import ReportError, UsageError
-from ..judging.severity import SEVERITIES
-from ..model.finding import Report
+from ..model.report import Report
+from ..model.words import SEVERITIES
+from ..reports.outputs import check_outputs, gate
 from ..reports.text import print_report
-from .options import Option, choice, filename, parse
-from .run import check_outputs, gate
+from .options import Option, parse
 
 HELP = """\
 usage: impactarbiter report RUN.json|BUNDLE [--text] [--html F]
@@ -57,7 +58,7 @@ def execute(args: list[str]) -> int:
 
 def _show_bundle(folder: str, given: dict[str, Any]) -> int:
     from ..reports.bundle import print_bundle
-    from ..watching.recorder import read_bundle
+    from ..reports.read_bundle import read_bundle
 
     bundle = read_bundle(folder)
     outputs = check_outputs(given)

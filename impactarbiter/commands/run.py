@@ -15,16 +15,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ..base.convert import choice, filename, whole
 from ..base.errors import ImpactArbiterError, UsageError
-from ..base.files import check_writable
 from ..base.ranks import of_rank, rank
+from ..base.text import clean
 from ..base.units import parse_bytes
-from ..integrations.huggingface import flags as training_flags
-from ..judging.severity import SEVERITIES, reaches
-from ..model.finding import Report
-from ..reports.console import TextStream, clean
+from ..integrations.huggingface.adopt import adopt
+from ..model.report import Report
+from ..model.words import SEVERITIES
+from ..reports.console import TextStream
+from ..reports.outputs import OUTPUTS, check_outputs, gate
 from . import distributed, launch
-from .options import Option, choice, filename, parse, whole
+from .options import Option, parse
 
 HELP = """\
 usage: impactarbiter run [OPTIONS] (SCRIPT | -m MODULE) [ARGS...]
@@ -80,14 +82,6 @@ _WATCH = (
     "--obfuscate",
     "--memory-limit",
 )
-#: Option -> the method of Report that writes that file.
-OUTPUTS = {
-    "--json": "to_json",
-    "--html": "to_html",
-    "--timeline": "plot",
-    "--sarif": "to_sarif",
-}
-FOUND = 3
 
 
 @dataclass(frozen=True)
@@ -109,7 +103,7 @@ def execute(args: list[str]) -> int:
     """
     given, rest = parse("run", OPTIONS, args, stop_at=("-m",))
     _become_launcher(args, rest)
-    rest = training_flags.adopt(rest, given)
+    rest = adopt(rest, given)
     for option in OUTPUTS:
         if option in given:
             given[option] = of_rank(given[option])
@@ -136,37 +130,6 @@ def execute(args: list[str]) -> int:
     if code == 0 and threshold and report is not None:
         return gate(report, threshold)
     return code
-
-
-def gate(report: Report, threshold: str) -> int:
-    """3 where a leak is at least so severe, else 0; bounds are no leaks."""
-    from ..reports.wording import alarming
-
-    return FOUND if reaches(alarming(report), threshold) else 0
-
-
-def check_outputs(given: dict[str, Any]) -> dict[str, str]:
-    """Absolute destinations by method name; checked before anything runs.
-
-    Raises UsageError or ReportError where one cannot be written.
-    """
-    outputs: dict[str, str] = {}
-    for option, method in OUTPUTS.items():
-        if option not in given:
-            continue
-        # The program may change the working folder.
-        path = os.path.abspath(given[option])
-        if path in outputs.values() and not path.startswith("/dev/"):
-            raise UsageError(
-                f"two outputs go to {given[option]!r}: expected a file each"
-            )
-        if option == "--timeline":
-            from ..reports.timeline import check_suffix
-
-            check_suffix(path)
-        check_writable(path)
-        outputs[method] = path
-    return outputs
 
 
 def _become_launcher(args: list[str], rest: list[str]) -> None:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
-from ..base.units import format_bytes
+from ..model.devices import DeviceMemory
 
 _CUDA = 1 << 8  # device type << 8 | index, as the core writes a device
 
@@ -35,68 +34,6 @@ _EVENT = [
 ]
 #: Snapshots that may be stale before we give up: other threads allocate.
 _ATTEMPTS = 8
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeviceMemory:
-    """Memory of one device, in bytes; None where nobody can say.
-
-    ``live_bytes`` and ``peak_bytes`` are of storages born while watched.
-    ``allocated_bytes`` is all that the allocator has given out (torch's
-    ``memory_allocated``), ``pending_bytes`` what was freed while a stream
-    still uses it, ``reserved_bytes`` what the allocator has of the driver,
-    ``inactive_split_bytes`` the part of it that is free but shares its
-    segment with what is not, ``largest_free_bytes`` the largest piece.
-    ``other_bytes`` is in use beside the allocator: the CUDA context,
-    libraries such as NCCL, other processes.  ``free_bytes`` and
-    ``total_bytes`` are the driver's.
-    """
-
-    device: str
-    live_bytes: int
-    peak_bytes: int
-    allocated_bytes: int | None = None
-    pending_bytes: int | None = None
-    reserved_bytes: int | None = None
-    inactive_split_bytes: int | None = None
-    largest_free_bytes: int | None = None
-    other_bytes: int | None = None
-    free_bytes: int | None = None
-    total_bytes: int | None = None
-
-    @property
-    def fragmentation(self) -> float | None:
-        """Share of the reserved memory that is free in used segments."""
-        if not self.reserved_bytes or self.inactive_split_bytes is None:
-            return None
-        return self.inactive_split_bytes / self.reserved_bytes
-
-    def __str__(self) -> str:
-        parts = [f"{format_bytes(self.live_bytes)} live"]
-        if self.allocated_bytes is not None:
-            parts.append(f"{format_bytes(self.allocated_bytes)} allocated")
-        if self.pending_bytes:
-            parts.append(
-                f"{format_bytes(self.pending_bytes)} freed but in use"
-            )
-        if self.reserved_bytes is not None:
-            parts.append(f"{format_bytes(self.reserved_bytes)} reserved")
-        if self.inactive_split_bytes:
-            parts.append(
-                f"{format_bytes(self.inactive_split_bytes)} of it free between"
-                " used blocks"
-            )
-        if self.other_bytes:
-            parts.append(
-                f"{format_bytes(self.other_bytes)} beside torch's allocator"
-                " (CUDA context, libraries, other processes)"
-            )
-        if self.free_bytes is not None and self.total_bytes is not None:
-            parts.append(
-                f"{format_bytes(self.free_bytes)} free of"
-                f" {format_bytes(self.total_bytes)}"
-            )
-        return f"{self.device}: " + ", ".join(parts)
 
 
 # -- having the allocator report ----------------------------------------------

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from .. import _core
 from ..base.ranks import rank
-from ..knowledge.ipython import cell_name
+from ..base.shell import cell_name
 from ..model.finding import Site
 
 NOWHERE = Site("", 0, "")

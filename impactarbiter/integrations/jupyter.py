@@ -14,13 +14,14 @@ from typing import Any
 from .. import _core
 from ..base.errors import MissingExtraError
 from ..base.errors import UsageError as WrongUse
-from ..judging.severity import BOUNDED
+from ..base.text import clean
 from ..knowledge.ipython import shell_advice
 from ..model.finding import Finding
-from ..reports.console import clean
+from ..model.retention import Retention
+from ..model.words import BOUNDED
 from ..reports.wording import headline
 from ..watching.arbiter import Arbiter, current, watch
-from ..watching.explain import MOST_PATHS, Retention, explain
+from ..watching.explain import MOST_PATHS, explain
 
 try:
     from IPython.core.error import UsageError

@@ -15,10 +15,10 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import MissingExtraError
-from .session import write_files
+from ..reports.outputs import write_files
 
 if TYPE_CHECKING:
-    from ..model.finding import Report
+    from ..model.report import Report
     from ..watching.arbiter import Arbiter
 
 #: Folder of the artifacts, and prefix of the tags.

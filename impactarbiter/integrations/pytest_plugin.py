@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.runner import runtestprotocol
 
+from ..base.convert import whole
 from ..base.errors import UsageError
+from ..base.text import clean
 from ..base.units import format_bytes, parse_bytes, plural
-from ..commands.options import whole
-from ..reports.console import clean
 
 if TYPE_CHECKING:
-    from ..model.finding import Finding, Report
+    from ..model.finding import Finding
+    from ..model.report import Report
     from ..watching.arbiter import Arbiter
 
 MARKER = "no_tensor_leaks"

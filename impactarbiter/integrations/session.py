@@ -17,22 +17,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..base.errors import ImpactArbiterError, UsageError
 from ..base.ranks import of_rank, rank
-from ..reports.console import clean
+from ..base.text import clean
+from ..reports.outputs import write_report
 
 if TYPE_CHECKING:
-    from ..model.finding import Finding, Report
+    from ..model.finding import Finding
+    from ..model.report import Report
     from ..watching.arbiter import Arbiter
 
 log = logging.getLogger("impactarbiter")
-
-#: File name's end -> the method of Report that writes such a file.
-_WRITERS = {
-    ".html": "to_html",
-    ".sarif": "to_sarif",
-    ".png": "plot",
-    ".svg": "plot",
-    ".pdf": "plot",
-}
 
 _active: Session | None = None
 
@@ -81,7 +74,7 @@ class Session:
 
     def _confirmed(self, finding: Finding) -> None:
         from ..judging.masks import obfuscated
-        from ..model.finding import Report
+        from ..model.report import Report
         from ..reports.wording import headline
 
         if not finding.confirmed:
@@ -136,30 +129,6 @@ def say(level: int, text: str) -> None:
         log.log(level, "%s", text)
     elif sys.stderr is not None:
         sys.stderr.write(text + "\n")
-
-
-def writer_of(path: str) -> str:
-    """The method of Report for this file name; JSON unless it says else."""
-    return _WRITERS.get(os.path.splitext(path)[1].lower(), "to_json")
-
-
-def write_report(report: Report, path: str) -> None:
-    """Writes the report in the form that the file's name asks for."""
-    getattr(report, writer_of(path))(path)
-
-
-def write_files(report: Report, stem: str) -> list[str]:
-    """``stem`` as .json, .txt and, with jinja2, .html; the files' names."""
-    from ..base.errors import MissingExtraError
-
-    report.to_json(f"{stem}.json")
-    with open(f"{stem}.txt", "w", encoding="utf-8") as stream:
-        stream.write(f"{report}\n")
-    try:
-        report.to_html(f"{stem}.html")
-    except MissingExtraError:
-        return [f"{stem}.json", f"{stem}.txt"]
-    return [f"{stem}.json", f"{stem}.txt", f"{stem}.html"]
 
 
 def check_options(every: int | None, path: str | None) -> None:

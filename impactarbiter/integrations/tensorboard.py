@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..model.finding import Report
+    from ..model.report import Report
     from ..watching.arbiter import Arbiter
 
 

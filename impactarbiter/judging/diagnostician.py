@@ -15,18 +15,12 @@ from typing import Any
 from .. import _core
 from ..core import devices
 from ..core.sources import environment, site_of, stack_of
+from ..core.wire import cycle_of, graph_of, path_of
 from ..knowledge.advice import advise
-from ..model.finding import (
-    Cost,
-    Cycle,
-    Finding,
-    History,
-    Holder,
-    Path,
-    Report,
-    TensorExample,
-)
-from ..watching.explain import cycle_of, graph_of, path_of
+from ..model.finding import Cycle, Finding, Holder, TensorExample
+from ..model.path import Path
+from ..model.report import Cost, History, Report
+from ..model.words import BOUNDED
 from .allowlist import AllowList, is_allowed_object
 from .forecast import Forecast
 from .masks import obfuscated
@@ -41,7 +35,7 @@ from .rules import (
     judge,
     settled_by,
 )
-from .severity import BOUNDED, DEFAULT_RULES
+from .severity import DEFAULT_RULES
 from .statement import grown_at
 
 #: Bits of a suspect's ``kinds``, as criterion.h has them.

@@ -13,7 +13,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..knowledge.advice import advise
-from ..model.finding import Cycle, Edge, Finding, Holder, Path, Report, Site
+from ..model.finding import Cycle, Finding, Holder, Site
+from ..model.path import Edge, Path
+from ..model.report import Report
 
 #: Edges whose text is a name that torch or Python gave.
 _PUBLIC_KINDS = frozenset(

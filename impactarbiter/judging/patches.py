@@ -16,7 +16,8 @@ import re
 import tokenize
 from typing import TYPE_CHECKING
 
-from ..model.finding import Edge, Finding
+from ..model.finding import Finding
+from ..model.path import Edge
 from .statement import GROWING
 
 if TYPE_CHECKING:

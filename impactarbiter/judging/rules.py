@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import _core
 from ..model.finding import Finding
-from .severity import BOUNDED
+from ..model.words import BOUNDED
 
 #: Steps between the two looks that confirm a leak.
 LOOK_GAP = 4

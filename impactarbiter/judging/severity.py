@@ -5,22 +5,15 @@ Severity says how soon a finding kills the run, the verdict what it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..base.units import GIB, MIB
+from ..model.words import BOUNDED
+
 if TYPE_CHECKING:
     from ..model.finding import Finding
-
-#: Verdicts, the most certain harm first.
-VERDICTS = ("leak", "growing", "cycle", "native", "accumulation", "cache")
-#: Verdicts that report growth which is bounded: information, no alarm.
-BOUNDED = frozenset({"accumulation", "cache"})
-#: Severities, mildest first: the index is the rank.
-SEVERITIES = ("info", "warning", "critical")
-
-MIB = 1 << 20
-GIB = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -84,44 +77,3 @@ class SeverityRules:
 
 
 DEFAULT_RULES = SeverityRules()
-
-
-def severity_rank(severity: str) -> int:
-    """0 for ``info``, 2 for ``critical``."""
-    return SEVERITIES.index(severity)
-
-
-def worst(findings: Iterable[Finding]) -> str | None:
-    """The highest severity among the findings, None without any."""
-    ranks = [severity_rank(finding.severity) for finding in findings]
-    return SEVERITIES[max(ranks)] if ranks else None
-
-
-def reaches(findings: Iterable[Finding], threshold: str) -> bool:
-    """Whether a finding is at least as severe as ``threshold``."""
-    least = severity_rank(threshold)
-    return any(severity_rank(f.severity) >= least for f in findings)
-
-
-def by_rate(findings: Iterable[Finding]) -> list[Finding]:
-    """Most bytes per step first, as ``Report.findings`` is ordered."""
-    return sorted(
-        findings,
-        key=lambda f: (-f.all_bytes_per_step, -f.retained_bytes, f.signature),
-    )
-
-
-def by_urgency(findings: Iterable[Finding]) -> list[Finding]:
-    """What kills the run first comes first, as a report is read."""
-
-    def key(finding: Finding) -> tuple[float, ...]:
-        soon = finding.steps_to_oom
-        return (
-            -severity_rank(finding.severity),
-            float("inf") if soon is None else soon,
-            VERDICTS.index(finding.verdict),
-            -finding.all_bytes_per_step,
-            -finding.retained_bytes,
-        )
-
-    return sorted(findings, key=key)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 import linecache
-import os
 import re
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
 
 from .. import _core
+from ..base.files import own_prefix
 from ..model.finding import Finding, Site
 
 _HOOKS = frozenset(
@@ -84,8 +84,7 @@ def _user_files(finding: Finding) -> list[str]:
         file = names.get("__file__")
         if type(file) is str and file.endswith(".py"):
             files[file] = None
-    room = os.path.dirname(os.path.abspath(__file__))
-    own = os.path.dirname(room) + os.sep
+    own = own_prefix()
     user = [
         f
         for f in files

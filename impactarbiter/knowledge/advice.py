@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 
-from ..judging.severity import BOUNDED
 from ..model.finding import Cycle, Finding
-from ..watching.explain import cause_of
+from ..model.words import BOUNDED
+from .autograd import cause_of
 from .ipython import shell_advice
 
 _TRACEBACK = re.compile(r"__traceback__|\.tb_frame|\.tb_next")

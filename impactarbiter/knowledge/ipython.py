@@ -8,8 +8,8 @@ interactiveshell.py); what frees them was tried in a kernel.
 from __future__ import annotations
 
 import re
-import sys
-from typing import Any
+
+from ..base.shell import running_shell
 
 #: Out, its other names, and where the shell keeps the last three results.
 _RESULTS = re.compile(
@@ -26,11 +26,6 @@ _ERRORS = re.compile(
 )
 
 
-def pretty(self: object, printer: Any, cycle: bool) -> None:
-    """``_repr_pretty_``: IPython's prompt shows ``str()``."""
-    printer.text(str(self))
-
-
 def shell_advice(expression: str) -> str | None:
     """How to let go of what a shell holds; None for other holders."""
     if _ERRORS.match(expression):
@@ -38,7 +33,7 @@ def shell_advice(expression: str) -> str | None:
             "the traceback of the last error keeps the locals of its frames:"
             " the next error takes its place (run `1/0`), then `gc.collect()`"
         )
-    if _shell() is not None and _RESULTS.match(expression):
+    if running_shell() is not None and _RESULTS.match(expression):
         number = _NUMBER.search(expression)
         one = f"; `%xdel _{number[1]}` drops this one" if number else ""
         # %reset forgets the shell's hidden copies of the last three.
@@ -48,21 +43,3 @@ def shell_advice(expression: str) -> str | None:
             " three"
         )
     return None
-
-
-def cell_name(file: str) -> str | None:
-    """``In[5]`` for the file name that IPython gave to a cell's code."""
-    shell = _shell()
-    if shell is None:
-        return None
-    try:
-        name = shell.compile.format_code_name(file)
-    except AttributeError:  # an older one
-        return None
-    return name[1] if name else None
-
-
-def _shell() -> Any:
-    """IPython's shell, where the program runs in one."""
-    ask = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    return ask() if ask is not None else None

@@ -9,26 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from ..base.errors import UsageError
-from ..core.devices import DeviceMemory
-from ..judging.severity import BOUNDED, SEVERITIES, VERDICTS, by_rate
-from ..knowledge.ipython import cell_name, pretty
-
-SCHEMA = "impactarbiter/1"
-
-#: Edges that repeat this often in a row are printed once, with a count.
-RUN_LENGTH = 4
-#: Longest pattern of edges that is looked for in a run.
-RUN_PERIOD = 4
-
-_INDEX = re.compile(r"\[\d+\]|\[(['\"])[^\]]*\d[^\]]*\1\]")
-_COUNT = re.compile(r" \u00d7\d+ ?")
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+from ..base.shell import cell_name, pretty
+from .door import text_of
+from .path import Edge, Path, without_numbers
+from .words import BOUNDED, SEVERITIES, VERDICTS
 
 
 def _from_here(file: str) -> str:
@@ -63,90 +50,6 @@ class Site:
         file = cell_name(self.file) or _from_here(self.file)
         where = f"{file}:{self.line}" if self.line > 0 else file
         return f"{where} in {self.function}" if self.function else where
-
-
-@dataclass(frozen=True)
-class Edge:
-    """One reference on a path.
-
-    ``kind`` is the sort of reference (attribute, key, index, cell, node,
-    ...), ``name`` what it is called there, ``type`` the type of the object
-    it leads to, ``text`` the piece as printed: ``.history``, ``[17]``,
-    ``.<closure>.store``, ``.grad_fn\N{RIGHTWARDS ARROW}AddBackward0``.
-    """
-
-    kind: str
-    name: str
-    type: str
-    text: str
-
-
-def compress_runs(texts: list[str]) -> tuple[str, bool]:
-    """Joins texts; a pattern repeated 4 times or more is printed once.
-
-    Returns the text and whether anything was shortened:
-    ``.prev .prev .prev .prev .x`` -> ``(".prev x4 .x", True)``, with a
-    multiplication sign; a pattern of several edges stands in braces.
-    """
-    pieces: list[str] = []
-    shortened = False
-    at = 0
-    while at < len(texts):
-        period, times = _run_at(texts, at)
-        if times < RUN_LENGTH:
-            pieces.append(texts[at])
-            at += 1
-            continue
-        pattern = "".join(texts[at : at + period])
-        once = pattern if period == 1 else "{" + pattern + "}"
-        pieces.append(f"{once} \u00d7{times} ")
-        shortened = True
-        at += period * times
-    return "".join(pieces).rstrip(), shortened
-
-
-def _run_at(texts: list[str], at: int) -> tuple[int, int]:
-    """(period, times) of the longest run of a short pattern at ``at``."""
-    best = (1, 1)
-    for period in range(1, RUN_PERIOD + 1):
-        end = at + period
-        while end < len(texts) and texts[end] == texts[end - period]:
-            end += 1
-        times = (end - at) // period
-        if times >= RUN_LENGTH and times * period > best[0] * best[1]:
-            best = (period, times)
-    return best
-
-
-@dataclass(frozen=True)
-class Path:
-    """A retaining path, from ``root`` over ``edges`` to a tensor.
-
-    ``python`` says whether ``str(path)`` can be evaluated in the program.
-    A path that is printed shortened is not, so the flag is lowered then;
-    ``expression`` is never shortened.  ``library`` says that it starts in a
-    library and not in the user's own code.
-    """
-
-    root: str
-    edges: tuple[Edge, ...] = ()
-    python: bool = False
-    library: bool = False
-
-    def __post_init__(self) -> None:
-        if self.python and self._compressed()[1]:
-            object.__setattr__(self, "python", False)
-
-    def _compressed(self) -> tuple[str, bool]:
-        return compress_runs([edge.text for edge in self.edges])
-
-    def __str__(self) -> str:
-        return self.root + self._compressed()[0]
-
-    @property
-    def expression(self) -> str:
-        """The whole path, every edge of it."""
-        return self.root + "".join(edge.text for edge in self.edges)
 
 
 @dataclass(frozen=True)
@@ -206,12 +109,6 @@ class TensorExample:
     bytes: int
 
 
-def pattern_of(path: Path) -> str:
-    """The path with indices, counts and addresses left out."""
-    text = _ADDRESS.sub("0x", _COUNT.sub("", str(path)))
-    return _INDEX.sub("[*]", text)
-
-
 def signature_of(
     allocated_at: Site, path: Path | None, holder: Holder | None
 ) -> str:
@@ -222,9 +119,8 @@ def signature_of(
     of line numbers, sizes or the verdict.  16 hexadecimal digits.
     """
     text = holder.expression if holder else str(path) if path else ""
-    text = _ADDRESS.sub("0x", _COUNT.sub("", _INDEX.sub("[*]", text)))
     file = os.path.basename(allocated_at.file.replace("\\", "/"))
-    key = "\0".join((text, file, allocated_at.function))
+    key = "\0".join((without_numbers(text), file, allocated_at.function))
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -308,9 +204,7 @@ class Finding:
         return self.grown_at or self.allocated_at
 
     def __str__(self) -> str:
-        from ..reports.text import finding_text
-
-        return finding_text(self)
+        return text_of("finding text", self)
 
     _repr_pretty_ = pretty
 
@@ -320,135 +214,3 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise UsageError(
             f"{name} is {value!r}: expected one of {', '.join(allowed)}"
         )
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What watching cost: milliseconds and bytes; None: not measured.
-
-    ``ms_per_step`` is spent in hooks and checks; ``looks`` walks over the
-    heap took ``looks_ms`` in all, ``last_walk_ms`` is the last one's walk.
-    """
-
-    ms_per_step: float | None = None
-    last_walk_ms: float | None = None
-    ledger_bytes: int | None = None
-    looks: int | None = None
-    looks_ms: float | None = None
-
-
-@dataclass(frozen=True)
-class History:
-    """Live bytes at step boundaries, for the timeline.
-
-    ``steps`` and ``live_bytes`` have the same length; a long run may be
-    thinned, so steps ascend but need not be consecutive.
-    """
-
-    steps: tuple[int, ...] = ()
-    live_bytes: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if len(self.steps) != len(self.live_bytes):
-            raise UsageError(
-                f"history has {len(self.steps)} steps and"
-                f" {len(self.live_bytes)} sizes: expected as many of each"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """All that a run has shown; ``findings`` are ordered here by rate.
-
-    ``taken_back`` are former leaks that stopped growing before the end.
-
-    ``accounted`` maps categories to bytes that add up to ``live_bytes``.
-    ``needed_steps`` is the fewest steps that a verdict takes: silence after
-    fewer proves nothing.  ``memory_limit`` is the forecast's limit in bytes.
-    ``devices`` is where the memory of each device was at the end.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    taken_back: tuple[Finding, ...] = ()
-    steps: int = 0
-    live_bytes: int = 0
-    peak_bytes: int = 0
-    accounted: Mapping[str, int] = field(default_factory=dict)
-    cost: Cost = Cost()
-    warnings: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    history: History = History()
-    memory_limit: int | None = None
-    needed_steps: int = 0
-    devices: tuple[DeviceMemory, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "findings", tuple(by_rate(self.findings)))
-
-    def __str__(self) -> str:
-        from ..reports.text import report_text
-
-        return report_text(self)
-
-    def _repr_html_(self) -> str:
-        from ..reports.html import report_fragment
-
-        return report_fragment(self)
-
-    _repr_pretty_ = pretty
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dicts, lists, strings and numbers; has ``"schema"``."""
-        from ..reports.jsonio import report_to_dict
-
-        return report_to_dict(self)
-
-    @classmethod
-    def from_dict(cls, data: object, source: str = "report") -> Report:
-        """The inverse of ``to_dict``; ReportError names the bad field."""
-        from ..reports.jsonio import report_from_dict
-
-        return report_from_dict(data, source)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Report:
-        """Reads what ``to_json`` wrote; executes nothing in it.
-
-        Raises ReportError for what is not such a file.
-        """
-        from ..reports.jsonio import load_report
-
-        return load_report(path)
-
-    def to_json(self, path: str | os.PathLike[str]) -> None:
-        """Writes the JSON form; the file appears whole or not at all."""
-        from ..reports.jsonio import write_json
-
-        write_json(self, path)
-
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes one self-contained page (needs jinja2)."""
-        from ..reports.html import write_html
-
-        write_html(self, path)
-
-    def to_sarif(self, path: str | os.PathLike[str]) -> None:
-        """Writes SARIF 2.1.0 for code scanning."""
-        from ..reports.sarif import write_sarif
-
-        write_sarif(self, path)
-
-    def plot(self, path_or_ax: Any) -> Any:
-        """Draws live bytes over steps (needs matplotlib).
-
-        ``path_or_ax`` is a file name (.png, .svg or .pdf) or an ``Axes``;
-        returns the ``Axes``.
-        """
-        from ..reports.timeline import plot_report
-
-        return plot_report(self, path_or_ax)
-
-
-def load(path: str | os.PathLike[str]) -> Report:
-    """``Report.load(path)``."""
-    return Report.load(path)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..base.units import format_bytes, plural
-from ..judging.severity import BOUNDED
+from ..model.words import BOUNDED
 from .console import Line, TextStream, emit, line, plain
 from .text import report_lines
 from .wording import subject
 
 if TYPE_CHECKING:
+    from ..model.bundle import Bundle
     from ..model.finding import Finding
-    from ..watching.recorder import Bundle
 
 #: Lines and holders that are listed.
 TOP = 10

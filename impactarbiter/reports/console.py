@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from ..base.text import clean
+
 #: One line: spans of (text, style); the style is a rich style or "".
 Line = list[tuple[str, str]]
 
@@ -20,24 +22,6 @@ class TextStream(Protocol):
     def write(self, text: str, /) -> object: ...
 
     def flush(self) -> object: ...
-
-
-def clean(text: str) -> str:
-    """One line that cannot steer a terminal.
-
-    Escapes, newlines, direction overrides and lone surrogates are shown as
-    backslash sequences, tabs as four blanks.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        char
-        if char.isprintable()
-        else "    "
-        if char == "\t"
-        else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
 
 
 def line(*parts: str | tuple[str, str]) -> Line:

@@ -9,10 +9,11 @@ from typing import Any
 
 from ..base.errors import MissingExtraError
 from ..base.files import write_atomic
+from ..base.text import clean
 from ..base.units import format_bytes
-from ..judging.severity import by_urgency
-from ..model.finding import Finding, History, Report
-from .console import clean
+from ..model.finding import Finding
+from ..model.order import by_urgency
+from ..model.report import History, Report
 from .html_template import TEMPLATES
 from .retention import path_fragment
 from .wording import facts, footer, headline, summary

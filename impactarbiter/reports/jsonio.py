@@ -19,7 +19,9 @@ from typing import Any, NoReturn
 
 from ..base.errors import ImpactArbiterError, ReportError
 from ..base.files import write_atomic
-from ..model.finding import SCHEMA, Finding, Path, Report
+from ..model.finding import Finding
+from ..model.path import Path
+from ..model.report import SCHEMA, Report
 
 _INT_LIMIT = 1 << 63
 _WORDS = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import html
 
+from ..base.text import clean
 from ..base.units import format_bytes, format_count, plural
-from ..model.finding import Edge, GraphCost, Path, compress_runs
-from ..watching.explain import Instances, Retention
-from .console import clean
+from ..model.finding import GraphCost
+from ..model.path import Edge, Path, compress_runs
+from ..model.retention import Instances, Retention
 
 _MEANING = {
     "held": "",

@@ -15,8 +15,9 @@ from typing import Any
 from urllib.parse import quote
 
 from ..base.files import write_atomic
-from ..judging.severity import BOUNDED, VERDICTS
-from ..model.finding import Finding, Report, Site
+from ..model.finding import Finding, Site
+from ..model.report import Report
+from ..model.words import BOUNDED, VERDICTS
 from .wording import VERDICT_MEANING, facts, headline
 
 SARIF_SCHEMA = (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..judging.severity import by_urgency
-from ..model.finding import Finding, Report
+from ..model.finding import Finding
+from ..model.order import by_urgency
+from ..model.report import Report
 from .console import Line, TextStream, emit, line, plain
 from .wording import Fact, alarming, facts, footer, headline, summary
 

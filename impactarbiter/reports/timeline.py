@@ -10,10 +10,12 @@ from typing import Any
 
 from ..base.errors import MissingExtraError, ReportError
 from ..base.files import write_atomic
+from ..base.text import clean
 from ..base.units import format_bytes
-from ..judging.severity import BOUNDED, by_urgency
-from ..model.finding import Finding, Report
-from .console import clean
+from ..model.finding import Finding
+from ..model.order import by_urgency
+from ..model.report import Report
+from ..model.words import BOUNDED
 from .wording import forecast, subject
 
 _FORMATS = ("png", "svg", "pdf")

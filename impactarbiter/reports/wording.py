@@ -8,9 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..base.units import format_bytes, format_count, format_duration, plural
-from ..judging.severity import BOUNDED, GIB, by_urgency
-from ..model.finding import Cycle, Finding, GraphCost, Report, Site
+from ..base.units import (
+    GIB,
+    format_bytes,
+    format_count,
+    format_duration,
+    plural,
+)
+from ..model.finding import Cycle, Finding, GraphCost, Site
+from ..model.order import by_urgency
+from ..model.report import Report
+from ..model.words import BOUNDED
 
 #: What each verdict means, in a sentence for someone who never saw it.
 VERDICT_MEANING = {

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import sys
-import sysconfig
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any
 
 from ..base.errors import AlreadyWatchingError, UsageError
+from ..core.code import prepare
+from ..core.hooks import install, uninstall
 from ..judging.allowlist import AllowList, Rule
-from ..model.finding import Finding, Report
+from ..model.finding import Finding
+from ..model.report import Report
 
 _current: Arbiter | None = None
 #: Called when an arbiter has ended, if set; lease.py does.
@@ -133,10 +132,10 @@ class Arbiter:
             callback=self._diagnostician.look,
         )
         try:
-            self._optimizer_hook = _install()
+            self._optimizer_hook = install()
         except BaseException:
             _core.stop()
-            _uninstall(None)
+            uninstall(None)
             raise
         _current = self
 
@@ -280,7 +279,7 @@ class Arbiter:
         from .. import _core
 
         _core.stop()
-        _uninstall(self._optimizer_hook)
+        uninstall(self._optimizer_hook)
         if _current is self:
             _current = None
 
@@ -307,69 +306,4 @@ def current() -> Arbiter | None:
     return _current
 
 
-def _install() -> Any:
-    """Hooks in; returns the handle of the optimizer hook."""
-    from torch.optim.optimizer import register_optimizer_step_post_hook
-
-    from .. import _core, _torch
-    from ..core import devices
-
-    _torch.install()
-    devices.cuda.install()
-    gc.callbacks.append(_core.collector_event)
-    return register_optimizer_step_post_hook(_core.optimizer_stepped)
-
-
-def _uninstall(optimizer_hook: Any) -> None:
-    from .. import _core, _torch
-    from ..core import devices
-
-    if optimizer_hook is not None:
-        optimizer_hook.remove()
-    if _core.collector_event in gc.callbacks:
-        gc.callbacks.remove(_core.collector_event)
-        # This may run inside a collection, whose end is not told any more.
-        _core.collector_event("stop", {})
-    devices.cuda.uninstall()
-    _torch.uninstall()
-
-
-def prepare() -> None:
-    """Tells ``_core`` whose code is whose and what torch's objects are."""
-    import torch
-
-    from .. import _core, _torch
-
-    _core.set_code(_library_prefixes(), _user_files(), _own_prefix())
-    _core.set_types(torch.nn.Module, torch.optim.Optimizer)
-    _torch.register()
-
-
 # -- whose code is whose ---------------------------------------------------
-
-
-def _own_prefix() -> str:
-    room = os.path.dirname(os.path.abspath(__file__))
-    return os.path.dirname(room) + os.sep
-
-
-def _library_prefixes() -> tuple[str, ...]:
-    """Folders whose code is no user's: torch, packages, the library."""
-    import torch
-
-    paths = {sysconfig.get_path(n) for n in ("stdlib", "platstdlib")}
-    paths |= {sysconfig.get_path(n) for n in ("purelib", "platlib")}
-    paths |= {p for p in sys.path if os.path.basename(p).endswith("-packages")}
-    paths.add(os.path.dirname(torch.__file__))
-    prefixes = {os.path.abspath(p) + os.sep for p in paths if p}
-    # The standard library as its own modules name it.
-    prefixes.add(os.path.dirname(os.__file__) + os.sep)
-    prefixes.add(_own_prefix())
-    return tuple(sorted(prefixes))
-
-
-def _user_files() -> tuple[str, ...]:
-    """The program itself is the user's wherever it lies."""
-    main = sys.modules.get("__main__")
-    file = main.__dict__.get("__file__") if main is not None else None
-    return (file,) if isinstance(file, str) else ()

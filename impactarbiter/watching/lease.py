@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 
 from ..judging.allowlist import AllowList
-from ..model.finding import Report
+from ..model.report import Report
 from . import arbiter as arbiters
 from .arbiter import Arbiter
 

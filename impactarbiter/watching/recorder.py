@@ -16,9 +16,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -28,13 +26,14 @@ from .. import _core
 from ..base.errors import ReportError, UsageError
 from ..base.files import write_atomic
 from ..core.sources import environment, site_of
-from ..model.finding import Report, pattern_of
+from ..core.wire import path_of
+from ..model.bundle import EVENTS, NAME
+from ..model.path import pattern_of
+from ..model.report import Report
 from ..reports.jsonio import report_json
 from .arbiter import current
-from .explain import path_of
 from .lease import Lease
 
-SCHEMA = "impactarbiter-bundle/1"
 #: How many bundles can be told apart to remove the oldest.
 MOST_KEPT = 64
 #: The longest interval, in seconds, and the most bytes of all bundles.
@@ -47,35 +46,6 @@ RESERVE = 32 << 20
 #: Live sites that there is room for.
 SITES = 4096
 
-#: Rows of events.npy, as src/core/ledger/ring.h has them.
-EVENTS = np.dtype(
-    [
-        ("nanoseconds", "<u8"),
-        ("address", "<u8"),
-        ("bytes", "<u8"),
-        ("site", "<u4"),
-        ("step", "<u4"),
-        ("device", "<u2"),
-        ("phase", "<u2"),
-        ("kind", "<u4"),
-    ]
-)
-#: ``kind`` of an event; "mark" is the moment of a bundle.
-KINDS = ("", "birth", "death", "mark")
-#: Rows of sites.npy, as src/core/recorder/bundle.h has them.
-SITE_ROWS = np.dtype(
-    [
-        ("live_bytes", "<u8"),
-        ("born_bytes", "<u8"),
-        ("site", "<u4"),
-        ("live_count", "<u4"),
-        ("born_count", "<u4"),
-        ("generations", "<u4"),
-        ("first_step", "<u4"),
-        ("last_step", "<u4"),
-    ]
-)
-_NAME = re.compile(r"oom-\d+-(\d+)-\d+")
 _PARTIAL = re.compile(r"\.oom-\d+-(\d+)-\d+\.partial")
 #: What torch's CPU allocator says when it gets nothing.
 _CPU_MESSAGE = "DefaultCPUAllocator: can't allocate memory"
@@ -294,7 +264,7 @@ def _tidy(folder: str, keep: int) -> list[str]:
     names = sorted(
         entry
         for entry in entries
-        if (found := _NAME.fullmatch(entry)) and not _runs(int(found[1]))
+        if (found := NAME.fullmatch(entry)) and not _runs(int(found[1]))
     )
     for name in names[:-keep]:
         hidden = os.path.join(folder, f".{name}.partial")
@@ -341,173 +311,3 @@ def holders_now() -> list[dict[str, Any]]:
 
 
 # -- reading -----------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Bundle:
-    """A bundle as it was read.
-
-    ``header`` is recorder.json but for its sites, ``events`` and ``sites``
-    are rows of ``EVENTS`` and ``SITE_ROWS``, ``sources`` maps a site to
-    (file, line, function).  ``report`` and ``holders`` are of the second
-    stage: None and empty where there was no memory left for it.
-    """
-
-    path: str
-    header: Mapping[str, Any]
-    events: np.ndarray[Any, Any]
-    sites: np.ndarray[Any, Any]
-    sources: Mapping[int, tuple[str, int, str]]
-    report: Report | None = None
-    holders: tuple[Mapping[str, Any], ...] = field(default=())
-
-    def __str__(self) -> str:
-        from ..reports.bundle import bundle_text
-
-        return bundle_text(self)
-
-    def by_site(self) -> list[tuple[str, int, int]]:
-        """(site, storages, bytes), the most bytes first."""
-        order = np.argsort(-self.sites["live_bytes"].astype("i8"))
-        return [
-            (
-                self._place(int(row["site"])),
-                int(row["live_count"]),
-                int(row["live_bytes"]),
-            )
-            for row in self.sites[order]
-        ]
-
-    def _place(self, site: int) -> str:
-        from ..model.finding import Site
-
-        file, line, function = self.sources.get(site, ("", 0, ""))
-        return str(Site(file, line, function))
-
-
-def read_bundle(path: str | os.PathLike[str]) -> Bundle:
-    """Reads and checks a bundle; ReportError says in a line what is wrong.
-
-    Nothing in it is executed.
-    """
-    folder = os.fspath(path)
-    header = _json(folder, "recorder.json")
-    if not isinstance(header, dict) or header.get("schema") != SCHEMA:
-        raise _unreadable(folder, f'recorder.json has no schema "{SCHEMA}"')
-    sources = _sources(folder, header.pop("sites", None))
-    known = {
-        name: _text(folder, name, header) for name in ("reason", "device")
-    } | {
-        name: _count(folder, name, header)
-        for name in (
-            "asked_bytes",
-            "pid",
-            "step",
-            "live_bytes",
-            "peak_bytes",
-            "live_count",
-            "resident_bytes",
-            "all_events",
-        )
-    }
-    return Bundle(
-        path=folder,
-        header={**header, **known},
-        events=_rows(folder, "events.npy", EVENTS),
-        sites=_rows(folder, "sites.npy", SITE_ROWS),
-        sources=sources,
-        report=_report_of(folder),
-        holders=_holders_of(folder),
-    )
-
-
-def _unreadable(folder: str, why: str) -> ReportError:
-    return ReportError(
-        f"{folder!r} is no bundle: {why}; give a folder that the flight"
-        " recorder wrote"
-    )
-
-
-def _json(folder: str, name: str) -> Any:
-    try:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError, RecursionError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        raise _unreadable(folder, f"{name}: {said.lower()}") from None
-
-
-def _rows(
-    folder: str, name: str, dtype: np.dtype[Any]
-) -> np.ndarray[Any, Any]:
-    try:
-        rows = np.load(os.path.join(folder, name), allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        said = str(error).splitlines()[0] if str(error) else "empty"
-        raise _unreadable(folder, f"{name}: {said}") from None
-    if not isinstance(rows, np.ndarray) or rows.dtype != dtype:
-        raise _unreadable(folder, f"{name} has other columns than expected")
-    return rows
-
-
-def _text(folder: str, name: str, header: dict[str, Any]) -> str:
-    value = header.get(name)
-    if not isinstance(value, str):
-        raise _unreadable(folder, f"{name} is no text")
-    return value
-
-
-def _count(folder: str, name: str, header: dict[str, Any]) -> int:
-    value = header.get(name)
-    if type(value) is not int or value < 0:
-        raise _unreadable(folder, f"{name} is no count")
-    return value
-
-
-def _sources(folder: str, data: Any) -> dict[int, tuple[str, int, str]]:
-    try:
-        return {
-            int(item["site"]): (
-                str(item["file"]),
-                int(item["line"]),
-                str(item["function"]),
-            )
-            for item in data
-        }
-    except (TypeError, KeyError, ValueError):
-        raise _unreadable(folder, "its sites are no list of sites") from None
-
-
-def _report_of(folder: str) -> Report | None:
-    file = os.path.join(folder, "report.json")
-    return Report.load(file) if os.path.exists(file) else None
-
-
-def _holders_of(folder: str) -> tuple[Mapping[str, Any], ...]:
-    if not os.path.exists(os.path.join(folder, "holders.json")):
-        return ()
-    data = _json(folder, "holders.json")
-    wanted = {"site": str, "path": str, "bytes": int, "storages": int}
-    if not isinstance(data, list) or not all(
-        isinstance(item, dict)
-        and all(isinstance(item.get(k), t) for k, t in wanted.items())
-        for item in data
-    ):
-        raise _unreadable(folder, "holders.json is no list of holders")
-    return tuple(data)
-
-
-def bundles(folder: str | os.PathLike[str]) -> list[str]:
-    """Paths of the whole bundles below a folder, oldest first."""
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError as error:
-        raise ReportError(
-            f"cannot read {os.fspath(folder)!r}: {error.strerror}; expected"
-            " the folder of a flight recorder"
-        ) from None
-    return [
-        os.path.join(os.fspath(folder), name)
-        for name in names
-        if _NAME.fullmatch(name)
-    ]

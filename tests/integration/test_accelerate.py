@@ -16,7 +16,7 @@ from accelerate.state import AcceleratorState
 import impactarbiter
 from impactarbiter.base.errors import UsageError
 from impactarbiter.integrations.accelerate import LeakDetectionTracker
-from impactarbiter.model.finding import Report
+from impactarbiter.model.report import Report
 from impactarbiter.watching.arbiter import current
 
 SCRIPT = Path(__file__).parents[2] / "examples/integrations/accelerate_loop.py"

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from impactarbiter.judging.severity import VERDICTS
-from impactarbiter.model.finding import Finding, Report, Site
+from impactarbiter.model.finding import Finding, Site
+from impactarbiter.model.report import Report
+from impactarbiter.model.words import VERDICTS
 from impactarbiter.reports.sarif import sarif_log
 
 DOCS = Path(__file__).parents[2] / "docs" / "ci.md"

@@ -402,7 +402,8 @@ STUB = """
 import sys
 import impactarbiter
 from impactarbiter.commands import main
-from impactarbiter.model.finding import Finding, Report, Site
+from impactarbiter.model.finding import Finding, Site
+from impactarbiter.model.report import Report
 
 class Arbiter:
     def stop(self):

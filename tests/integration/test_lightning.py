@@ -16,7 +16,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 import impactarbiter
 from impactarbiter import _torch
 from impactarbiter.integrations.lightning import LeakDetectionCallback
-from impactarbiter.model.finding import Report
+from impactarbiter.model.report import Report
 from impactarbiter.watching.arbiter import current
 
 SCRIPT = (

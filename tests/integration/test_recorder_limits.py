@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from impactarbiter.watching.recorder import bundles, read_bundle
+from impactarbiter.reports.read_bundle import bundles, read_bundle
 
 PROGRAM = """
 import os, resource, sys, threading

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 import impactarbiter
 from impactarbiter import _torch
 from impactarbiter.integrations.serving import LeakDetectionMiddleware
-from impactarbiter.model.finding import Report
+from impactarbiter.model.report import Report
 from impactarbiter.watching.arbiter import current
 
 SCRIPT = Path(__file__).parents[2] / "examples/integrations/fastapi_server.py"

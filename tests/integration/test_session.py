@@ -13,8 +13,9 @@ import torch
 
 import impactarbiter
 from impactarbiter.base.ranks import of_rank
-from impactarbiter.integrations.session import open_session, say, write_report
-from impactarbiter.model.finding import Report
+from impactarbiter.integrations.session import open_session, say
+from impactarbiter.model.report import Report
+from impactarbiter.reports.outputs import write_report
 from impactarbiter.watching.arbiter import current
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import impactarbiter
-from impactarbiter.model.finding import Report
+from impactarbiter.model.report import Report
 
 SCRIPT = Path(__file__).parents[2] / "examples/integrations/trackers.py"
 

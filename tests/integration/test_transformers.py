@@ -32,7 +32,7 @@ from impactarbiter.integrations.transformers import (
     LeakDetectionCallback,
     TrainingArguments,
 )
-from impactarbiter.model.finding import Report
+from impactarbiter.model.report import Report
 from impactarbiter.watching.arbiter import current
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from impactarbiter.model.finding import Report
+from impactarbiter.model.report import Report
 
 pytest.importorskip("trl")
 SCRIPT = Path(__file__).parents[2] / "examples/integrations/sft_trainer.py"

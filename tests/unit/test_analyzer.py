@@ -30,7 +30,8 @@ from impactarbiter.analysis.results import (
     ProfileResult,
     Results,
 )
-from impactarbiter.model.finding import Finding, Report, Site
+from impactarbiter.model.finding import Finding, Site
+from impactarbiter.model.report import Report
 from impactarbiter.watching.arbiter import current
 
 MIB = 1 << 20

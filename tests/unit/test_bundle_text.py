@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 import impactarbiter
-from impactarbiter.watching.recorder import read_bundle
+from impactarbiter.reports.read_bundle import read_bundle
 
 
 def test_the_finding_that_took_the_memory(tmp_path: Path) -> None:

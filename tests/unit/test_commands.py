@@ -7,7 +7,8 @@ from pathlib import Path as File
 import pytest
 
 from impactarbiter.commands import main
-from impactarbiter.model.finding import Finding, Holder, Report, Site
+from impactarbiter.model.finding import Finding, Holder, Site
+from impactarbiter.model.report import Report
 
 MIB = 1 << 20
 

@@ -12,9 +12,10 @@ import torch
 import impactarbiter
 from impactarbiter import _core
 from impactarbiter.core import devices
-from impactarbiter.core.devices import DeviceMemory
 from impactarbiter.judging.forecast import Forecast
-from impactarbiter.model.finding import Finding, Report, Site, TensorExample
+from impactarbiter.model.devices import DeviceMemory
+from impactarbiter.model.finding import Finding, Site, TensorExample
+from impactarbiter.model.report import Report
 
 MIB = 1 << 20
 CUDA = 1 << 8

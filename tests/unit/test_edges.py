@@ -19,7 +19,7 @@ import pytest
 import torch
 
 import impactarbiter
-from impactarbiter.model.finding import Path
+from impactarbiter.model.path import Path
 
 FILE = "/home/user/scene.py"
 

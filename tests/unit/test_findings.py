@@ -7,25 +7,13 @@ import dataclasses
 import pytest
 
 from impactarbiter.base.errors import UsageError
-from impactarbiter.judging.severity import (
-    GIB,
-    MIB,
-    SEVERITIES,
-    SeverityRules,
-    by_urgency,
-    reaches,
-    worst,
-)
-from impactarbiter.model.finding import (
-    Edge,
-    Finding,
-    History,
-    Holder,
-    Path,
-    Report,
-    Site,
-    signature_of,
-)
+from impactarbiter.base.units import GIB, MIB
+from impactarbiter.judging.severity import SeverityRules
+from impactarbiter.model.finding import Finding, Holder, Site, signature_of
+from impactarbiter.model.order import by_urgency, reaches, worst
+from impactarbiter.model.path import Edge, Path
+from impactarbiter.model.report import History, Report
+from impactarbiter.model.words import SEVERITIES
 
 SITE = Site("/home/me/train.py", 12, "step", "loss = model(x)")
 

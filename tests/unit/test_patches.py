@@ -12,15 +12,15 @@ import pytest
 import impactarbiter
 from impactarbiter.judging.patches import patch_of, rewritten
 from impactarbiter.model.finding import (
-    Edge,
     Finding,
     GraphCost,
     Holder,
-    Report,
     Site,
     TensorExample,
 )
-from impactarbiter.model.finding import Path as Retaining
+from impactarbiter.model.path import Edge
+from impactarbiter.model.path import Path as Retaining
+from impactarbiter.model.report import Report
 
 GRAPH = GraphCost(nodes=3, saved_tensors=1, bytes=4)
 BEFORE = "import torch\n\n\ndef train(history, loss):\n    {}\n"

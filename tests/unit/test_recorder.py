@@ -21,15 +21,11 @@ import torch
 import impactarbiter
 from impactarbiter import FlightRecorder, ReportError, UsageError, _core
 from impactarbiter.commands import main
+from impactarbiter.model.bundle import EVENTS, KINDS
+from impactarbiter.reports.read_bundle import bundles, read_bundle
 from impactarbiter.watching import recorder as recorder_module
 from impactarbiter.watching.arbiter import Arbiter, current
-from impactarbiter.watching.recorder import (
-    EVENTS,
-    KINDS,
-    bundles,
-    is_out_of_memory,
-    read_bundle,
-)
+from impactarbiter.watching.recorder import is_out_of_memory
 
 TOO_MUCH = 10**15
 

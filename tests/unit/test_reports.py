@@ -13,20 +13,18 @@ import pytest
 
 from impactarbiter.base.errors import MissingExtraError, ReportError
 from impactarbiter.base.files import check_writable, write_atomic
-from impactarbiter.judging.severity import VERDICTS
+from impactarbiter.base.text import clean
 from impactarbiter.model.finding import (
-    Cost,
-    Edge,
     Finding,
     GraphCost,
-    History,
     Holder,
-    Path,
-    Report,
     Site,
     TensorExample,
 )
-from impactarbiter.reports.console import clean, emit, line, plain
+from impactarbiter.model.path import Edge, Path
+from impactarbiter.model.report import Cost, History, Report
+from impactarbiter.model.words import VERDICTS
+from impactarbiter.reports.console import emit, line, plain
 from impactarbiter.reports.html import report_fragment, report_page
 from impactarbiter.reports.jsonio import report_json
 from impactarbiter.reports.sarif import sarif_log

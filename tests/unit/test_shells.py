@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from impactarbiter import explain
-from impactarbiter.knowledge.ipython import cell_name, shell_advice
+from impactarbiter.base.shell import cell_name
+from impactarbiter.knowledge.ipython import shell_advice
 from impactarbiter.model.finding import Site
 
 

@@ -24,8 +24,8 @@ from impactarbiter.analysis.devices import Figures, Window, cuda_peak, cuda_row
 from impactarbiter.analysis.events import EventRing
 from impactarbiter.analysis.sampler import Sampler
 from impactarbiter.base.cgroups import MemoryGroup
+from impactarbiter.reports.read_bundle import read_bundle
 from impactarbiter.watching.arbiter import current
-from impactarbiter.watching.recorder import read_bundle
 
 MIB = 1 << 20
 

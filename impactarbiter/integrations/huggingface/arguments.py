@@ -7,9 +7,10 @@ The class itself gains them, not a subclass: what a script saves with
 from __future__ import annotations
 
 import dataclasses
+from types import ModuleType
 from typing import Any
 
-from . import flags as training_flags
+from . import flags
 from .flags import DETECT, EVERY, REPORT
 
 
@@ -18,7 +19,7 @@ def _fields() -> list[tuple[str, Any, dataclasses.Field[Any]]]:
 
     ``metadata`` is what HfArgumentParser makes its help of.
     """
-    asked = training_flags.request
+    asked = flags.request
     table: tuple[tuple[str, Any, Any, str], ...] = (
         (
             DETECT,
@@ -48,6 +49,11 @@ def _fields() -> list[tuple[str, Any, dataclasses.Field[Any]]]:
         )
         for name, kind, default, text in table
     ]
+
+
+def extend_in(module: ModuleType) -> None:
+    """``extend`` for the class of ``transformers.training_args``."""
+    extend(module.TrainingArguments)
 
 
 def extend(cls: type[Any]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import MissingExtraError
 from ..session import Session, check_options, harmless, open_session
-from . import flags as training_flags
-from . import import_hook
+from . import flags, import_hook
 from .flags import DETECT, EVERY, REPORT
 
 try:
@@ -26,7 +26,7 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from ...model.finding import Report
+    from ...model.report import Report
 
 __all__ = ["LeakDetectionCallback", "TrainingArguments"]
 
@@ -173,9 +173,11 @@ def _log_artifacts(report: Report, trackers: Sequence[str]) -> None:
             tracker.log_report(report)
 
 
-def install() -> None:
-    """Makes the Trainer obey our options; a second call changes nothing."""
-    from transformers import trainer
+def install(trainer: ModuleType) -> None:
+    """Makes the Trainer of ``transformers.trainer`` obey our options.
+
+    A second call changes nothing.
+    """
     from transformers.integrations import integration_utils
 
     known = integration_utils.INTEGRATION_TO_CALLBACK
@@ -220,9 +222,9 @@ def _obey(trainer: Any) -> None:
     """
     args = trainer.args
     for name, asked in (
-        (DETECT, training_flags.request.detect),
-        (EVERY, training_flags.request.every),
-        (REPORT, training_flags.request.report),
+        (DETECT, flags.request.detect),
+        (EVERY, flags.request.every),
+        (REPORT, flags.request.report),
     ):
         if asked is not None:
             setattr(args, name, asked)

@@ -7,11 +7,8 @@ TrainingArguments, with what was asked for as their defaults.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Container
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ...base.errors import UsageError
 
@@ -21,7 +18,7 @@ REPORT = "memory_leak_report"
 
 #: Modules that start a script in processes of their own: its arguments are
 #: theirs to hand on.
-_STARTERS = frozenset(
+STARTERS = frozenset(
     {
         "accelerate.commands.accelerate_cli",
         "accelerate.commands.launch",
@@ -86,7 +83,7 @@ def _belongs(name: str, follows: str | None) -> bool:
 
 
 def _with(asked: Request, name: str, value: str | None) -> Request:
-    from ...commands.options import filename, whole
+    from ...base.convert import filename, whole
 
     if name == DETECT:
         wanted = _WORDS.get((value or "true").lower())
@@ -103,56 +100,3 @@ def _with(asked: Request, name: str, value: str | None) -> Request:
         return replace(asked, report=filename(value))
     except UsageError as error:
         raise UsageError(f"--{name}: {error}") from None
-
-
-def adopt(target: list[str], given: dict[str, Any]) -> list[str]:
-    """For the launcher: the target without what its script does not know.
-
-    ``target`` is a script or ``-m`` and a module, with its arguments;
-    ``given`` are the launcher's options, to which ours are added where they
-    say the same.  Makes the Trainer and argparse know of them.
-    """
-    global request
-    from . import import_hook
-
-    head = 2 if target[:1] == ["-m"] else 1
-    if target[:1] == ["-m"] and target[1:2] and target[1] in _STARTERS:
-        return target
-    import_hook.install()
-    args = target[head:]
-    request, left = take_out(args)
-    if request.every is not None:
-        given.setdefault("--every", request.every)
-    if request.report is not None:
-        given.setdefault(_option_for(request.report), request.report)
-    if len(left) < len(args):
-        _give_back(args, left)
-    return target[:head] + left
-
-
-def _option_for(path: str) -> str:
-    """The launcher's option that writes such a file."""
-    from ...commands.run import OUTPUTS
-    from ..session import writer_of
-
-    method = writer_of(path)
-    return next(option for option, of in OUTPUTS.items() if of == method)
-
-
-def _give_back(args: list[str], left: list[str]) -> None:
-    """A parser that declares one of our options itself gets it after all."""
-    plain = argparse.ArgumentParser.parse_known_args
-
-    def parse_known_args(
-        self: argparse.ArgumentParser,
-        given: Any = None,
-        *rest: Any,
-        **more: Any,
-    ) -> Any:
-        given = more.pop("args", given)
-        known = self._option_string_actions
-        if given is None and sys.argv[1:] == left:
-            given = take_out(args, keep=known)[1]
-        return plain(self, given, *rest, **more)
-
-    argparse.ArgumentParser.parse_known_args = parse_known_args  # type: ignore[method-assign,assignment]

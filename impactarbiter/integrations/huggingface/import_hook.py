@@ -7,28 +7,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-
-def _extend_arguments(module: ModuleType) -> None:
-    from . import arguments as training_arguments
-
-    training_arguments.extend(module.TrainingArguments)
-
-
-def _equip_trainer(_module: ModuleType) -> None:
-    from . import callback as transformers
-
-    transformers.install()
-
-
-#: Module -> what is done once it has been executed.
-_AFTER: dict[str, Callable[[ModuleType], None]] = {
-    "transformers.training_args": _extend_arguments,
-    "transformers.trainer": _equip_trainer,
+#: Module -> (module of ours, function) that it is given to once it has been
+#: executed: what imports transformers itself is not imported before.
+_AFTER = {
+    "transformers.training_args": (".arguments", "extend_in"),
+    "transformers.trainer": (".callback", "install"),
 }
 
 
@@ -72,7 +61,8 @@ def _call_after(spec: ModuleSpec) -> None:
 def _run(name: str, module: ModuleType) -> None:
     """A failure of ours is told and does not fail the import."""
     try:
-        _AFTER[name](module)
+        ours, function = _AFTER[name]
+        getattr(import_module(ours, __package__), function)(module)
     except Exception as error:
         from ..session import log
 

@@ -1,0 +1,46 @@
+"""From an option's text to its value; UsageError for what cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .errors import UsageError
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """A converter to whole numbers from ``least`` on."""
+
+    def convert(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise UsageError(
+                f"{text!r} is not possible: expected a whole number from"
+                f" {least} on"
+            )
+        return number
+
+    return convert
+
+
+def choice(*allowed: str) -> Callable[[str], str]:
+    """A converter that takes one of the given words."""
+
+    def convert(text: str) -> str:
+        if text not in allowed:
+            raise UsageError(
+                f"{text!r} is not possible: expected one of"
+                f" {', '.join(allowed)}"
+            )
+        return text
+
+    return convert
+
+
+def filename(text: str) -> str:
+    """A file name that is not empty."""
+    if not text or "\0" in text:
+        raise UsageError("expected a file name")
+    return text

@@ -1,0 +1,40 @@
+"""The way from plain data to what shows it: the model imports no renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+#: What is asked for -> module:function, imported when it is first asked.
+_RENDERERS = {
+    "finding text": "reports.text:finding_text",
+    "report text": "reports.text:report_text",
+    "report fragment": "reports.html:report_fragment",
+    "report dict": "reports.jsonio:report_to_dict",
+    "report from dict": "reports.jsonio:report_from_dict",
+    "report from file": "reports.jsonio:load_report",
+    "report json": "reports.jsonio:write_json",
+    "report html": "reports.html:write_html",
+    "report sarif": "reports.sarif:write_sarif",
+    "report plot": "reports.timeline:plot_report",
+    "retention text": "reports.retention:retention_text",
+    "retention fragment": "reports.retention:retention_fragment",
+    "instances text": "reports.retention:instances_text",
+    "instances fragment": "reports.retention:instances_fragment",
+    "bundle text": "reports.bundle:bundle_text",
+}
+
+
+def renderer(name: str) -> Callable[..., Any]:
+    """The function that shows, reads or writes such a thing."""
+    module, _, function = _RENDERERS[name].partition(":")
+    made: Callable[..., Any] = getattr(
+        import_module(f"..{module}", __package__), function
+    )
+    return made
+
+
+def text_of(name: str, thing: object) -> str:
+    """What ``str()`` or a notebook shows of it."""
+    return str(renderer(name)(thing))

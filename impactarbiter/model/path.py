@@ -1,0 +1,109 @@
+"""Retaining paths: one typed edge after the other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+#: Edges that repeat this often in a row are printed once, with a count.
+RUN_LENGTH = 4
+#: Longest pattern of edges that is looked for in a run.
+RUN_PERIOD = 4
+_INDEX = re.compile(r"\[\d+\]|\[(['\"])[^\]]*\d[^\]]*\1\]")
+_COUNT = re.compile(r" \u00d7\d+ ?")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One reference on a path.
+
+    ``kind`` is the sort of reference (attribute, key, index, cell, node,
+    ...), ``name`` what it is called there, ``type`` the type of the object
+    it leads to, ``text`` the piece as printed: ``.history``, ``[17]``,
+    ``.<closure>.store``, ``.grad_fn\N{RIGHTWARDS ARROW}AddBackward0``.
+    """
+
+    kind: str
+    name: str
+    type: str
+    text: str
+
+
+def compress_runs(texts: list[str]) -> tuple[str, bool]:
+    """Joins texts; a pattern repeated 4 times or more is printed once.
+
+    Returns the text and whether anything was shortened:
+    ``.prev .prev .prev .prev .x`` -> ``(".prev x4 .x", True)``, with a
+    multiplication sign; a pattern of several edges stands in braces.
+    """
+    pieces: list[str] = []
+    shortened = False
+    at = 0
+    while at < len(texts):
+        period, times = _run_at(texts, at)
+        if times < RUN_LENGTH:
+            pieces.append(texts[at])
+            at += 1
+            continue
+        pattern = "".join(texts[at : at + period])
+        once = pattern if period == 1 else "{" + pattern + "}"
+        pieces.append(f"{once} \u00d7{times} ")
+        shortened = True
+        at += period * times
+    return "".join(pieces).rstrip(), shortened
+
+
+def _run_at(texts: list[str], at: int) -> tuple[int, int]:
+    """(period, times) of the longest run of a short pattern at ``at``."""
+    best = (1, 1)
+    for period in range(1, RUN_PERIOD + 1):
+        end = at + period
+        while end < len(texts) and texts[end] == texts[end - period]:
+            end += 1
+        times = (end - at) // period
+        if times >= RUN_LENGTH and times * period > best[0] * best[1]:
+            best = (period, times)
+    return best
+
+
+@dataclass(frozen=True)
+class Path:
+    """A retaining path, from ``root`` over ``edges`` to a tensor.
+
+    ``python`` says whether ``str(path)`` can be evaluated in the program.
+    A path that is printed shortened is not, so the flag is lowered then;
+    ``expression`` is never shortened.  ``library`` says that it starts in a
+    library and not in the user's own code.
+    """
+
+    root: str
+    edges: tuple[Edge, ...] = ()
+    python: bool = False
+    library: bool = False
+
+    def __post_init__(self) -> None:
+        if self.python and self._compressed()[1]:
+            object.__setattr__(self, "python", False)
+
+    def _compressed(self) -> tuple[str, bool]:
+        return compress_runs([edge.text for edge in self.edges])
+
+    def __str__(self) -> str:
+        return self.root + self._compressed()[0]
+
+    @property
+    def expression(self) -> str:
+        """The whole path, every edge of it."""
+        return self.root + "".join(edge.text for edge in self.edges)
+
+
+def pattern_of(path: Path) -> str:
+    """The path with indices, counts and addresses left out."""
+    return without_numbers(str(path))
+
+
+def without_numbers(text: str) -> str:
+    """A printed path with its indices, counts and addresses left out."""
+    text = _ADDRESS.sub("0x", _COUNT.sub("", text))
+    return _INDEX.sub("[*]", text)

@@ -1,0 +1,134 @@
+"""The report: all that a run has shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..base.errors import UsageError
+from ..base.shell import pretty
+from .devices import DeviceMemory
+from .door import renderer, text_of
+from .finding import Finding
+from .order import by_rate
+
+SCHEMA = "impactarbiter/1"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What watching cost: milliseconds and bytes; None: not measured.
+
+    ``ms_per_step`` is spent in hooks and checks; ``looks`` walks over the
+    heap took ``looks_ms`` in all, ``last_walk_ms`` is the last one's walk.
+    """
+
+    ms_per_step: float | None = None
+    last_walk_ms: float | None = None
+    ledger_bytes: int | None = None
+    looks: int | None = None
+    looks_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class History:
+    """Live bytes at step boundaries, for the timeline.
+
+    ``steps`` and ``live_bytes`` have the same length; a long run may be
+    thinned, so steps ascend but need not be consecutive.
+    """
+
+    steps: tuple[int, ...] = ()
+    live_bytes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.steps) != len(self.live_bytes):
+            raise UsageError(
+                f"history has {len(self.steps)} steps and"
+                f" {len(self.live_bytes)} sizes: expected as many of each"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All that a run has shown; ``findings`` are ordered here by rate.
+
+    ``taken_back`` are former leaks that stopped growing before the end.
+
+    ``accounted`` maps categories to bytes that add up to ``live_bytes``.
+    ``needed_steps`` is the fewest steps that a verdict takes: silence after
+    fewer proves nothing.  ``memory_limit`` is the forecast's limit in bytes.
+    ``devices`` is where the memory of each device was at the end.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    taken_back: tuple[Finding, ...] = ()
+    steps: int = 0
+    live_bytes: int = 0
+    peak_bytes: int = 0
+    accounted: Mapping[str, int] = field(default_factory=dict)
+    cost: Cost = Cost()
+    warnings: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    history: History = History()
+    memory_limit: int | None = None
+    needed_steps: int = 0
+    devices: tuple[DeviceMemory, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "findings", tuple(by_rate(self.findings)))
+
+    def __str__(self) -> str:
+        return text_of("report text", self)
+
+    def _repr_html_(self) -> str:
+        return text_of("report fragment", self)
+
+    _repr_pretty_ = pretty
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers; has ``"schema"``."""
+        data: dict[str, Any] = renderer("report dict")(self)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: object, source: str = "report") -> Report:
+        """The inverse of ``to_dict``; ReportError names the bad field."""
+        report: Report = renderer("report from dict")(data, source)
+        return report
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Report:
+        """Reads what ``to_json`` wrote; executes nothing in it.
+
+        Raises ReportError for what is not such a file.
+        """
+        report: Report = renderer("report from file")(path)
+        return report
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Writes the JSON form; the file appears whole or not at all."""
+        renderer("report json")(self, path)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes one self-contained page (needs jinja2)."""
+        renderer("report html")(self, path)
+
+    def to_sarif(self, path: str | os.PathLike[str]) -> None:
+        """Writes SARIF 2.1.0 for code scanning."""
+        renderer("report sarif")(self, path)
+
+    def plot(self, path_or_ax: Any) -> Any:
+        """Draws live bytes over steps (needs matplotlib).
+
+        ``path_or_ax`` is a file name (.png, .svg or .pdf) or an ``Axes``;
+        returns the ``Axes``.
+        """
+        return renderer("report plot")(self, path_or_ax)
+
+
+def load(path: str | os.PathLike[str]) -> Report:
+    """``Report.load(path)``."""
+    return Report.load(path)

@@ -1,0 +1,84 @@
+"""What ``explain()`` answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..base.shell import pretty
+from .door import text_of
+from .finding import GraphCost
+from .path import Path
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Who holds one object; holds no reference to it itself.
+
+    ``target`` says what it is.  ``paths``: the best first; further ones
+    share no last edge.  ``retained_bytes`` and ``retained_tensors``: tensor
+    memory in bytes and storages that would be freed with it.  ``verdict``:
+    "held" (a path leads to it), "cycle" (only a garbage cycle, spelled out
+    in ``cycle``; there are no paths when it is on the cycle itself), "native"
+    (only C or C++ code) or "free" (nothing but the caller).  ``collectable``:
+    the collector frees that cycle when it runs; it can't where C++ is part
+    of it.  ``note``: what is known besides, in a sentence or two.
+    ``referrers``: distinct references that were met.
+    """
+
+    target: str
+    paths: tuple[Path, ...]
+    retained_bytes: int
+    retained_tensors: int
+    verdict: str
+    cycle: Path | None = None
+    graph: GraphCost | None = None
+    referrers: int = 0
+    refcount: int = 0
+    collectable: bool = True
+    note: str | None = None
+
+    def __str__(self) -> str:
+        return text_of("retention text", self)
+
+    def _repr_html_(self) -> str:
+        return text_of("retention fragment", self)
+
+    _repr_pretty_ = pretty
+
+
+class Retentions(tuple[Retention, ...]):
+    """Several of them, which print one after the other."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(one) for one in self)
+
+    def _repr_html_(self) -> str:
+        return "".join(one._repr_html_() for one in self)
+
+    _repr_pretty_ = pretty
+
+
+@dataclass(frozen=True)
+class Group:
+    """Instances of a class that hang on paths that differ by index only."""
+
+    pattern: str
+    count: int
+    example: Path
+
+
+@dataclass(frozen=True)
+class Instances:
+    """The live instances of a class, by where they hang."""
+
+    type: str
+    count: int
+    groups: tuple[Group, ...]
+
+    def __str__(self) -> str:
+        return text_of("instances text", self)
+
+    def _repr_html_(self) -> str:
+        return text_of("instances fragment", self)
+
+    _repr_pretty_ = pretty

@@ -1,0 +1,80 @@
+"""Which file is written by which method of a report, and where it may go."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..base.errors import MissingExtraError, UsageError
+from ..base.files import check_writable
+from ..model.order import reaches
+from ..model.report import Report
+from .timeline import check_suffix
+from .wording import alarming
+
+#: Option -> the method of Report that writes that file.
+OUTPUTS = {
+    "--json": "to_json",
+    "--html": "to_html",
+    "--timeline": "plot",
+    "--sarif": "to_sarif",
+}
+#: Exit code of ``--fail-on`` where something was found.
+FOUND = 3
+#: File name's end -> the method of Report that writes such a file.
+_WRITERS = {
+    ".html": "to_html",
+    ".sarif": "to_sarif",
+    ".png": "plot",
+    ".svg": "plot",
+    ".pdf": "plot",
+}
+
+
+def gate(report: Report, threshold: str) -> int:
+    """3 where a leak is at least so severe, else 0; bounds are no leaks."""
+    return FOUND if reaches(alarming(report), threshold) else 0
+
+
+def check_outputs(given: dict[str, Any]) -> dict[str, str]:
+    """Absolute destinations by method name; checked before anything runs.
+
+    Raises UsageError or ReportError where one cannot be written.
+    """
+    outputs: dict[str, str] = {}
+    for option, method in OUTPUTS.items():
+        if option not in given:
+            continue
+        # The program may change the working folder.
+        path = os.path.abspath(given[option])
+        if path in outputs.values() and not path.startswith("/dev/"):
+            raise UsageError(
+                f"two outputs go to {given[option]!r}: expected a file each"
+            )
+        if option == "--timeline":
+            check_suffix(path)
+        check_writable(path)
+        outputs[method] = path
+    return outputs
+
+
+def writer_of(path: str) -> str:
+    """The method of Report for this file name; JSON unless it says else."""
+    return _WRITERS.get(os.path.splitext(path)[1].lower(), "to_json")
+
+
+def write_report(report: Report, path: str) -> None:
+    """Writes the report in the form that the file's name asks for."""
+    getattr(report, writer_of(path))(path)
+
+
+def write_files(report: Report, stem: str) -> list[str]:
+    """``stem`` as .json, .txt and, with jinja2, .html; the files' names."""
+    report.to_json(f"{stem}.json")
+    with open(f"{stem}.txt", "w", encoding="utf-8") as stream:
+        stream.write(f"{report}\n")
+    try:
+        report.to_html(f"{stem}.html")
+    except MissingExtraError:
+        return [f"{stem}.json", f"{stem}.txt"]
+    return [f"{stem}.json", f"{stem}.txt", f"{stem}.html"]

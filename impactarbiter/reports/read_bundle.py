@@ -1,0 +1,142 @@
+"""Reads a flight recorder's bundle; nothing in it is executed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import ReportError
+from ..model.bundle import EVENTS, NAME, SCHEMA, SITE_ROWS, Bundle
+from ..model.report import Report
+
+
+def read_bundle(path: str | os.PathLike[str]) -> Bundle:
+    """Reads and checks a bundle; ReportError says in a line what is wrong.
+
+    Nothing in it is executed.
+    """
+    folder = os.fspath(path)
+    header = _json(folder, "recorder.json")
+    if not isinstance(header, dict) or header.get("schema") != SCHEMA:
+        raise _unreadable(folder, f'recorder.json has no schema "{SCHEMA}"')
+    sources = _sources(folder, header.pop("sites", None))
+    known = {
+        name: _text(folder, name, header) for name in ("reason", "device")
+    } | {
+        name: _count(folder, name, header)
+        for name in (
+            "asked_bytes",
+            "pid",
+            "step",
+            "live_bytes",
+            "peak_bytes",
+            "live_count",
+            "resident_bytes",
+            "all_events",
+        )
+    }
+    return Bundle(
+        path=folder,
+        header={**header, **known},
+        events=_rows(folder, "events.npy", EVENTS),
+        sites=_rows(folder, "sites.npy", SITE_ROWS),
+        sources=sources,
+        report=_report_of(folder),
+        holders=_holders_of(folder),
+    )
+
+
+def _unreadable(folder: str, why: str) -> ReportError:
+    return ReportError(
+        f"{folder!r} is no bundle: {why}; give a folder that the flight"
+        " recorder wrote"
+    )
+
+
+def _json(folder: str, name: str) -> Any:
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError, RecursionError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        raise _unreadable(folder, f"{name}: {said.lower()}") from None
+
+
+def _rows(
+    folder: str, name: str, dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    try:
+        rows = np.load(os.path.join(folder, name), allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        said = str(error).splitlines()[0] if str(error) else "empty"
+        raise _unreadable(folder, f"{name}: {said}") from None
+    if not isinstance(rows, np.ndarray) or rows.dtype != dtype:
+        raise _unreadable(folder, f"{name} has other columns than expected")
+    return rows
+
+
+def _text(folder: str, name: str, header: dict[str, Any]) -> str:
+    value = header.get(name)
+    if not isinstance(value, str):
+        raise _unreadable(folder, f"{name} is no text")
+    return value
+
+
+def _count(folder: str, name: str, header: dict[str, Any]) -> int:
+    value = header.get(name)
+    if type(value) is not int or value < 0:
+        raise _unreadable(folder, f"{name} is no count")
+    return value
+
+
+def _sources(folder: str, data: Any) -> dict[int, tuple[str, int, str]]:
+    try:
+        return {
+            int(item["site"]): (
+                str(item["file"]),
+                int(item["line"]),
+                str(item["function"]),
+            )
+            for item in data
+        }
+    except (TypeError, KeyError, ValueError):
+        raise _unreadable(folder, "its sites are no list of sites") from None
+
+
+def _report_of(folder: str) -> Report | None:
+    file = os.path.join(folder, "report.json")
+    return Report.load(file) if os.path.exists(file) else None
+
+
+def _holders_of(folder: str) -> tuple[Mapping[str, Any], ...]:
+    if not os.path.exists(os.path.join(folder, "holders.json")):
+        return ()
+    data = _json(folder, "holders.json")
+    wanted = {"site": str, "path": str, "bytes": int, "storages": int}
+    if not isinstance(data, list) or not all(
+        isinstance(item, dict)
+        and all(isinstance(item.get(k), t) for k, t in wanted.items())
+        for item in data
+    ):
+        raise _unreadable(folder, "holders.json is no list of holders")
+    return tuple(data)
+
+
+def bundles(folder: str | os.PathLike[str]) -> list[str]:
+    """Paths of the whole bundles below a folder, oldest first."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise ReportError(
+            f"cannot read {os.fspath(folder)!r}: {error.strerror}; expected"
+            " the folder of a flight recorder"
+        ) from None
+    return [
+        os.path.join(os.fspath(folder), name)
+        for name in names
+        if NAME.fullmatch(name)
+    ]
