@@ -1,9 +1,8 @@
 /* Plain Python values for what a diagnosis found. */
 
 #include "../base/compat.h"
+#include "../base/device_name.h"
 #include "describe.h"
-#include "../names/containers.h"
-#include "../heap/purposes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,23 +30,6 @@ ia_cost_build(const ia_cost *cost)
                          (unsigned long long)cost->saved, "saved_bytes",
                          (unsigned long long)cost->saved_bytes, "biggest",
                          biggest);
-}
-
-/* c10::DeviceType by number; the first twelve never change. */
-void
-ia_device_name(uint16_t device, char *out, size_t size)
-{
-    static const char *const names[] = {
-        "cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",
-        "fpga", "maia", "xla", "vulkan", "metal", "xpu", "mps", "meta",
-        "hpu", "ve", "lazy", "ipu", "mtia", "privateuseone"};
-    unsigned type = device >> 8, index = device & 0xFF;
-    if (type >= sizeof names / sizeof *names)
-        snprintf(out, size, "device%u:%u", type, index);
-    else if (type == 0 || type == 14)
-        snprintf(out, size, "%s", names[type]);
-    else
-        snprintf(out, size, "%s:%u", names[type], index);
 }
 
 PyObject *
@@ -129,66 +111,4 @@ ia_purposes_build(const ia_storages *s)
         Py_CLEAR(dict);
     Py_XDECREF(n);
     return dict;
-}
-
-/* -- bounds -------------------------------------------------------------- */
-
-/* deque.maxlen by the C getter of deque itself, whatever a subclass says. */
-static PyObject *
-deque_bound(PyTypeObject *deque, PyObject *op)
-{
-    for (PyGetSetDef *g = deque->tp_getset; g && g->name; g++)
-        if (strcmp(g->name, "maxlen") == 0)
-            return g->get(op, g->closure);
-    return Py_NewRef(Py_None);
-}
-
-static PyObject *
-lru_bound(PyObject *op)
-{
-    PyObject *size = ia_lru_parameter(op, "maxsize");
-    return Py_NewRef(size && PyLong_CheckExact(size) ? size : Py_None);
-}
-
-/* References between an optimizer and a list in its state: the instance's
- * dict, `state`, the parameter's dict. */
-#define MAX_STATE_HOPS 4
-
-/* Quasi-Newton methods keep as many past steps as the option says. */
-static PyObject *
-history_bound(const ia_walk *w, uint32_t entry)
-{
-    for (int hop = 0; hop < MAX_STATE_HOPS && entry != IA_NO_ENTRY; hop++) {
-        entry = w->queue[entry].parent;
-        if (entry == IA_NO_ENTRY || IA_TAG(w->queue[entry].ref) != IA_TAG_OBJECT)
-            break;
-        PyObject *op = (PyObject *)w->queue[entry].ref, *group;
-        if (ia_kind_of(Py_TYPE(op)) != IA_KIND_OPTIMIZER)
-            continue;
-        PyObject *groups = ia_instance_attribute(op, "param_groups");
-        if (groups == NULL || !PyList_Check(groups) || !PyList_GET_SIZE(groups))
-            break;
-        group = PyList_GET_ITEM(groups, 0);
-        PyObject *size = PyDict_Check(group)
-                             ? ia_dict_value(group, "history_size") : NULL;
-        return Py_NewRef(size && PyLong_CheckExact(size) ? size : Py_None);
-    }
-    return Py_NewRef(Py_None);
-}
-
-PyObject *
-ia_bound_of(const ia_walk *w, uint32_t entry)
-{
-    uintptr_t ref = w->queue[entry].ref;
-    if (IA_TAG(ref) != IA_TAG_OBJECT)
-        return Py_NewRef(Py_None);
-    PyObject *op = (PyObject *)ref;
-    PyTypeObject *deque = ia_base_named(Py_TYPE(op), "collections.deque");
-    if (deque != NULL)
-        return deque_bound(deque, op);
-    if (ia_base_named(Py_TYPE(op), "functools._lru_cache_wrapper"))
-        return lru_bound(op);
-    if (PyList_CheckExact(op))
-        return history_bound(w, entry);
-    return Py_NewRef(Py_None);
 }

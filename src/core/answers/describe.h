@@ -2,8 +2,8 @@
 #ifndef IA_DESCRIBE_H
 #define IA_DESCRIBE_H
 
-#include "../holders/retained.h"
 #include "../heap/walk.h"
+#include "../holders/retained.h"
 
 /* All return new references, or NULL with an exception set. */
 PyObject *ia_cost_build(const ia_cost *);
@@ -13,10 +13,7 @@ PyObject *ia_tensor_build(uintptr_t ref, uint16_t device, uint64_t bytes);
 /* {purpose: bytes} over the ledger's storages that the walk knows. */
 PyObject *ia_purposes_build(const ia_storages *);
 const char *ia_purpose_name(int purpose);
-/* The most items that a holder can have by its type, or None. */
-PyObject *ia_bound_of(const ia_walk *, uint32_t entry);
-/* "cpu", "cuda:0"; the first needs no GIL and allocates nothing. */
-void ia_device_name(uint16_t device, char *out, size_t size);
+/* "cpu", "cuda:0". */
 PyObject *ia_device_build(uint16_t device);
 
 #endif /* IA_DESCRIBE_H */

@@ -5,13 +5,15 @@
  */
 
 #include "../base/compat.h"
-#include "describe.h"
-#include "diagnosis.h"
-#include "../names/path.h"
-#include "../holders/cutting.h"
+#include "../base/read.h"
 #include "../ledger/ledger.h"
 #include "../ledger/sites.h"
 #include "../heap/unrooted.h"
+#include "../names/path.h"
+#include "../holders/bounds.h"
+#include "../holders/cutting.h"
+#include "describe.h"
+#include "diagnosis.h"
 
 #include <stdlib.h>
 #include <string.h>

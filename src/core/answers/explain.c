@@ -9,13 +9,14 @@
  */
 
 #include "../base/compat.h"
-#include "../holders/retained.h"
-#include "describe.h"
-#include "../names/path.h"
-#include "explain.h"
 #include "../ledger/frames.h"
 #include "../heap/roots.h"
 #include "../heap/unrooted.h"
+#include "../names/path.h"
+#include "../names/text.h"
+#include "../holders/retained.h"
+#include "describe.h"
+#include "explain.h"
 
 #include <stdlib.h>
 
@@ -168,14 +169,6 @@ passed_in_array(const question *q)
                (ia_frame *)IA_ADDRESS(q->callers[0].frame));
 }
 
-static int
-by_parent(const void *a, const void *b)
-{
-    uintptr_t x = ((const ia_cut *)a)->parent;
-    uintptr_t y = ((const ia_cut *)b)->parent;
-    return (x > y) - (x < y);
-}
-
 static void
 add_cut(question *q, uintptr_t parent, uintptr_t child)
 {
@@ -208,7 +201,7 @@ set_the_caller_aside(question *q)
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
         for (uint32_t n = 0; n <= extra + q->targets[i].variables; n++)
             q->handed.items[q->handed.count++] = q->targets[i].op;
-    qsort(q->cuts, q->ncuts, sizeof *q->cuts, by_parent);
+    ia_cuts_order(q->cuts, q->ncuts);
     return ia_walk_set_cuts(&q->w, q->cuts, q->ncuts);
 }
 
@@ -375,9 +368,7 @@ variable_of(const question *q, PyObject *op)
 static const ia_root *
 root_of(const question *q, uint32_t entry)
 {
-    while (q->w.queue[entry].parent != IA_NO_ENTRY)
-        entry = q->w.queue[entry].parent;
-    return &q->roots.items[q->w.queue[entry].root];
+    return &q->roots.items[q->w.queue[ia_walk_root(&q->w, entry)].root];
 }
 
 /* By something that is there for more than the question. */

@@ -1,15 +1,16 @@
 /* IPython's namespace: one name for each result. */
 
 #include "../base/compat.h"
-#include "notebook.h"
 #include "../base/ptrmap.h"
+#include "../base/read.h"
+#include "notebook.h"
 
 #include <string.h>
 
 static PyObject *
 shell_of(PyObject *namespace)
 {
-    PyObject *method = PyDict_GetItemString(namespace, "get_ipython");
+    PyObject *method = ia_dict_value(namespace, "get_ipython");
     return method && PyMethod_Check(method) ? PyMethod_GET_SELF(method)
                                             : NULL;
 }
@@ -17,14 +18,13 @@ shell_of(PyObject *namespace)
 void
 ia_notebook_find(ia_notebook *n, PyObject *namespace)
 {
-    PyObject *out = PyDict_GetItemString(namespace, "_oh");
+    PyObject *out = ia_dict_value(namespace, "_oh");
     if (out == NULL || !PyDict_Check(out))
         return;
     *n = (ia_notebook){.out = out, .names = namespace};
     PyObject *shell = shell_of(namespace);
-    PyObject *fields = shell ? ia_get_instance_dict(shell) : NULL;
-    if (fields != NULL)
-        n->hidden = PyDict_GetItemString(fields, "user_ns_hidden");
+    if (shell != NULL)
+        n->hidden = ia_instance_attribute(shell, "user_ns_hidden");
     if (n->hidden != NULL && !PyDict_Check(n->hidden))
         n->hidden = NULL;
 }

@@ -1,9 +1,10 @@
 /* Where every retaining path starts. */
 
 #include "../base/compat.h"
+#include "../base/read.h"
 #include "../ledger/frames.h"
-#include "roots.h"
 #include "../ledger/sites.h"
+#include "roots.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,16 +58,6 @@ ia_roots_add(ia_roots *roots, ia_root_kind kind, uintptr_t ref, int user,
     return root;
 }
 
-/* UTF-8 of a str; "?" for anything else.  Leaves no exception. */
-static const char *
-text_of(PyObject *op)
-{
-    const char *text = op && PyUnicode_Check(op) ? PyUnicode_AsUTF8(op) : NULL;
-    if (text == NULL)
-        PyErr_Clear();
-    return text ? text : "?";
-}
-
 /* -- modules ------------------------------------------------------------- */
 
 static int
@@ -74,10 +65,10 @@ is_user_module(PyObject *dict, const char *name)
 {
     if (strcmp(name, "__main__") == 0)
         return 1;
-    PyObject *file = PyDict_GetItemString(dict, "__file__");
+    PyObject *file = ia_dict_value(dict, "__file__");
     if (file == NULL || !PyUnicode_CheckExact(file))
         return 0;
-    return !ia_sites_is_library(text_of(file));
+    return !ia_sites_is_library(ia_utf8(file));
 }
 
 static int
@@ -94,7 +85,7 @@ static int
 add_module(ia_roots *roots, PyObject *name, PyObject *module,
            module_pass pass)
 {
-    const char *text = text_of(name);
+    const char *text = ia_utf8(name);
     if (is_own_module(text))
         return 0;
     if (!PyModule_Check(module)) {
@@ -144,18 +135,18 @@ add_modules(ia_roots *roots, module_pass pass)
 int
 ia_frame_is_own(ia_frame *frame)
 {
-    return is_own(text_of(ia_frame_code(frame)->co_filename));
+    return is_own(ia_utf8(ia_frame_code(frame)->co_filename));
 }
 
 static int
 add_frame(ia_roots *roots, ia_frame *frame, int user)
 {
     PyCodeObject *code = ia_frame_code(frame);
-    const char *file = text_of(code->co_filename);
+    const char *file = ia_utf8(code->co_filename);
     char name[120];
     if (is_own(file) || ia_sites_is_library(file) == user)
         return 0;
-    snprintf(name, sizeof name, "%s()", text_of(code->co_qualname));
+    snprintf(name, sizeof name, "%s()", ia_utf8(code->co_qualname));
     return ia_roots_add(roots, IA_ROOT_FRAME,
                         (uintptr_t)frame | IA_TAG_FRAME, user, name) ? 0 : -1;
 }

@@ -8,8 +8,7 @@
  */
 
 #include "../base/compat.h"
-#include "../names/containers.h"
-#include "../names/path.h"
+#include "../base/read.h"
 #include "unrooted.h"
 
 #include <stdlib.h>
@@ -400,41 +399,5 @@ ia_walk_unrooted(ia_walk *w, ia_roots *roots, const ia_handed *handed)
 done:
     free(o.items);
     ia_ptrmap_free(&o.index);
-    return result;
-}
-
-/* The shortest way from the root object back to itself. */
-PyObject *
-ia_cycle_build(uintptr_t root, int graph)
-{
-    ia_storages storages = {0};
-    ia_roots roots = {0};
-    ia_walk w;
-    PyObject *result = NULL;
-    if (ia_roots_add(&roots, IA_ROOT_CYCLE, root, 0, "") == NULL)
-        return NULL;
-    if (ia_walk_init(&w, &storages, &roots) < 0) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    w.graph = graph;
-    /* Seeded without a mark: the walk stops where it meets the root again. */
-    ia_walk_seed_unmarked(&w, root, 0);
-    while (w.head < w.count && !w.failed) {
-        if (w.head > 0 && w.queue[w.head].ref == root) {
-            PyObject *path = ia_path_build(&w, w.head, IA_NO_ENTRY, NULL);
-            if (path != NULL) {
-                result = Py_NewRef(PyTuple_GET_ITEM(path, 3));
-                Py_DECREF(path);
-            }
-            goto done;
-        }
-        ia_walk_step(&w);
-    }
-    result = PyList_New(0);
-done:
-    ia_walk_free(&w);
-    ia_storages_free(&storages);
-    ia_roots_free(&roots);
     return result;
 }

@@ -23,8 +23,4 @@ int ia_walk_unrooted(ia_walk *, ia_roots *, const ia_handed *);
  * continues.  0, or -1 when memory is short. */
 int ia_walk_seed_alone(ia_walk *, ia_roots *, PyObject *, ia_root_kind);
 
-/* The entries of one garbage cycle, from its root object back to itself, as a
- * list of (kind, text, type, python); NULL on error. */
-PyObject *ia_cycle_build(uintptr_t root, int graph);
-
 #endif /* IA_UNROOTED_H */

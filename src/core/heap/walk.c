@@ -1,14 +1,12 @@
 /* Breadth-first pass over everything that holds. */
 
 #include "../base/compat.h"
+#include "../base/ndarray.h"
 #include "../ledger/frames.h"
-#include "walk.h"
-#include "../ledger/ledger.h"
 #include "purposes.h"
-#include "../ledger/sites.h"
+#include "walk.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Queue entries looked at ahead of time: the walk waits for memory, not for
  * the processor. */
@@ -61,6 +59,21 @@ is_cut(const ia_walk *w, uint32_t first, uintptr_t child)
             return 1;
     }
     return 0;
+}
+
+static int
+by_parent(const void *a, const void *b)
+{
+    const ia_cut *x = a, *y = b;
+    if (x->parent != y->parent)
+        return x->parent < y->parent ? -1 : 1;
+    return (x->group > y->group) - (x->group < y->group);
+}
+
+void
+ia_cuts_order(ia_cut *cuts, uint32_t count)
+{
+    qsort(cuts, count, sizeof *cuts, by_parent);
 }
 
 int
@@ -215,6 +228,14 @@ ia_walk_follow(ia_walk *w, uintptr_t ref, uint32_t parent)
         push(w, ref, parent, 0);
 }
 
+uint32_t
+ia_walk_root(const ia_walk *w, uint32_t entry)
+{
+    while (w->queue[entry].parent != IA_NO_ENTRY)
+        entry = w->queue[entry].parent;
+    return entry;
+}
+
 /* -- expansion ----------------------------------------------------------- */
 
 static void
@@ -313,66 +334,4 @@ ia_walk_run(ia_walk *w)
         ia_walk_step(w);
     w->parent = IA_NO_ENTRY;
     w->first_cut = IA_PTRMAP_NONE;
-}
-
-/* -- storages ------------------------------------------------------------ */
-
-void
-ia_storages_free(ia_storages *s)
-{
-    free(s->items);
-    ia_ptrmap_free(&s->index);
-    *s = (ia_storages){0};
-}
-
-static ia_reached *
-add_storage(ia_storages *s, const ia_reached *new)
-{
-    if (s->count == s->capacity) {
-        uint32_t bigger = s->capacity ? s->capacity * 2 : 1024;
-        ia_reached *moved = realloc(s->items, bigger * sizeof *moved);
-        if (moved == NULL)
-            return NULL;
-        s->items = moved;
-        s->capacity = bigger;
-    }
-    if (ia_ptrmap_set(&s->index, new->key, s->count) < 0)
-        return NULL;
-    s->items[s->count] = *new;
-    return &s->items[s->count++];
-}
-
-/* A storage is listed under the key that the ledger knows it by; one that it
- * doesn't know, under that of its own object. */
-ia_reached *
-ia_storages_get(ia_storages *s, const ia_storage *storage)
-{
-    uint32_t i = IA_PTRMAP_NONE;
-    if (storage->data != 0)
-        i = ia_ptrmap_get(&s->index, storage->data);
-    if (i == IA_PTRMAP_NONE && storage->impl != 0)
-        i = ia_ptrmap_get(&s->index, storage->impl);
-    if (i != IA_PTRMAP_NONE)
-        return &s->items[i];
-    ia_reached new = {
-        .key = storage->impl ? storage->impl : storage->data,
-        .bytes = storage->bytes,
-        .device = storage->device,
-        .entry = IA_NO_ENTRY,
-    };
-    ia_ledger_lock();
-    ia_row *row = ia_ledger_find(storage->data);
-    if (row == NULL)
-        row = ia_ledger_find(storage->impl);
-    if (row != NULL) {
-        new.key = row->key;
-        new.bytes = row->bytes;
-        new.stack = row->stack;
-        new.site = ia_stack_site(row->stack);
-        new.generation = row->generation;
-        new.allowed = row->allowed;
-        new.in_ledger = 1;
-    }
-    ia_ledger_unlock();
-    return new.key == 0 ? NULL : add_storage(s, &new);
 }

@@ -9,60 +9,18 @@
 #ifndef IA_WALK_H
 #define IA_WALK_H
 
-#include "../base/core_api.h"
 #include "../base/bitmap.h"
-#include "notebook.h"
+#include "../base/kinds.h"
 #include "../base/ptrmap.h"
-
-#define IA_NO_ENTRY UINT32_MAX
-
-/* An entry's ref is an address with what it points to in the low bits. */
-#define IA_TAG_OBJECT ((uintptr_t)0)
-#define IA_TAG_NODE ((uintptr_t)1)  /* autograd node */
-#define IA_TAG_FRAME ((uintptr_t)2) /* running frame, a root */
-#define IA_TAG_CROWD ((uintptr_t)3) /* ia_crowd, a root */
-#define IA_TAG_MASK ((uintptr_t)7)
-#define IA_TAG(ref) ((ref) & IA_TAG_MASK)
-#define IA_ADDRESS(ref) ((ref) & ~IA_TAG_MASK)
+#include "notebook.h"
+#include "reached.h"
+#include "refs.h"
 
 typedef struct {
     uintptr_t ref;
     uint32_t parent; /* IA_NO_ENTRY for a root */
     uint32_t root;   /* number of the root, for a root; else unused */
 } ia_entry;
-
-/* What a storage is for, most telling first. */
-typedef enum {
-    IA_FOR_UNKNOWN = 0,
-    IA_FOR_GRAPH,
-    IA_FOR_BUFFER,
-    IA_FOR_OPTIMIZER,
-    IA_FOR_GRADIENT,
-    IA_FOR_PARAMETER,
-    IA_PURPOSES,
-} ia_purpose;
-
-/* A storage, known to the ledger or not, and where it was reached first. */
-typedef struct {
-    uintptr_t key;
-    uint64_t bytes;
-    uint32_t entry; /* IA_NO_ENTRY: classified, but not reached */
-    uint32_t site;
-    uint32_t stack;
-    uint32_t generation;
-    uint16_t device;
-    uint16_t purpose; /* ia_purpose */
-    uint16_t allowed;
-    uint8_t in_ledger;
-    uint8_t claimed; /* a cut would free it */
-    uint8_t explained; /* state of an optimizer that steps, or what it steps by */
-} ia_reached;
-
-typedef struct {
-    ia_reached *items; /* owned */
-    uint32_t count, capacity;
-    ia_ptrmap index; /* key -> item */
-} ia_storages;
 
 typedef enum {
     IA_ROOT_MODULE,      /* object is the module's dict */
@@ -147,6 +105,8 @@ struct ia_walk {
 
 /* 0, or -1 when memory is short. */
 int ia_walk_init(ia_walk *, ia_storages *, const ia_roots *);
+/* Orders cuts by parent, and those of one parent by group. */
+void ia_cuts_order(ia_cut *, uint32_t count);
 /* The cuts, ordered by parent, must outlive the walk.  0 or -1 (memory). */
 int ia_walk_set_cuts(ia_walk *, const ia_cut *, uint32_t count);
 void ia_walk_free(ia_walk *);
@@ -160,30 +120,11 @@ void ia_walk_step(ia_walk *);
 void ia_walk_run(ia_walk *);
 /* Adds an entry that is not expanded; IA_NO_ENTRY when memory is short. */
 uint32_t ia_walk_append(ia_walk *, uintptr_t ref, uint32_t parent);
+/* The root entry in whose tree an entry lies. */
+uint32_t ia_walk_root(const ia_walk *, uint32_t entry);
 /* Follows one reference as if the entry `parent` had it. */
 void ia_walk_follow(ia_walk *, uintptr_t ref, uint32_t parent);
 /* Expands one thing; its children land in the queue. */
 void ia_walk_expand(ia_walk *, uintptr_t ref);
-
-void ia_storages_free(ia_storages *);
-/* Item of a storage, added when it is new; NULL when memory is short. */
-ia_reached *ia_storages_get(ia_storages *, const ia_storage *);
-
-/* What the walk knows about a type; framework kinds come first. */
-#define IA_KIND_NDARRAY 16
-#define IA_KIND_MODULE 17    /* torch.nn.Module or a subclass */
-#define IA_KIND_OPTIMIZER 18
-int ia_kind_of(PyTypeObject *);
-void ia_kinds_forget(void);
-
-/* Process-wide, set by methods.c. */
-extern const ia_framework *ia_the_framework;
-void ia_walk_set_types(PyTypeObject *module, PyTypeObject *optimizer);
-
-/* Calls visit for each object that a NumPy array holds. */
-int ia_ndarray_traverse(PyObject *, visitproc, void *);
-/* Where an array holds child: *index receives its place in C order, or -1 for
- * the array's base.  Returns the number of dimensions. */
-int ia_ndarray_place(PyObject *, PyObject *child, Py_ssize_t *index);
 
 #endif /* IA_WALK_H */

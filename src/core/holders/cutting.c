@@ -18,53 +18,6 @@ ia_keepers_free(ia_keepers *k)
 }
 
 static int
-is_deque(PyObject *op)
-{
-    PyObject *mro = Py_TYPE(op)->tp_mro;
-    for (Py_ssize_t i = 0; mro != NULL && i < PyTuple_GET_SIZE(mro); i++)
-        if (strcmp(((PyTypeObject *)PyTuple_GET_ITEM(mro, i))->tp_name,
-                   "collections.deque") == 0)
-            return 1;
-    return 0;
-}
-
-Py_ssize_t
-ia_container_length(PyObject *op)
-{
-    if (PyList_Check(op) || PyTuple_Check(op) || is_deque(op))
-        return Py_SIZE(op);
-    if (PyDict_Check(op))
-        return ((PyDictObject *)op)->ma_used;
-    if (PyAnySet_Check(op))
-        return ((PySetObject *)op)->used;
-    return -1;
-}
-
-static int
-is_instance_dict(const ia_walk *w, uint32_t entry)
-{
-    uint32_t up = w->queue[entry].parent;
-    if (up == IA_NO_ENTRY || IA_TAG(w->queue[up].ref) != IA_TAG_OBJECT)
-        return 0;
-    PyObject *owner = (PyObject *)w->queue[up].ref;
-    PyObject *dict = (PyObject *)w->queue[entry].ref;
-    return ia_get_instance_dict(owner) == dict ||
-           (PyType_Check(owner) &&
-            ((PyTypeObject *)owner)->tp_dict == dict) ||
-           (PyFunction_Check(owner) &&
-            ((PyFunctionObject *)owner)->func_globals == dict);
-}
-
-int
-ia_entry_is_container(const ia_walk *w, uint32_t entry)
-{
-    const ia_entry *e = &w->queue[entry];
-    return IA_TAG(e->ref) == IA_TAG_OBJECT && e->parent != IA_NO_ENTRY &&
-           ia_container_length((PyObject *)e->ref) >= 0 &&
-           !is_instance_dict(w, entry);
-}
-
-static int
 by_size(const void *a, const void *b)
 {
     const ia_keeper *x = a, *y = b;

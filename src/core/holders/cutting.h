@@ -2,8 +2,8 @@
 #ifndef IA_CUTTING_H
 #define IA_CUTTING_H
 
-#include "retained.h"
 #include "holders.h"
+#include "retained.h"
 
 typedef struct {
     uint32_t holder;  /* entry */
@@ -30,9 +30,5 @@ int ia_keepers_find(const ia_walk *, const ia_groups *,
                     const ia_wanted *wanted, uint32_t most, ia_keepers *);
 void ia_keepers_free(ia_keepers *);
 
-/* Is the entry a list, dict, set, deque or tuple (and no __dict__)? */
-int ia_entry_is_container(const ia_walk *, uint32_t entry);
-/* Items in it, or -1. */
-Py_ssize_t ia_container_length(PyObject *);
 
 #endif /* IA_CUTTING_H */

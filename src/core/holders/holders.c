@@ -1,14 +1,38 @@
 /* From storages that were reached to the objects that keep them. */
 
 #include "../base/compat.h"
+#include "../base/read.h"
 #include "holders.h"
-#include "cutting.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Two links of a chain may have a dict or a graph node between them. */
 #define MAX_LINK_HOPS 4
+
+static int
+is_instance_dict(const ia_walk *w, uint32_t entry)
+{
+    uint32_t up = w->queue[entry].parent;
+    if (up == IA_NO_ENTRY || IA_TAG(w->queue[up].ref) != IA_TAG_OBJECT)
+        return 0;
+    PyObject *owner = (PyObject *)w->queue[up].ref;
+    PyObject *dict = (PyObject *)w->queue[entry].ref;
+    return ia_get_instance_dict(owner) == dict ||
+           (PyType_Check(owner) &&
+            ((PyTypeObject *)owner)->tp_dict == dict) ||
+           (PyFunction_Check(owner) &&
+            ((PyFunctionObject *)owner)->func_globals == dict);
+}
+
+int
+ia_entry_is_container(const ia_walk *w, uint32_t entry)
+{
+    const ia_entry *e = &w->queue[entry];
+    return IA_TAG(e->ref) == IA_TAG_OBJECT && e->parent != IA_NO_ENTRY &&
+           ia_container_length((PyObject *)e->ref) >= 0 &&
+           !is_instance_dict(w, entry);
+}
 
 typedef struct {
     uint32_t holder, site, generation, storage;
@@ -393,14 +417,6 @@ list_targets(const ia_walk *w, const ia_wanted *wanted, member **out,
  * no coincidence: names are made up as the program runs. */
 #define MIN_NAMES 4
 
-static uint32_t
-root_of(const ia_walk *w, uint32_t entry)
-{
-    while (w->queue[entry].parent != IA_NO_ENTRY)
-        entry = w->queue[entry].parent;
-    return entry;
-}
-
 static int
 is_module(const ia_walk *w, uint32_t entry)
 {
@@ -416,7 +432,7 @@ list_homeless(const ia_walk *w, const scores *s, const member *members,
     uint32_t found = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t entry = w->storages->items[members[i].storage].entry;
-        uint32_t root = root_of(w, entry);
+        uint32_t root = ia_walk_root(w, entry);
         if (s->weight[entry] >= 2 || !is_module(w, root))
             continue;
         out[found] = members[i];

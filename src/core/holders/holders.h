@@ -57,4 +57,7 @@ ia_is_wanted(const ia_wanted *wanted, uint32_t site, uint32_t generation)
 int ia_holders_find(const ia_walk *, const ia_wanted *, ia_groups *);
 void ia_groups_free(ia_groups *);
 
+/* Is the entry a list, dict, set, deque or tuple (and no __dict__)? */
+int ia_entry_is_container(const ia_walk *, uint32_t entry);
+
 #endif /* IA_HOLDERS_H */

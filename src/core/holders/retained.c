@@ -6,20 +6,11 @@
  */
 
 #include "../base/compat.h"
-#include "retained.h"
 #include "../names/path.h"
+#include "retained.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static int
-by_parent(const void *a, const void *b)
-{
-    const ia_cut *x = a, *y = b;
-    if (x->parent != y->parent)
-        return x->parent < y->parent ? -1 : 1;
-    return (x->group > y->group) - (x->group < y->group);
-}
 
 /* With all holders under proper roots, what only a temporary of a running call
  * or C code holds besides (the result that is just being returned) does not
@@ -247,7 +238,7 @@ ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
     memset(costs, 0, groups * sizeof *costs);
     if (marks.of_storage == NULL)
         goto done;
-    qsort(cuts, count, sizeof *cuts, by_parent);
+    ia_cuts_order(cuts, count);
     if (keep_what_stays(&base, full, cuts, count, &marks) < 0 ||
         find_loose_nodes(full, &base, &loose) < 0)
         goto done;

@@ -1,7 +1,7 @@
 /* Places of births: Python frames, else the running autograd node. */
 
 #include "../base/compat.h"
-#include "../heap/walk.h"
+#include "../base/kinds.h"
 #include "birthplace.h"
 
 #include <stdatomic.h>

@@ -1,8 +1,7 @@
 /* The blocks of one device, rebuilt from its allocator's events. */
 
-#include "blocks.h"
-
 #include "../base/ptrmap.h"
+#include "blocks.h"
 
 #include <stdlib.h>
 #include <string.h>

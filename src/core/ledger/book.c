@@ -1,8 +1,7 @@
 /* The ledger's book: rows of what is alive, their sites and devices. */
 
-#include "book.h"
-
 #include "../base/ptrmap.h"
+#include "book.h"
 #include "sites.h"
 
 #include <pthread.h>

@@ -1,12 +1,8 @@
 /* Devices whose allocator reports to us. */
 
-#include "blocks.h"
-#include "../module/device_view.h"
+#include "birthplace.h"
 #include "devices.h"
 #include "ledger.h"
-#include "birthplace.h"
-#include "../recorder/recorder.h"
-#include "../steps/failure.h"
 
 static struct {
     ia_followed items[IA_MAX_DEVICES];
@@ -120,8 +116,6 @@ void
 ia_devices_event(const ia_device_event *e)
 {
     ia_place place;
-    if (!ia_active)
-        return;
     uint64_t begin = ia_ledger_hook_begin();
     if (e->action == IA_DEVICE_ALLOC)
         ia_place_capture(&place);
@@ -133,8 +127,6 @@ ia_devices_event(const ia_device_event *e)
         take_in(d, e, &place);
     ia_ledger_unlock();
     ia_ledger_hook_end(begin);
-    if (e->action == IA_DEVICE_OOM)
-        ia_recorder_oom((uint16_t)e->device, (size_t)e->bytes);
 }
 
 size_t

@@ -9,11 +9,10 @@
 #ifndef IA_DEVICES_H
 #define IA_DEVICES_H
 
-#include "../base/core_api.h"
+#include "blocks.h"
 
-/* One event of a device's allocator; nothing while we don't watch, nor for a
- * device that is not followed.  Out of memory is passed on to the recorder,
- * with none of our locks held. */
+/* One event of a device's allocator; nothing for a device that is not
+ * followed. */
 void ia_devices_event(const ia_device_event *);
 /* Is every block of this device's allocator reported to us? */
 int ia_devices_followed(uint16_t device);
@@ -22,10 +21,21 @@ void ia_devices_reset(void);
 /* In bytes; takes the lock. */
 size_t ia_devices_bytes(void);
 
-/* Functions of _core, in device_view.c. */
-PyObject *ia_device_rules_method(PyObject *, PyObject *);
-PyObject *ia_device_follow_method(PyObject *, PyObject *);
-PyObject *ia_device_events_method(PyObject *, PyObject *);
-PyObject *ia_devices_method(PyObject *, PyObject *);
+/* A device that was heard of.  `blocks` is NULL, and nothing is accounted for,
+ * until it is known what was there before. */
+typedef struct {
+    uint16_t device;
+    uint64_t seen;     /* events, followed or not */
+    ia_blocks *blocks; /* owned */
+} ia_followed;
+
+/* Takes the lock.  Starts to account for a device of which nothing but this
+ * snapshot is alive: 1, or 0 where more or fewer events than `seen` came
+ * before (the snapshot is stale), or -1 when memory is short. */
+int ia_devices_follow(uint16_t device, const ia_device_event *snapshot,
+                      size_t count, uint64_t seen);
+/* Under the lock. */
+int ia_devices_all(const ia_followed **);
+void ia_devices_set_rules(const ia_block_rules *);
 
 #endif /* IA_DEVICES_H */

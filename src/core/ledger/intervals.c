@@ -1,8 +1,7 @@
 /* Windows over the ledger's births and deaths. */
 
-#include "intervals.h"
-
 #include "book.h"
+#include "intervals.h"
 
 int ia_windows_open;
 

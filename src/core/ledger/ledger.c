@@ -1,8 +1,7 @@
 /* Births and deaths as they come, from any thread. */
 
-#include "ledger.h"
-
 #include "intervals.h"
+#include "ledger.h"
 #include "ring.h"
 #include "sites.h"
 

@@ -1,7 +1,6 @@
 /* The ring of the last births and deaths. */
 
 #include "ring.h"
-
 #include "sites.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Interning of allocation stacks and of the user's lines behind them. */
 
 #include "../base/compat.h"
-#include "frames.h"
 #include "../base/ptrmap.h"
+#include "frames.h"
 #include "sites.h"
 
 #include <stdlib.h>

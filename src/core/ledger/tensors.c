@@ -1,11 +1,9 @@
 /* Live Python tensors that were born while we watched. */
 
 #include "../base/compat.h"
-#include "../base/bitmap.h"
-#include "../steps/criterion.h"
-#include "../heap/walk.h"
-#include "ledger.h"
+#include "../base/kinds.h"
 #include "../base/ptrmap.h"
+#include "ledger.h"
 #include "sites.h"
 #include "tensors.h"
 
@@ -28,7 +26,6 @@ static struct {
     ia_ptrmap index;
     PyObject **pending; /* owned array of addresses; may name dead ones */
     uint32_t npending, pending_capacity;
-    uint64_t sequence[2]; /* of the nodes at the last two boundaries */
 } book = {.free_entry = UINT32_MAX};
 
 void
@@ -163,78 +160,10 @@ ia_tensors_resolve(void)
     book.npending = 0;
 }
 
-void
-ia_tensors_end_step(void)
+ia_newest_tensor *
+ia_tensors_newest(uint32_t nsites)
 {
-    if (ia_the_framework == NULL)
-        return;
-    book.sequence[0] = book.sequence[1];
-    book.sequence[1] = ia_the_framework->sequence_now();
-}
-
-/* -- graphs -------------------------------------------------------------- */
-
-typedef struct {
-    ia_sink sink;
-    ia_bitmap *seen;
-    void **stack; /* owned */
-    uint32_t depth, capacity;
-    int failed;
-    uint64_t nodes;
-    uint64_t oldest; /* sequence number */
-} probe;
-
-static int
-probe_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
-           Py_ssize_t index)
-{
-    probe *p = (probe *)sink;
-    (void)kind, (void)name, (void)index;
-    if (node == NULL || ia_bitmap_mark(p->seen, (uintptr_t)node))
-        return 0;
-    if (p->depth == p->capacity) {
-        uint32_t bigger = p->capacity ? p->capacity * 2 : 1024;
-        void **moved = realloc(p->stack, bigger * sizeof *moved);
-        if (moved == NULL) {
-            p->failed = 1;
-            return 1;
-        }
-        p->stack = moved;
-        p->capacity = bigger;
-    }
-    p->stack[p->depth++] = node;
-    return 0;
-}
-
-/* Looks at the nodes reachable from `root`, up to `budget`. */
-static void
-probe_graph(probe *p, void *root, uint64_t budget)
-{
-    *p = (probe){
-        .sink = {NULL, probe_node, NULL},
-        .seen = ia_bitmap_new(),
-        .oldest = UINT64_MAX,
-    };
-    p->failed = p->seen == NULL;
-    if (!p->failed)
-        probe_node(&p->sink, root, IA_EDGE_GRAD_FN, NULL, -1);
-    while (p->depth > 0 && p->nodes < budget && !p->failed) {
-        void *node = p->stack[--p->depth];
-        uint64_t sequence = ia_the_framework->node_sequence(node);
-        if (sequence < p->oldest)
-            p->oldest = sequence;
-        ia_the_framework->next_nodes(node, &p->sink);
-        p->nodes++;
-    }
-    ia_bitmap_free(p->seen);
-    free(p->stack);
-}
-
-/* Index of the site's newest tensor with a graph, per site; calloc'd. */
-static uint32_t *
-newest_by_site(uint32_t nsites)
-{
-    uint32_t *newest = calloc(nsites + 1, sizeof *newest);
+    ia_newest_tensor *newest = calloc(nsites + 1, sizeof *newest);
     for (uint32_t i = 0; newest != NULL && i < book.count; i++) {
         const entry *e = &book.items[i];
         if (e->op == NULL || ia_the_framework->grad_fn_of(e->op) == NULL)
@@ -242,44 +171,11 @@ newest_by_site(uint32_t nsites)
         ia_ledger_lock();
         uint32_t site = ia_stack_site(e->birth.stack);
         ia_ledger_unlock();
-        if (site < nsites &&
-            (newest[site] == 0 ||
-             e->birth.generation >=
-                 book.items[newest[site] - 1].birth.generation))
-            newest[site] = i + 1;
+        if (site < nsites && (newest[site].op == NULL ||
+                              e->birth.generation >= newest[site].generation))
+            newest[site] = (ia_newest_tensor){e->op, e->birth.generation};
     }
     return newest;
-}
-
-void
-ia_tensors_probe_graphs(uint32_t step, uint64_t budget)
-{
-    if (ia_the_framework == NULL || !ia_the_framework->walk_begin())
-        return;
-    ia_ledger_lock();
-    uint32_t nsites = ia_ledger_sites();
-    ia_ledger_unlock();
-    uint32_t *newest = newest_by_site(nsites);
-    for (uint32_t i = 0; newest != NULL && i < nsites && budget > 0; i++) {
-        if (newest[i] == 0)
-            continue;
-        void *root =
-            ia_the_framework->grad_fn_of(book.items[newest[i] - 1].op);
-        probe p;
-        probe_graph(&p, root, budget);
-        if (p.failed)
-            break;
-        budget -= p.nodes;
-        /* A larger model makes a larger graph; only one that reaches back
-         * over steps is kept for ever. */
-        if (p.oldest >= book.sequence[0])
-            continue;
-        ia_ledger_lock();
-        ia_criterion_note_graph(i, p.nodes, step);
-        ia_ledger_unlock();
-    }
-    ia_the_framework->walk_end();
-    free(newest);
 }
 
 uint32_t

@@ -14,11 +14,17 @@ void ia_tensors_born(PyObject *);
 void ia_tensors_died(PyObject *);
 /* Looks at those born since the last call that are still alive. */
 void ia_tensors_resolve(void);
-/* Marks where in time a step ended, for the graphs. */
-void ia_tensors_end_step(void);
-/* Measures how many graph nodes the newest tensor of each site keeps, at most
- * `budget` nodes in all, and tells the criterion. */
-void ia_tensors_probe_graphs(uint32_t step, uint64_t budget);
+
+typedef struct {
+    PyObject *op; /* borrowed */
+    uint32_t generation;
+} ia_newest_tensor;
+
+/* The newest tensor with a graph of each site below nsites, op NULL where
+ * there is none; needs a framework.  Owned by the caller, who frees it; NULL
+ * when memory is short. */
+ia_newest_tensor *ia_tensors_newest(uint32_t nsites);
+
 void ia_tensors_reset(void);
 uint32_t ia_tensors_count(void);
 size_t ia_tensors_bytes(void);

@@ -2,10 +2,11 @@
  * out as dicts. */
 
 #include "../base/compat.h"
-#include "../answers/describe.h"
-#include "device_view.h"
+#include "../ledger/book.h"
 #include "../ledger/devices.h"
-#include "../ledger/ledger.h"
+#include "../answers/describe.h"
+#include "api.h"
+#include "device_view.h"
 
 #define PY_ARRAY_UNIQUE_SYMBOL impactarbiter_ARRAY_API
 #define NO_IMPORT_ARRAY
@@ -50,7 +51,7 @@ ia_device_events_method(PyObject *self, PyObject *arg)
     npy_intp count = PyArray_SIZE(array);
     Py_BEGIN_ALLOW_THREADS
     for (npy_intp i = 0; i < count; i++)
-        ia_devices_event(&events[i]);
+        ia_api.device_event(&events[i]);
     Py_END_ALLOW_THREADS
     Py_DECREF(array);
     Py_RETURN_NONE;

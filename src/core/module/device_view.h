@@ -1,24 +1,13 @@
-/* What devices.c shows of itself to device_view.c, which talks Python. */
+/* Devices as Python sees them: functions of _core. */
 #ifndef IA_DEVICE_VIEW_H
 #define IA_DEVICE_VIEW_H
 
-#include "../ledger/blocks.h"
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
 
-/* A device that was heard of.  `blocks` is NULL, and nothing is accounted for,
- * until it is known what was there before. */
-typedef struct {
-    uint16_t device;
-    uint64_t seen;     /* events, followed or not */
-    ia_blocks *blocks; /* owned */
-} ia_followed;
-
-/* Takes the lock.  Starts to account for a device of which nothing but this
- * snapshot is alive: 1, or 0 where more or fewer events than `seen` came
- * before (the snapshot is stale), or -1 when memory is short. */
-int ia_devices_follow(uint16_t device, const ia_device_event *snapshot,
-                      size_t count, uint64_t seen);
-/* Under the lock. */
-int ia_devices_all(const ia_followed **);
-void ia_devices_set_rules(const ia_block_rules *);
+PyObject *ia_device_rules_method(PyObject *, PyObject *);
+PyObject *ia_device_follow_method(PyObject *, PyObject *);
+PyObject *ia_device_events_method(PyObject *, PyObject *);
+PyObject *ia_devices_method(PyObject *, PyObject *);
 
 #endif /* IA_DEVICE_VIEW_H */

@@ -1,91 +1,28 @@
 /* The functions of impactarbiter._core: arguments in, plain values out. */
 
 #include "../base/compat.h"
-#include "../steps/criterion.h"
-#include "../answers/describe.h"
-#include "../ledger/devices.h"
-#include "../answers/diagnosis.h"
-#include "../answers/explain.h"
-#include "../ledger/ledger.h"
-#include "methods.h"
 #include "../base/process.h"
-#include "../recorder/recorder.h"
-#include "../heap/roots.h"
+#include "../ledger/devices.h"
+#include "../ledger/intervals.h"
+#include "../ledger/ledger.h"
 #include "../ledger/sites.h"
+#include "../ledger/tensors.h"
+#include "../steps/criterion.h"
 #include "../steps/failure.h"
 #include "../steps/optimizers.h"
 #include "../steps/steps.h"
-#include "../ledger/tensors.h"
-#include "../ledger/intervals.h"
+#include "../heap/roots.h"
+#include "../answers/describe.h"
+#include "../answers/diagnosis.h"
+#include "../answers/explain.h"
+#include "../recorder/recorder.h"
+#include "api.h"
+#include "device_view.h"
+#include "methods.h"
+#include "snapshot.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-
-/* -- the capsule --------------------------------------------------------- */
-
-static void
-api_storage_born(uintptr_t key, size_t bytes, uint16_t device)
-{
-    if (ia_active)
-        ia_ledger_born(key, bytes, device);
-}
-
-static void
-api_backward_begins(void)
-{
-    ia_place place;
-    if (!ia_active || !ia_places_follows_nodes())
-        return;
-    ia_place_capture(&place);
-    ia_ledger_lock();
-    ia_places_note_backward(ia_place_intern(&place));
-    ia_ledger_unlock();
-}
-
-static int
-api_active(void)
-{
-    return ia_active;
-}
-
-static void
-api_tensor_born(PyObject *op)
-{
-    if (ia_active)
-        ia_tensors_born(op);
-}
-
-static int
-api_register(const ia_framework *framework)
-{
-    if (framework->version != IA_API_VERSION) {
-        PyErr_Format(PyExc_ImportError,
-                     "impactarbiter._core speaks version %d of its "
-                     "interface, the framework module %d: build both anew",
-                     IA_API_VERSION, framework->version);
-        return -1;
-    }
-    ia_the_framework = framework;
-    ia_kinds_forget();
-    return 0;
-}
-
-const ia_core_api ia_api = {
-    .version = IA_API_VERSION,
-    .storage_born = api_storage_born,
-    .storage_died = ia_ledger_died,
-    .device_event = ia_devices_event,
-    .device_followed = ia_devices_followed,
-    .backward_begins = api_backward_begins,
-    .active = api_active,
-    .tensor_born = api_tensor_born,
-    .tensor_died = ia_tensors_died,
-    .event = ia_stepping_event,
-    .is_running = ia_frame_runs,
-    .register_framework = api_register,
-    .fail = ia_fail,
-    .recorder_oom = ia_recorder_oom,
-};
 
 /* -- start and stop ------------------------------------------------------ */
 
@@ -215,8 +152,7 @@ set_types(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!:set_types", &PyType_Type, &module,
                           &PyType_Type, &optimizer))
         return NULL;
-    ia_walk_set_types(module, optimizer);
-    ia_kinds_forget();
+    ia_kinds_set_types(module, optimizer);
     Py_RETURN_NONE;
 }
 
@@ -579,7 +515,7 @@ test_born(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "Kn|i:_born", &key, &bytes, &device))
         return NULL;
-    api_storage_born((uintptr_t)key, (size_t)bytes, (uint16_t)device);
+    ia_api.storage_born((uintptr_t)key, (size_t)bytes, (uint16_t)device);
     Py_RETURN_NONE;
 }
 

@@ -2,7 +2,9 @@
 
 #include "../base/core_api.h"
 #include "../ledger/ledger.h"
+#include "api.h"
 #include "methods.h"
+#include "snapshot.h"
 
 static int
 exec(PyObject *module)

@@ -2,8 +2,8 @@
 
 #include "../base/compat.h"
 #include "../ledger/ledger.h"
-#include "methods.h"
 #include "../ledger/sites.h"
+#include "snapshot.h"
 
 #define PY_ARRAY_UNIQUE_SYMBOL impactarbiter_ARRAY_API
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION

@@ -2,8 +2,9 @@
  * by the variable's name where there is one. */
 
 #include "../base/compat.h"
+#include "../base/read.h"
+#include "code.h"
 #include "containers.h"
-#include "path.h"
 
 #include <stdio.h>
 #include <string.h>

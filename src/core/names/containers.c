@@ -1,193 +1,18 @@
 /* What a reference is called: instances by attribute, mappings by key,
- * sequences by position, C types by their member tables; what is left falls
- * back to the type of the object it leads to.
+ * sequences by position, C types by their member tables.
  */
 
 #include "../base/compat.h"
+#include "../base/kinds.h"
+#include "../base/read.h"
 #include "containers.h"
-#include "path.h"
+#include "modules.h"
 
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <structmember.h>
 
 static const ia_reading plain = {IA_READ_PLAIN, NULL};
-
-ia_reading
-ia_edge_set(ia_edge_text *out, const char *kind, int python,
-            const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(out->text, sizeof out->text, format, args);
-    va_end(args);
-    out->kind = kind;
-    out->python = python && length < (int)sizeof out->text;
-    return plain;
-}
-
-ia_reading
-ia_edge_pass(ia_edge_text *out, ia_how how, PyObject *owner)
-{
-    out->text[0] = 0;
-    return (ia_reading){how, owner};
-}
-
-const char *
-ia_utf8(PyObject *op)
-{
-    const char *text = op && PyUnicode_Check(op) ? PyUnicode_AsUTF8(op) : NULL;
-    if (text == NULL)
-        PyErr_Clear();
-    return text ? text : "?";
-}
-
-int
-ia_is_name(PyObject *op)
-{
-    static const char *const keywords[] = {
-        "False",  "None",     "True",  "and",    "as",       "assert",
-        "async",  "await",    "break", "class",  "continue", "def",
-        "del",    "elif",     "else",  "except", "finally",  "for",
-        "from",   "global",   "if",    "import", "in",       "is",
-        "lambda", "nonlocal", "not",   "or",     "pass",     "raise",
-        "return", "try",      "while", "with",   "yield"};
-    if (!PyUnicode_CheckExact(op) || PyUnicode_IsIdentifier(op) != 1)
-        return 0;
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
-        if (PyUnicode_CompareWithASCIIString(op, keywords[i]) == 0)
-            return 0;
-    return 1;
-}
-
-/* -- keys ---------------------------------------------------------------- */
-
-#define MAX_KEY_TEXT 72
-#define MAX_KEY_ITEMS 6
-#define MAX_KEY_DIGITS 8
-
-static int
-is_literal(PyObject *key, int depth)
-{
-    if (PyUnicode_CheckExact(key))
-        return PyUnicode_GET_LENGTH(key) <= MAX_KEY_TEXT;
-    if (PyBytes_CheckExact(key))
-        return PyBytes_GET_SIZE(key) <= MAX_KEY_TEXT;
-    if (PyTuple_CheckExact(key) && depth < 3) {
-        Py_ssize_t n = PyTuple_GET_SIZE(key);
-        for (Py_ssize_t i = 0; i < n; i++)
-            if (!is_literal(PyTuple_GET_ITEM(key, i), depth + 1))
-                return 0;
-        return n <= MAX_KEY_ITEMS;
-    }
-    if (PyLong_CheckExact(key))
-        return ia_int_digits(key) < MAX_KEY_DIGITS;
-    if (PyFloat_CheckExact(key))
-        return isfinite(PyFloat_AS_DOUBLE(key));
-    return key == Py_None || PyBool_Check(key);
-}
-
-static void
-set_weak_key(PyObject *key, char *buf, size_t size)
-{
-    PyObject *op = ((PyWeakReference *)key)->wr_object;
-    char type[100];
-    if (op == NULL || op == Py_None) {
-        snprintf(buf, size, "<dead weak key>");
-        return;
-    }
-    ia_ref_type_name((uintptr_t)op, type, sizeof type);
-    snprintf(buf, size, "<weak key of type %s>", type);
-}
-
-int
-ia_key_text(PyObject *key, char *buf, size_t size)
-{
-    if (is_literal(key, 0)) {
-        PyObject *text = PyObject_Repr(key); /* exact built-in types only */
-        Py_ssize_t room = (Py_ssize_t)size / 4;
-        if (text != NULL && PyUnicode_GET_LENGTH(text) < room) {
-            snprintf(buf, size, "%s", ia_utf8(text));
-            Py_DECREF(text);
-            return 1;
-        }
-        Py_XDECREF(text);
-        PyErr_Clear();
-    }
-    if (PyWeakref_Check(key)) {
-        set_weak_key(key, buf, size);
-        return 0;
-    }
-    char type[100];
-    ia_ref_type_name((uintptr_t)key, type, sizeof type);
-    snprintf(buf, size, "<key of type %s>", type);
-    return 0;
-}
-
-/* -- classes, read without lookup ---------------------------------------- */
-
-static PyObject *
-attribute_in(PyObject *dict, const char *name)
-{
-    PyObject *key, *value;
-    Py_ssize_t pos = 0;
-    while (dict != NULL && PyDict_Next(dict, &pos, &key, &value))
-        if (PyUnicode_Check(key) &&
-            PyUnicode_CompareWithASCIIString(key, name) == 0)
-            return value;
-    return NULL;
-}
-
-static PyTypeObject *
-mro_item(PyTypeObject *type, Py_ssize_t i)
-{
-    PyObject *mro = type->tp_mro;
-    if (mro == NULL || i >= PyTuple_GET_SIZE(mro))
-        return NULL;
-    PyObject *item = PyTuple_GET_ITEM(mro, i);
-    return PyType_Check(item) ? (PyTypeObject *)item : NULL;
-}
-
-PyObject *
-ia_type_attribute(PyTypeObject *type, const char *name)
-{
-    PyTypeObject *t;
-    for (Py_ssize_t i = 0; (t = mro_item(type, i)) != NULL; i++) {
-        PyObject *found = attribute_in(ia_type_dict(t), name);
-        if (found != NULL)
-            return found;
-    }
-    return NULL;
-}
-
-PyTypeObject *
-ia_base_named(PyTypeObject *type, const char *name)
-{
-    PyTypeObject *t;
-    for (Py_ssize_t i = 0; (t = mro_item(type, i)) != NULL; i++)
-        if (strcmp(t->tp_name, name) == 0)
-            return t;
-    return NULL;
-}
-
-int
-ia_getter_gives(PyTypeObject *type, PyObject *op, const char *name,
-                PyObject *child)
-{
-    for (PyGetSetDef *g = type->tp_getset; g != NULL && g->name; g++) {
-        if (strcmp(g->name, name) != 0)
-            continue;
-        PyObject *value = g->get(op, g->closure);
-        int same = value == child;
-        if (value == NULL)
-            PyErr_Clear();
-        Py_XDECREF(value);
-        return same;
-    }
-    return 0;
-}
 
 /* -- attributes ---------------------------------------------------------- */
 
@@ -323,7 +148,7 @@ static int
 name_member(PyObject *op, PyObject *child, ia_edge_text *out)
 {
     PyTypeObject *t;
-    for (Py_ssize_t i = 0; (t = mro_item(Py_TYPE(op), i)) != NULL; i++)
+    for (Py_ssize_t i = 0; (t = ia_mro_item(Py_TYPE(op), i)) != NULL; i++)
         if (name_in_members(t, op, child, out))
             return 1;
     return 0;
@@ -439,42 +264,6 @@ name_in_tuple(PyObject *op, PyObject *child, ia_edge_text *out)
     return name_index(op, items, n, child, &PyTuple_Type, out);
 }
 
-typedef struct {
-    PyObject *child, *type, *last, *before, *after;
-    Py_ssize_t position, found;
-} position_search;
-
-static int
-count_visit(PyObject *op, void *arg)
-{
-    position_search *s = arg;
-    if (op == s->type)
-        return 0;
-    if (s->found >= 0 && s->found == s->position - 1)
-        s->after = op;
-    if (op == s->child && s->found < 0) {
-        s->found = s->position;
-        s->before = s->last;
-    }
-    s->last = op;
-    s->position++;
-    return 0;
-}
-
-Py_ssize_t
-ia_visit_position(traverseproc traverse, PyObject *parent, PyObject *child,
-                  PyObject **before, PyObject **after)
-{
-    position_search s = {
-        .child = child, .type = (PyObject *)Py_TYPE(parent), .found = -1};
-    traverse(parent, count_visit, &s);
-    if (before != NULL)
-        *before = s.before;
-    if (after != NULL)
-        *after = s.after;
-    return s.found;
-}
-
 /* -- all together -------------------------------------------------------- */
 
 static ia_reading
@@ -509,50 +298,12 @@ name_deque(PyObject *op, PyObject *child, ia_edge_text *out)
     return at >= 0;
 }
 
-static void
-name_by_type(uintptr_t child, ia_edge_text *out)
+int
+ia_name_in_container(PyObject *op, PyObject *child, ia_reading reading,
+                     ia_edge_text *out, ia_reading *next)
 {
-    char type[128];
-    ia_ref_type_name(child, type, sizeof type);
-    ia_edge_set(out, "reference", 0, ".<%s>", type);
-}
-
-/* Is it a wrapper whose content has been named by what led to it? */
-static int
-is_named_already(PyObject *parent, ia_reading reading)
-{
-    return Py_IS_TYPE(parent, &PyDictProxy_Type) ||
-           (reading.how == IA_READ_CONTENTS &&
-            (PyCell_Check(parent) ||
-             Py_IS_TYPE(parent, &PyStaticMethod_Type) ||
-             ia_is_plain_iterator(parent)));
-}
-
-ia_reading
-ia_name_object_edge(PyObject *parent, uintptr_t child, ia_reading reading,
-                    ia_edge_text *out)
-{
-    ia_reading next = plain;
-    int kind = ia_kind_of(Py_TYPE(parent));
-    if (kind != IA_KIND_PLAIN && kind < IA_KIND_NDARRAY &&
-        ia_name_in_framework(parent, kind, child, out))
-        return plain;
-    if (IA_TAG(child) != IA_TAG_OBJECT) {
-        name_by_type(child, out);
-        return plain;
-    }
-    PyObject *op = (PyObject *)child;
-    if (is_named_already(parent, reading))
-        return ia_edge_pass(out, IA_READ_PLAIN, NULL);
-    if (ia_name_in_code(parent, op, reading, out, &next) ||
-        ia_name_in_library(parent, op, reading, out, &next))
-        return next;
-    next = name_container(parent, op, reading, out);
-    if (out->text[0] || next.how != IA_READ_PLAIN)
-        return next;
-    if (name_instance(parent, op, out, &next))
-        return next;
-    if (!name_member(parent, op, out) && !name_deque(parent, op, out))
-        name_by_type(child, out);
-    return plain;
+    *next = name_container(op, child, reading, out);
+    return out->text[0] || next->how != IA_READ_PLAIN ||
+           name_instance(op, child, out, next) ||
+           name_member(op, child, out) || name_deque(op, child, out);
 }

@@ -2,8 +2,8 @@
  * framework, which tells what each one is. */
 
 #include "../base/compat.h"
-#include "containers.h"
-#include "path.h"
+#include "../base/kinds.h"
+#include "graph.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,4 @@
-/* Names for what objects of the standard library, NumPy's arrays and torch's
- * module containers hold.
+/* Names for what objects of the standard library and NumPy's arrays hold.
  *
  * Their types are known by name.  Where a struct is private, the order in
  * which tp_traverse visits its fields tells them apart, so that a type that
@@ -8,9 +7,12 @@
 
 #include "../base/compat.h"
 #include "internal/pycore_context.h"
-#include "containers.h"
-#include "path.h"
-#include "../heap/purposes.h"
+#include "../base/kinds.h"
+#include "../base/ndarray.h"
+#include "../base/read.h"
+#include "../ledger/frames.h"
+#include "library.h"
+#include "lru_cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,201 +42,7 @@ position_of(PyObject *child, PyObject *op)
     return ia_visit_position(Py_TYPE(op)->tp_traverse, op, child, NULL, NULL);
 }
 
-/* -- functools.lru_cache ------------------------------------------------- */
-
-/* They are in the closure of its cache_parameters(). */
-PyObject *
-ia_lru_parameter(PyObject *op, const char *name)
-{
-    PyObject *f = ia_instance_attribute(op, "cache_parameters");
-    if (f == NULL || !PyFunction_Check(f))
-        return NULL;
-    PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)f)->func_code;
-    PyObject *closure = ((PyFunctionObject *)f)->func_closure;
-    int first = code->co_nlocalsplus - code->co_nfreevars, cell;
-    for (int i = 0; closure != NULL && i < code->co_nfreevars; i++) {
-        PyObject *variable = ia_code_slot_name(code, first + i, &cell);
-        if (PyUnicode_CompareWithASCIIString(variable, name) == 0)
-            return PyCell_GET(PyTuple_GET_ITEM(closure, i));
-    }
-    return NULL;
-}
-
-/* What a key is made of: positions, a mark, then name and value in turns,
- * then the types of all of them where the cache is typed. */
-typedef struct {
-    Py_ssize_t positions, names;
-} arguments;
-
-static arguments
-arguments_of(PyObject *key, PyObject *cache)
-{
-    PyObject *typed = ia_lru_parameter(cache, "typed");
-    Py_ssize_t n = PyTuple_GET_SIZE(key), mark = 0;
-    while (mark < n &&
-           !Py_IS_TYPE(PyTuple_GET_ITEM(key, mark), &PyBaseObject_Type))
-        mark++;
-    if (mark == n)
-        return (arguments){typed == Py_True ? n / 2 : n, 0};
-    Py_ssize_t rest = n - mark - 1;
-    return (arguments){mark, typed == Py_True ? (rest - mark) / 3 : rest / 2};
-}
-
-#define MAX_ARGUMENTS 6
-
-static void
-append(char *buf, size_t size, const char *text)
-{
-    size_t used = strlen(buf);
-    snprintf(buf + used, size - used, "%s", text);
-}
-
-static void
-append_value(char *buf, size_t size, PyObject *value)
-{
-    char text[160], type[100];
-    if (!ia_key_text(value, text, sizeof text)) {
-        ia_ref_type_name((uintptr_t)value, type, sizeof type);
-        snprintf(text, sizeof text, "<%s>", type);
-    }
-    append(buf, size, text);
-}
-
-static void
-set_arguments(PyObject *key, PyObject *cache, char *buf, size_t size)
-{
-    arguments a = arguments_of(key, cache);
-    PyObject **items = ((PyTupleObject *)key)->ob_item;
-    for (Py_ssize_t i = 0; i < a.positions + a.names; i++) {
-        append(buf, size, i ? ", " : "");
-        if (i == MAX_ARGUMENTS) {
-            append(buf, size, "...");
-            return;
-        }
-        if (i < a.positions) {
-            append_value(buf, size, items[i]);
-            continue;
-        }
-        PyObject **pair = items + a.positions + 1 + 2 * (i - a.positions);
-        append(buf, size, ia_utf8(pair[0]));
-        append(buf, size, "=");
-        append_value(buf, size, pair[1]);
-    }
-}
-
-static ia_reading
-set_entry(PyObject *key, PyObject *cache, ia_edge_text *out)
-{
-    char text[240] = "";
-    if (PyTuple_CheckExact(key))
-        set_arguments(key, cache, text, sizeof text);
-    else
-        append_value(text, sizeof text, key);
-    return ia_edge_set(out, "lru_cache", 0, ".<cache>(%s)", text);
-}
-
-/* The entries come first: key, result and the type of the link, in turns. */
-typedef struct {
-    PyObject *child, *key, *result, *found;
-    Py_ssize_t position;
-    int over;
-} entry_search;
-
-static int
-next_of_entry(PyObject *op, void *arg)
-{
-    entry_search *s = arg;
-    switch (s->over ? 0 : s->position++ % 3) {
-    case 0:
-        s->key = op;
-        break;
-    case 1:
-        s->result = op;
-        break;
-    default:
-        s->over = !PyType_Check(op) || strcmp(((PyTypeObject *)op)->tp_name,
-                                              "functools._lru_list_elem") != 0;
-        if (!s->over && !s->found &&
-            (s->result == s->child || s->key == s->child))
-            s->found = s->key;
-    }
-    return 0;
-}
-
-static int
-visit_but_type(PyObject *op, void *arg)
-{
-    PyObject **all = arg; /* the type, and the search */
-    return op == all[0] ? 0 : next_of_entry(op, all[1]);
-}
-
-static ia_reading
-name_in_lru_cache(PyObject *op, PyObject *child, ia_edge_text *out)
-{
-    entry_search s = {.child = child};
-    void *all[] = {Py_TYPE(op), &s};
-    Py_TYPE(op)->tp_traverse(op, visit_but_type, all);
-    if (s.found == child && PyTuple_CheckExact(child))
-        return ia_edge_pass(out, IA_READ_ARGUMENTS, op);
-    if (s.found != NULL)
-        return set_entry(s.found, op, out);
-    if (child == ia_instance_attribute(op, "__wrapped__"))
-        return ia_edge_set(out, "attribute", 1, ".__wrapped__");
-    if (PyDict_CheckExact(child) && child != ia_get_instance_dict(op))
-        return ia_edge_pass(out, IA_READ_ENTRIES, op);
-    return plain;
-}
-
-static ia_reading
-name_entry(PyObject *dict, PyObject *child, PyObject *cache, ia_edge_text *out)
-{
-    PyObject *key, *value;
-    Py_ssize_t pos = 0;
-    while (PyDict_Next(dict, &pos, &key, &value)) {
-        if (value == child)
-            return set_entry(key, cache, out);
-        if (key == child && PyTuple_CheckExact(key))
-            return ia_edge_pass(out, IA_READ_ARGUMENTS, cache);
-    }
-    return plain;
-}
-
-static ia_reading
-name_argument(PyObject *key, PyObject *child, PyObject *cache,
-              ia_edge_text *out)
-{
-    arguments a = arguments_of(key, cache);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++) {
-        if (PyTuple_GET_ITEM(key, i) != child)
-            continue;
-        if (i < a.positions)
-            return ia_edge_set(out, "lru_cache", 0, ".<cache>.<argument %zd>",
-                               i);
-        return ia_edge_set(out, "lru_cache", 0, ".<cache>.<argument %s>",
-                           ia_utf8(PyTuple_GET_ITEM(key, i - 1)));
-    }
-    return plain;
-}
-
 /* -- iterators ----------------------------------------------------------- */
-
-int
-ia_is_plain_iterator(PyObject *op)
-{
-    const char *name = Py_TYPE(op)->tp_name;
-    size_t n = strlen(name);
-    if (Py_TYPE(op)->tp_iternext == NULL || PyGen_Check(op))
-        return 0;
-    if (strncmp(name, "itertools.", 10) == 0 ||
-        strncmp(name + (name[0] == '_'), "collections._deque_", 19) == 0)
-        return 1;
-    if (Py_TYPE(op)->tp_flags & Py_TPFLAGS_HEAPTYPE)
-        return 0;
-    return (n >= 8 && strcmp(name + n - 8, "iterator") == 0) ||
-           strcmp(name, "enumerate") == 0 || strcmp(name, "reversed") == 0 ||
-           strcmp(name, "zip") == 0 || strcmp(name, "map") == 0 ||
-           strcmp(name, "filter") == 0;
-}
 
 /* Keeps its iterables side by side in a tuple. */
 static int
@@ -325,25 +133,13 @@ name_in_queue(PyObject *op, PyObject *child, ia_edge_text *out)
 
 /* -- threads ------------------------------------------------------------- */
 
-static PyObject *
-value_in(PyObject *dict, const char *name)
-{
-    PyObject *key, *value;
-    Py_ssize_t pos = 0;
-    while (dict != NULL && PyDict_Next(dict, &pos, &key, &value))
-        if (PyUnicode_CheckExact(key) &&
-            PyUnicode_CompareWithASCIIString(key, name) == 0)
-            return value;
-    return NULL;
-}
-
 /* Thread._name of a running thread, or NULL. */
 static PyObject *
 thread_name(const PyThreadState *t)
 {
-    PyObject *module = value_in(ia_interp_modules(), "threading");
+    PyObject *module = ia_dict_value(ia_interp_modules(), "threading");
     PyObject *active = module && PyModule_Check(module)
-                           ? value_in(PyModule_GetDict(module), "_active")
+                           ? ia_dict_value(PyModule_GetDict(module), "_active")
                            : NULL;
     PyObject *key, *thread;
     Py_ssize_t pos = 0;
@@ -468,80 +264,6 @@ name_in_buffer(PyObject *op, PyObject *child, ia_edge_text *out)
                : ia_edge_set(out, "attribute", 1, ".obj");
 }
 
-/* -- torch's containers of modules --------------------------------------- */
-
-/* Does it come from torch, and does no subclass have a [] of its own? */
-static int
-is_container(PyObject *module, const char *name)
-{
-    PyTypeObject *t = ia_base_named(Py_TYPE(module), name);
-    PyObject *home = t ? value_in(ia_type_dict(t), "__module__") : NULL;
-    return home != NULL && PyUnicode_CheckExact(home) &&
-           PyUnicode_CompareWithASCIIString(
-               home, "torch.nn.modules.container") == 0 &&
-           ia_type_attribute(Py_TYPE(module), "__getitem__") ==
-               value_in(ia_type_dict(t), "__getitem__");
-}
-
-static int
-is_number(PyObject *key, Py_ssize_t n)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%zd", n);
-    return PyUnicode_CheckExact(key) &&
-           PyUnicode_CompareWithASCIIString(key, text) == 0;
-}
-
-/* The number that a container knows its child by, or -1. */
-static Py_ssize_t
-number_of(PyObject *module, PyObject *dict, PyObject *key)
-{
-    PyObject *k, *v;
-    Py_ssize_t pos = 0, n = 0;
-    if (is_container(module, "ParameterList")) {
-        const char *text = ia_utf8(key);
-        return text[0] >= '0' && text[0] <= '9' &&
-                       is_number(key, strtol(text, NULL, 10))
-                   ? strtol(text, NULL, 10)
-                   : -1;
-    }
-    if (!is_container(module, "Sequential") &&
-        !is_container(module, "ModuleList"))
-        return -1;
-    for (; dict != NULL && PyDict_Next(dict, &pos, &k, &v); n++)
-        if (k == key)
-            return is_number(key, n) ? n : -1;
-    return -1;
-}
-
-static const char *
-table_of(PyObject *module, PyObject *dict)
-{
-    static const char *const tables[] = {"_parameters", "_buffers"};
-    for (int i = 0; i < 2; i++)
-        if (ia_instance_attribute(module, tables[i]) == dict)
-            return tables[i];
-    return "_modules";
-}
-
-ia_reading
-ia_name_module_child(PyObject *module, PyObject *dict, PyObject *key,
-                     ia_edge_text *out)
-{
-    char text[200];
-    Py_ssize_t n = number_of(module, dict, key);
-    if (n >= 0)
-        return ia_edge_set(out, "index", 1, "[%zd]", n);
-    int python = ia_key_text(key, text, sizeof text);
-    if (python && (is_container(module, "ModuleDict") ||
-                   is_container(module, "ParameterDict")))
-        return ia_edge_set(out, "key", 1, "[%s]", text);
-    if (ia_is_name(key))
-        return ia_edge_set(out, "attribute", 1, ".%s", ia_utf8(key));
-    return ia_edge_set(out, "attribute", python, ".%s[%s]",
-                       dict ? table_of(module, dict) : "__dict__", text);
-}
-
 /* -- all together -------------------------------------------------------- */
 
 static int
@@ -553,10 +275,10 @@ name_by_reading(PyObject *op, PyObject *child, ia_reading reading,
         *next = name_iterable(op, child, out);
         return 1;
     case IA_READ_ARGUMENTS:
-        *next = name_argument(op, child, reading.owner, out);
+        *next = ia_name_lru_argument(op, child, reading.owner, out);
         return 1;
     case IA_READ_ENTRIES:
-        *next = name_entry(op, child, reading.owner, out);
+        *next = ia_name_lru_entry(op, child, reading.owner, out);
         return 1;
     case IA_READ_THREADS:
         *next = name_thread(op, child, out);
@@ -587,7 +309,7 @@ name(PyObject *op, PyObject *child, ia_edge_text *out)
 {
     PyTypeObject *future;
     if (is_named(op, "functools._lru_cache_wrapper"))
-        return name_in_lru_cache(op, child, out);
+        return ia_name_in_lru_cache(op, child, out);
     if (PyContextVar_CheckExact(op))
         return ia_edge_set(out, "context", 0, ".<default>");
     if (PyContextToken_CheckExact(op))

@@ -1,39 +1,58 @@
 /* Names for the references on a reported path. */
 
 #include "../base/compat.h"
-#include "path.h"
+#include "../base/read.h"
+#include "../heap/roots.h"
+#include "code.h"
 #include "containers.h"
-#include "../ledger/frames.h"
+#include "graph.h"
+#include "library.h"
+#include "path.h"
+#include "text.h"
 
-#include <stdio.h>
 #include <string.h>
 
-void
-ia_ref_type_name(uintptr_t ref, char *buf, size_t size)
-{
-    if (IA_TAG(ref) == IA_TAG_NODE) {
-        ia_the_framework->describe_node((void *)IA_ADDRESS(ref), buf, size);
-        return;
-    }
-    if (IA_TAG(ref) == IA_TAG_CROWD) {
-        snprintf(buf, size, "objects");
-        return;
-    }
-    if (IA_TAG(ref) == IA_TAG_FRAME) {
-        snprintf(buf, size, "frame");
-        return;
-    }
-    const char *name = Py_TYPE((PyObject *)ref)->tp_name;
-    const char *dot = strrchr(name, '.');
-    snprintf(buf, size, "%s", dot ? dot + 1 : name);
-}
-
-PyObject *
-ia_type_build(uintptr_t ref)
+static void
+name_by_type(uintptr_t child, ia_edge_text *out)
 {
     char type[128];
-    ia_ref_type_name(ref, type, sizeof type);
-    return PyUnicode_DecodeUTF8(type, (Py_ssize_t)strlen(type), "replace");
+    ia_ref_type_name(child, type, sizeof type);
+    ia_edge_set(out, "reference", 0, ".<%s>", type);
+}
+
+/* Is it a wrapper whose content has been named by what led to it? */
+static int
+is_named_already(PyObject *parent, ia_reading reading)
+{
+    return Py_IS_TYPE(parent, &PyDictProxy_Type) ||
+           (reading.how == IA_READ_CONTENTS &&
+            (PyCell_Check(parent) ||
+             Py_IS_TYPE(parent, &PyStaticMethod_Type) ||
+             ia_is_plain_iterator(parent)));
+}
+
+static ia_reading
+name_object_edge(PyObject *parent, uintptr_t child, ia_reading reading,
+                 ia_edge_text *out)
+{
+    ia_reading next = (ia_reading){0};
+    int kind = ia_kind_of(Py_TYPE(parent));
+    if (kind != IA_KIND_PLAIN && kind < IA_KIND_NDARRAY &&
+        ia_name_in_framework(parent, kind, child, out))
+        return (ia_reading){0};
+    if (IA_TAG(child) != IA_TAG_OBJECT) {
+        name_by_type(child, out);
+        return (ia_reading){0};
+    }
+    PyObject *op = (PyObject *)child;
+    if (is_named_already(parent, reading))
+        return ia_edge_pass(out, IA_READ_PLAIN, NULL);
+    if (ia_name_in_code(parent, op, reading, out, &next) ||
+        ia_name_in_library(parent, op, reading, out, &next) ||
+        ia_name_in_container(parent, op, reading, out, &next))
+        return next;
+    name_by_type(child, out);
+    return (ia_reading){0};
 }
 
 /* One step of the path: names parent -> child and tells how the child is to
@@ -52,7 +71,7 @@ name_step(uintptr_t parent, uintptr_t child, ia_reading reading,
     if (IA_TAG(parent) == IA_TAG_FRAME)
         return ia_name_local((ia_frame *)IA_ADDRESS(parent),
                              (PyObject *)child, 0, out);
-    return ia_name_object_edge((PyObject *)parent, child, reading, out);
+    return name_object_edge((PyObject *)parent, child, reading, out);
 }
 
 static int
@@ -189,5 +208,41 @@ ia_path_build(const ia_walk *w, uint32_t entry, uint32_t inner,
 done:
     PyMem_Free(chain);
     Py_XDECREF(edges);
+    return result;
+}
+
+/* The shortest way from the root object back to itself. */
+PyObject *
+ia_cycle_build(uintptr_t root, int graph)
+{
+    ia_storages storages = {0};
+    ia_roots roots = {0};
+    ia_walk w;
+    PyObject *result = NULL;
+    if (ia_roots_add(&roots, IA_ROOT_CYCLE, root, 0, "") == NULL)
+        return NULL;
+    if (ia_walk_init(&w, &storages, &roots) < 0) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    w.graph = graph;
+    /* Seeded without a mark: the walk stops where it meets the root again. */
+    ia_walk_seed_unmarked(&w, root, 0);
+    while (w.head < w.count && !w.failed) {
+        if (w.head > 0 && w.queue[w.head].ref == root) {
+            PyObject *path = ia_path_build(&w, w.head, IA_NO_ENTRY, NULL);
+            if (path != NULL) {
+                result = Py_NewRef(PyTuple_GET_ITEM(path, 3));
+                Py_DECREF(path);
+            }
+            goto done;
+        }
+        ia_walk_step(&w);
+    }
+    result = PyList_New(0);
+done:
+    ia_walk_free(&w);
+    ia_storages_free(&storages);
+    ia_roots_free(&roots);
     return result;
 }

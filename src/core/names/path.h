@@ -2,6 +2,15 @@
  *
  * Only called for paths that are reported.  Reads through the objects' own
  * fields; runs no user code: no getattr, no repr, no hash, no len.
+ *
+ * text.c        literals for keys, names of types: what all the others use
+ * containers.c  instances, mappings, sequences
+ * modules.c     children of torch's modules
+ * code.c        functions, frames, generators, exceptions, classes
+ * lru_cache.c   functools.lru_cache
+ * library.c     iterators, contexts, threads, arrays, ...
+ * graph.c       the autograd graph
+ * path.c        puts them together
  */
 #ifndef IA_PATH_H
 #define IA_PATH_H
@@ -20,14 +29,8 @@
 PyObject *ia_path_build(const ia_walk *, uint32_t entry, uint32_t inner,
                         Py_ssize_t *depth);
 
-/* Short name of what a ref points to: "list", "AddmmBackward0". */
-void ia_ref_type_name(uintptr_t ref, char *buf, size_t size);
-
-/* The same as a str; new reference, or NULL. */
-PyObject *ia_type_build(uintptr_t ref);
-
-/* A literal for a key of a built-in type, else "<key of type T>"; 1 when the
- * text is Python. */
-int ia_key_text(PyObject *key, char *buf, size_t size);
+/* The entries of one garbage cycle, from its root object back to itself, as a
+ * list of (kind, text, type, python); NULL on error. */
+PyObject *ia_cycle_build(uintptr_t root, int graph);
 
 #endif /* IA_PATH_H */

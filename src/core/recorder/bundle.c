@@ -1,8 +1,7 @@
 /* Writes a bundle: JSON and .npy files, by system calls alone. */
 
+#include "../base/device_name.h"
 #include "bundle.h"
-
-#include "../answers/describe.h"
 
 #include <errno.h>
 #include <fcntl.h>

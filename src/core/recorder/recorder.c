@@ -1,12 +1,11 @@
 /* The flight recorder: what it has ready, and what it does on a failure. */
 
-#include "recorder.h"
-
-#include "bundle.h"
-#include "../ledger/ledger.h"
 #include "../base/process.h"
+#include "../ledger/ledger.h"
 #include "../ledger/ring.h"
 #include "../ledger/sites.h"
+#include "bundle.h"
+#include "recorder.h"
 
 #include <errno.h>
 #include <fcntl.h>

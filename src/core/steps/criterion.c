@@ -1,8 +1,7 @@
 /* Trends of every site's survivors, and when they make a suspect. */
 
-#include "criterion.h"
-
 #include "../ledger/ledger.h"
+#include "criterion.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,11 +9,12 @@
  */
 
 #include "../base/compat.h"
-#include "../heap/walk.h"
+#include "../base/kinds.h"
 #include "../ledger/ledger.h"
 #include "../ledger/tensors.h"
 #include "criterion.h"
 #include "failure.h"
+#include "graphs.h"
 #include "optimizers.h"
 #include "steps.h"
 
@@ -98,7 +99,7 @@ probe_graphs(void)
     if (run.step < run.next_probe)
         return;
     double start = now();
-    ia_tensors_probe_graphs(run.step, PROBE_BUDGET);
+    ia_graphs_probe(run.step, PROBE_BUDGET);
     double cost = now() - start;
     double pause = run.step_seconds > 0 && ++run.probes > FREE_PROBES
                        ? cost / (PROBE_SHARE * run.step_seconds)
@@ -177,7 +178,7 @@ boundary(void)
     int check = run.step % run.options.every == 0;
     run.busy = 1;
     measure_step(start);
-    ia_tensors_end_step();
+    ia_graphs_end_step();
     if (check) {
         ia_stepping_refresh();
         probe_graphs();
@@ -269,6 +270,7 @@ ia_stepping_start(const ia_stepping_options *options)
     serial++;
     ia_failure_forget();
     ia_optimizers_reset();
+    ia_graphs_reset();
     run.options = *options;
     run.source = NO_SOURCE;
     run.stride = 1;

@@ -1,0 +1,12 @@
+/* What a device is called. */
+#ifndef IA_DEVICE_NAME_H
+#define IA_DEVICE_NAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* "cpu", "cuda:0" of device type << 8 | index; needs no GIL and allocates
+ * nothing. */
+void ia_device_name(uint16_t device, char *out, size_t size);
+
+#endif /* IA_DEVICE_NAME_H */

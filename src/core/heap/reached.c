@@ -1,0 +1,68 @@
+/* The storages that a walk meets. */
+
+#include "../base/compat.h"
+#include "../ledger/book.h"
+#include "../ledger/sites.h"
+#include "reached.h"
+
+#include <stdlib.h>
+
+void
+ia_storages_free(ia_storages *s)
+{
+    free(s->items);
+    ia_ptrmap_free(&s->index);
+    *s = (ia_storages){0};
+}
+
+static ia_reached *
+add_storage(ia_storages *s, const ia_reached *new)
+{
+    if (s->count == s->capacity) {
+        uint32_t bigger = s->capacity ? s->capacity * 2 : 1024;
+        ia_reached *moved = realloc(s->items, bigger * sizeof *moved);
+        if (moved == NULL)
+            return NULL;
+        s->items = moved;
+        s->capacity = bigger;
+    }
+    if (ia_ptrmap_set(&s->index, new->key, s->count) < 0)
+        return NULL;
+    s->items[s->count] = *new;
+    return &s->items[s->count++];
+}
+
+/* A storage is listed under the key that the ledger knows it by; one that it
+ * doesn't know, under that of its own object. */
+ia_reached *
+ia_storages_get(ia_storages *s, const ia_storage *storage)
+{
+    uint32_t i = IA_PTRMAP_NONE;
+    if (storage->data != 0)
+        i = ia_ptrmap_get(&s->index, storage->data);
+    if (i == IA_PTRMAP_NONE && storage->impl != 0)
+        i = ia_ptrmap_get(&s->index, storage->impl);
+    if (i != IA_PTRMAP_NONE)
+        return &s->items[i];
+    ia_reached new = {
+        .key = storage->impl ? storage->impl : storage->data,
+        .bytes = storage->bytes,
+        .device = storage->device,
+        .entry = IA_NO_ENTRY,
+    };
+    ia_ledger_lock();
+    ia_row *row = ia_ledger_find(storage->data);
+    if (row == NULL)
+        row = ia_ledger_find(storage->impl);
+    if (row != NULL) {
+        new.key = row->key;
+        new.bytes = row->bytes;
+        new.stack = row->stack;
+        new.site = ia_stack_site(row->stack);
+        new.generation = row->generation;
+        new.allowed = row->allowed;
+        new.in_ledger = 1;
+    }
+    ia_ledger_unlock();
+    return new.key == 0 ? NULL : add_storage(s, &new);
+}

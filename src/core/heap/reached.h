@@ -1,0 +1,47 @@
+/* The storages that a walk meets, and where it met each of them first. */
+#ifndef IA_REACHED_H
+#define IA_REACHED_H
+
+#include "../base/core_api.h"
+#include "../base/ptrmap.h"
+
+#define IA_NO_ENTRY UINT32_MAX
+
+/* What a storage is for, most telling first. */
+typedef enum {
+    IA_FOR_UNKNOWN = 0,
+    IA_FOR_GRAPH,
+    IA_FOR_BUFFER,
+    IA_FOR_OPTIMIZER,
+    IA_FOR_GRADIENT,
+    IA_FOR_PARAMETER,
+    IA_PURPOSES,
+} ia_purpose;
+
+/* A storage, known to the ledger or not, and where it was reached first. */
+typedef struct {
+    uintptr_t key;
+    uint64_t bytes;
+    uint32_t entry; /* IA_NO_ENTRY: classified, but not reached */
+    uint32_t site;
+    uint32_t stack;
+    uint32_t generation;
+    uint16_t device;
+    uint16_t purpose; /* ia_purpose */
+    uint16_t allowed;
+    uint8_t in_ledger;
+    uint8_t claimed; /* a cut would free it */
+    uint8_t explained; /* state of an optimizer that steps, or what it steps by */
+} ia_reached;
+
+typedef struct {
+    ia_reached *items; /* owned */
+    uint32_t count, capacity;
+    ia_ptrmap index; /* key -> item */
+} ia_storages;
+
+void ia_storages_free(ia_storages *);
+/* Item of a storage, added when it is new; NULL when memory is short. */
+ia_reached *ia_storages_get(ia_storages *, const ia_storage *);
+
+#endif /* IA_REACHED_H */

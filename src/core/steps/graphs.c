@@ -1,0 +1,113 @@
+/* Graphs that grow: how many nodes the newest tensor of each site keeps. */
+
+#include "../base/bitmap.h"
+#include "../base/kinds.h"
+#include "../ledger/book.h"
+#include "../ledger/tensors.h"
+#include "criterion.h"
+#include "graphs.h"
+
+#include <stdlib.h>
+
+static uint64_t sequences[2]; /* of the nodes at the last two boundaries */
+
+void
+ia_graphs_reset(void)
+{
+    sequences[0] = sequences[1] = 0;
+}
+
+void
+ia_graphs_end_step(void)
+{
+    if (ia_the_framework == NULL)
+        return;
+    sequences[0] = sequences[1];
+    sequences[1] = ia_the_framework->sequence_now();
+}
+
+typedef struct {
+    ia_sink sink;
+    ia_bitmap *seen;
+    void **stack; /* owned */
+    uint32_t depth, capacity;
+    int failed;
+    uint64_t nodes;
+    uint64_t oldest; /* sequence number */
+} probe;
+
+static int
+probe_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
+           Py_ssize_t index)
+{
+    probe *p = (probe *)sink;
+    (void)kind, (void)name, (void)index;
+    if (node == NULL || ia_bitmap_mark(p->seen, (uintptr_t)node))
+        return 0;
+    if (p->depth == p->capacity) {
+        uint32_t bigger = p->capacity ? p->capacity * 2 : 1024;
+        void **moved = realloc(p->stack, bigger * sizeof *moved);
+        if (moved == NULL) {
+            p->failed = 1;
+            return 1;
+        }
+        p->stack = moved;
+        p->capacity = bigger;
+    }
+    p->stack[p->depth++] = node;
+    return 0;
+}
+
+/* Looks at the nodes reachable from `root`, up to `budget`. */
+static void
+probe_graph(probe *p, void *root, uint64_t budget)
+{
+    *p = (probe){
+        .sink = {NULL, probe_node, NULL},
+        .seen = ia_bitmap_new(),
+        .oldest = UINT64_MAX,
+    };
+    p->failed = p->seen == NULL;
+    if (!p->failed)
+        probe_node(&p->sink, root, IA_EDGE_GRAD_FN, NULL, -1);
+    while (p->depth > 0 && p->nodes < budget && !p->failed) {
+        void *node = p->stack[--p->depth];
+        uint64_t sequence = ia_the_framework->node_sequence(node);
+        if (sequence < p->oldest)
+            p->oldest = sequence;
+        ia_the_framework->next_nodes(node, &p->sink);
+        p->nodes++;
+    }
+    ia_bitmap_free(p->seen);
+    free(p->stack);
+}
+
+void
+ia_graphs_probe(uint32_t step, uint64_t budget)
+{
+    if (ia_the_framework == NULL || !ia_the_framework->walk_begin())
+        return;
+    ia_ledger_lock();
+    uint32_t nsites = ia_ledger_sites();
+    ia_ledger_unlock();
+    ia_newest_tensor *newest = ia_tensors_newest(nsites);
+    for (uint32_t i = 0; newest != NULL && i < nsites && budget > 0; i++) {
+        if (newest[i].op == NULL)
+            continue;
+        void *root = ia_the_framework->grad_fn_of(newest[i].op);
+        probe p;
+        probe_graph(&p, root, budget);
+        if (p.failed)
+            break;
+        budget -= p.nodes;
+        /* A larger model makes a larger graph; only one that reaches back
+         * over steps is kept for ever. */
+        if (p.oldest >= sequences[0])
+            continue;
+        ia_ledger_lock();
+        ia_criterion_note_graph(i, p.nodes, step);
+        ia_ledger_unlock();
+    }
+    ia_the_framework->walk_end();
+    free(newest);
+}
