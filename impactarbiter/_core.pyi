@@ -1,7 +1,7 @@
 """Ledger, criterion and heap walk, in C."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -11,6 +11,87 @@ _Frame = tuple[str, int, str, bool]
 _Edge = tuple[str, str, str, bool]
 #: (root kind, root name, is_user, edges)
 _Path = tuple[str, str, bool, list[_Edge]]
+
+class _Totals(TypedDict):
+    live_bytes: int
+    peak_bytes: int
+    allowed_bytes: int
+    live_count: int
+    generation: int
+    births: int
+    deaths: int
+    lost: int
+    tensors: int
+    ledger_bytes: int
+    hook_seconds: float
+    devices: dict[str, tuple[int, int]]
+
+class _Status(TypedDict):
+    steps: int
+    offset: int
+    source: str | None
+    provisional: bool
+    boundary_seconds: float
+    callback_seconds: float
+    step_seconds: float
+    elapsed_seconds: float
+    collector: bool
+    failure: str | None
+
+class _Cost(TypedDict):
+    bytes: int
+    storages: int
+    nodes: int
+    node_bytes: int
+    saved: int
+    saved_bytes: int
+    biggest: list[tuple[str, int, int]]
+
+class _Tensor(TypedDict):
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    device: str
+    bytes: int
+    requires_grad: int
+
+class _Explained(TypedDict):
+    type: str
+    verdict: str
+    paths: list[_Path]
+    cycle: list[_Edge] | None
+    forever: int
+    cost: _Cost
+    tensor: _Tensor
+    referrers: int
+    refcount: int
+
+class _Device(TypedDict):
+    device: str
+    code: int
+    seen: int
+    followed: bool
+    streams: dict[int, tuple[int, int, int]]
+    allocated_bytes: int
+    peak_allocated_bytes: int
+    requested_bytes: int
+    pending_bytes: int
+    reserved_bytes: int
+    peak_reserved_bytes: int
+    mapped_bytes: int
+    private_bytes: int
+    inactive_split_bytes: int
+    largest_free_bytes: int
+    allocated_count: int
+    pending_count: int
+    segments: int
+    ooms: int
+    drift: int
+
+class _Recorder(TypedDict):
+    armed: bool
+    written: int
+    waiting: int
+    error: str | None
 
 def start(
     *,
@@ -36,8 +117,8 @@ def set_phase(number: int, /) -> None: ...
 def set_allowed(label: int, /) -> int: ...
 def look_at(step: int, /) -> None: ...
 def refresh() -> None: ...
-def totals() -> dict[str, Any]: ...
-def status() -> dict[str, Any]: ...
+def totals() -> _Totals: ...
+def status() -> _Status: ...
 def history() -> list[tuple[int, int, float]]: ...
 def site_source(site: int, /) -> _Frame | None: ...
 def stack_frames(stack: int, /) -> list[_Frame]: ...
@@ -67,7 +148,7 @@ def recorder_disarm() -> None: ...
 def recorder_write(
     reason: str, device: int = 0, asked: int = 0, /
 ) -> str | None: ...
-def recorder_status() -> dict[str, Any]: ...
+def recorder_status() -> _Recorder: ...
 def recorder_events() -> bytes: ...
 def diagnose(
     sites: Sequence[int], any_age: Sequence[int], /
@@ -92,10 +173,10 @@ def device_follow(
     device: int, snapshot: np.ndarray[Any, Any], seen: int, /
 ) -> bool: ...
 def device_events(events: np.ndarray[Any, Any], /) -> None: ...
-def devices() -> list[dict[str, Any]]: ...
+def devices() -> list[_Device]: ...
 def explain(
     objects: tuple[object, ...], paths: int, cost: bool, /
-) -> list[dict[str, Any]]: ...
+) -> list[_Explained]: ...
 def instances(type: type, most: int, /) -> tuple[int, list[_Path]]: ...
 def _born(key: int, size: int, device: int = 0, /) -> None: ...
 def _died(key: int, /) -> None: ...

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import _core
 from ..base.errors import UsageError
+from ..core import ledger
+from ..core.wire import Interval
 from ..judging.forecast import Forecast
 from .results import Row
 
@@ -22,19 +23,6 @@ if TYPE_CHECKING:
 
 #: c10::DeviceType of the devices that are read.
 _TYPES = {"cpu": 0, "cuda": 1}
-
-
-class Window(NamedTuple):
-    """What ``_core.window_close`` says; bytes, counts, a stack's number."""
-
-    before: int
-    born: int
-    died: int
-    peak: int
-    births: int
-    deaths: int
-    peak_stack: int
-    steps: int
 
 
 class Measured(NamedTuple):
@@ -92,41 +80,49 @@ class CpuDevice:
         """What is to be known before a call."""
         return time.time(), self._resident()
 
-    def measure(self, then: Any, window: Window) -> Measured:
+    def measure(self, then: Any, interval: Interval) -> Measured:
         """The call between ``now()`` and this moment."""
         timestamp, resident = then
         end, resident_after = self.now()
-        before = window.before
-        after = max(before + window.born - window.died, 0)
+        before = interval.before
+        after = max(before + interval.born - interval.died, 0)
         return Measured(
             (timestamp, before, before, before, before, before, 0, resident),
-            (end, after, after, *(window.peak,) * 2, after, 0, resident_after),
-            (end, *(window.peak,) * 5, 0, max(resident, resident_after)),
-            window.born,
-            window.died,
+            (
+                end,
+                after,
+                after,
+                *(interval.peak,) * 2,
+                after,
+                0,
+                resident_after,
+            ),
+            (end, *(interval.peak,) * 5, 0, max(resident, resident_after)),
+            interval.born,
+            interval.died,
         )
 
     def snapshot(self) -> Row:
         """A row of ``SNAPSHOT`` now."""
-        live, peak = _live(self.name)
+        live, peak = ledger.totals().of(self.name)
         return time.time(), live, live, peak, peak, live, 0, self._resident()
 
     def figures(self) -> Figures:
         """The CPU's memory now."""
-        live, _ = _live(self.name)
+        live = ledger.totals().of(self.name).live
         forecast = Forecast()
         return Figures(
             ledger=live,
             allocated=live,
             reserved=live,
             inactive=0,
-            used=_core.resident_bytes() or None,
+            used=ledger.resident_bytes() or None,
             free=forecast.room,
             total=forecast.limit,
         )
 
     def _resident(self) -> int:
-        return _core.resident_bytes() if self._track_resident else 0
+        return ledger.resident_bytes() if self._track_resident else 0
 
 
 class CudaDevice:
@@ -146,17 +142,17 @@ class CudaDevice:
 
     def now(self) -> tuple[float, int, Mapping[str, int]]:
         """What is to be known before a call."""
-        resident = _core.resident_bytes() if self._track_resident else 0
+        resident = ledger.resident_bytes() if self._track_resident else 0
         return time.time(), resident, self._stats()
 
-    def measure(self, then: Any, window: Window) -> Measured:
+    def measure(self, then: Any, interval: Interval) -> Measured:
         """The call between ``now()`` and this moment."""
         now = self.now()
         before, after = cuda_row(*then), cuda_row(*now)
         return Measured(
             before,
             after,
-            cuda_peak(then[2], after, now[2], window),
+            cuda_peak(then[2], after, now[2], interval),
             _counted(then[2], now[2], "allocated"),
             _counted(then[2], now[2], "freed"),
         )
@@ -172,7 +168,7 @@ class CudaDevice:
         stats = self._stats()
         free, total = torch.cuda.mem_get_info(self.index)
         return Figures(
-            ledger=_live(self.name)[0],
+            ledger=ledger.totals().of(self.name).live,
             allocated=stats.get("allocated_bytes.all.current", 0),
             reserved=stats.get("reserved_bytes.all.current", 0),
             inactive=stats.get("inactive_split_bytes.all.current", 0),
@@ -209,7 +205,7 @@ def cuda_peak(
     then: Mapping[str, int],
     after: Row,
     now: Mapping[str, int],
-    window: Window,
+    interval: Interval,
 ) -> Row:
     """The snapshot at the peak of a call.
 
@@ -223,7 +219,7 @@ def cuda_peak(
         peak = now.get(f"{kind}.all.peak", 0)
         if peak > then.get(f"{kind}.all.peak", 0):
             return peak
-        risen = window.peak - window.before if kind != RESERVED else 0
+        risen = interval.peak - interval.before if kind != RESERVED else 0
         return min(max(before + risen, ended), max(peak, ended))
 
     row = list(after)
@@ -240,12 +236,6 @@ def _counted(
 ) -> int:
     name = f"allocated_bytes.all.{what}"
     return max(now.get(name, 0) - then.get(name, 0), 0)
-
-
-def _live(name: str) -> tuple[int, int]:
-    """(live, peak) bytes of a device, by the ledger."""
-    live, peak = _core.totals()["devices"].get(name, (0, 0))
-    return live, peak
 
 
 def device_of(

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .. import _core
 from ..base.errors import UsageError
+from ..core import hooks, ledger
 from ..model.report import Report
 from ..watching.lease import Lease, stands_in
-from .devices import Window, device_of
+from .devices import device_of
 from .evidence import Evidence
 from .results import MemorySnapshot, ProfileResult, Results, Row, snapshot_of
 from .sampler import Sampler
@@ -138,7 +138,7 @@ class GPUMemoryProfiler:
         self._depth += 1
         return _Opened(
             self._device.now(),
-            _core.window_open(self._device.code),
+            ledger.open_interval(self._device.code),
             _looks_seconds(),
             time.perf_counter(),
         )
@@ -162,24 +162,23 @@ class GPUMemoryProfiler:
             self._device.synchronize()
         finally:
             end = time.perf_counter()
-            closed = _core.window_close(opened.window)
+            interval = ledger.close_interval(opened.interval)
             self._depth -= 1
         # Looks at suspects are ours, and no part of the call.
         took = end - opened.start - (_looks_seconds() - opened.looks)
-        window = Window(*closed) if closed else Window(*(0,) * 8)
         row = (
             self.results.number_of(name),
-            window.peak_stack,
+            interval.peak_stack,
             max(took, 0.0),
-            *self._device.measure(opened.then, window),
-            window.births,
-            window.deaths,
+            *self._device.measure(opened.then, interval),
+            interval.births,
+            interval.deaths,
             1,
         )
         self.results.add_row(row)
-        if self._depth == 0 and window.steps == 0 and stands_in():
+        if self._depth == 0 and interval.steps == 0 and stands_in():
             # Nothing in the call ended a step: the call is one.
-            _core.step()
+            hooks.step()
         return row
 
     # -- what is known ----------------------------------------------------
@@ -271,7 +270,7 @@ class _Opened:
     """The state when a call began."""
 
     then: Any
-    window: int
+    interval: int
     looks: float
     start: float
 
@@ -337,8 +336,7 @@ class Profiled:
 
 
 def _looks_seconds() -> float:
-    seconds: float = _core.status()["callback_seconds"]
-    return seconds
+    return ledger.status().callback_seconds
 
 
 def _code_of(func: Any) -> CodeType | None:

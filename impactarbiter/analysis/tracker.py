@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _core
 from ..base import cgroups
 from ..base.errors import UsageError
+from ..core import ledger
 from ..watching.arbiter import current
 from ..watching.lease import Lease
 from ..watching.recorder import FlightRecorder, is_out_of_memory
@@ -221,7 +221,7 @@ class MemoryTracker:
             now,
             change,
             "/".join(self._phases),
-            _core.totals()["generation"],
+            ledger.totals().generation,
             note,
         )
 

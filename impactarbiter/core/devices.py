@@ -8,11 +8,13 @@ being captured.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from .. import _core
 from ..model.devices import DeviceMemory
+from . import ledger, wire
 
 _CUDA = 1 << 8  # device type << 8 | index, as the core writes a device
 
@@ -95,8 +97,6 @@ class CudaEvents:
                 " CUDA Toolkit's headers and build it anew"
             )
             return
-        from .. import _core
-
         try:
             _cuda.attach()
         except RuntimeError:
@@ -110,15 +110,18 @@ class CudaEvents:
 cuda = CudaEvents()
 
 
+def known() -> list[wire.FollowedDevice]:
+    """Devices whose allocators have reported."""
+    return [wire.device_of(raw) for raw in _core.devices()]
+
+
 def _follow_all() -> bool:
     """From a snapshot of what is allocated now, each device is followed."""
     import torch
 
-    from .. import _core
-
     missing = set(range(torch.cuda.device_count()))
     for _ in range(_ATTEMPTS):
-        seen = {d["code"]: d["seen"] for d in _core.devices()}
+        seen = {d.code: d.seen for d in known()}
         segments = torch._C._cuda_memorySnapshot(None)["segments"]
         for index in sorted(missing):
             code = _CUDA | index
@@ -163,35 +166,33 @@ def _segment_lines(segment: dict[str, Any]) -> Iterator[tuple[int, ...]]:
 
 def memory() -> tuple[DeviceMemory, ...]:
     """Every device that storages were seen on, or that reports."""
-    from .. import _core
-
-    live = _core.totals()["devices"]
-    reporting = {d["device"]: d for d in _core.devices() if d["followed"]}
-    names = dict.fromkeys([*live, *reporting])
+    totals, reporting = ledger.totals(), _reporting()
+    names = dict.fromkeys([*totals.devices, *reporting])
     return tuple(
-        _memory_of(name, live.get(name, (0, 0)), reporting.get(name))
+        _memory_of(name, totals.of(name), reporting.get(name))
         for name in names
-        if name in live or reporting[name]["reserved_bytes"]
+        if name in totals.devices or reporting[name].reserved_bytes
     )
 
 
+def _reporting() -> dict[str, wire.FollowedDevice]:
+    return {d.device: d for d in known() if d.followed}
+
+
 def _memory_of(
-    name: str, live: tuple[int, int], known: Mapping[str, Any] | None
+    name: str, live: wire.LiveBytes, device: wire.FollowedDevice | None
 ) -> DeviceMemory:
     figures: dict[str, int | None] = {}
     index = _index(name)
-    if index is not None and (known is None or known["drift"]):
+    if index is not None and (device is None or device.drift):
         figures = _by_the_allocator(index)
-    elif known is not None:
+    elif device is not None:
         figures = {
-            field: known[field]
-            for field in (
-                "allocated_bytes",
-                "pending_bytes",
-                "reserved_bytes",
-                "inactive_split_bytes",
-                "largest_free_bytes",
-            )
+            "allocated_bytes": device.allocated_bytes,
+            "pending_bytes": device.pending_bytes,
+            "reserved_bytes": device.reserved_bytes,
+            "inactive_split_bytes": device.inactive_split_bytes,
+            "largest_free_bytes": device.largest_free_bytes,
         }
     reserved = figures.get("reserved_bytes")
     driver = _driver(index) if index is not None and reserved else None
@@ -203,7 +204,7 @@ def _memory_of(
             "other_bytes": max(total - free - reserved, 0),
         }
     return DeviceMemory(
-        device=name, live_bytes=live[0], peak_bytes=live[1], **figures
+        device=name, live_bytes=live.live, peak_bytes=live.peak, **figures
     )
 
 
@@ -258,13 +259,9 @@ def room(name: str, limit: int | None = None) -> int | None:
     left, and what the allocator has of it and does not use, within
     ``torch.cuda.set_per_process_memory_fraction``.
     """
-    from .. import _core
-
     if name == "meta":
         return None  # its tensors take no memory
-    live = _core.totals()["devices"].get(name, (0, 0))
-    known = {d["device"]: d for d in _core.devices() if d["followed"]}
-    now = _memory_of(name, live, known.get(name))
+    now = _memory_of(name, ledger.totals().of(name), _reporting().get(name))
     used = now.allocated_bytes
     if used is None:
         used = now.live_bytes
@@ -291,8 +288,6 @@ def _fraction(index: int, total: int) -> int:
 
 def said() -> list[str]:
     """What a reader of the report must know about devices."""
-    from .. import _core
-
     lines = []
     if cuda.hidden:
         lines.append(
@@ -300,16 +295,15 @@ def said() -> list[str]:
             " storages that Python tensors showed at a step's end are"
             " accounted for"
         )
-    for device in _core.devices():
-        if device["drift"]:
+    for device in known():
+        if device.drift:
             lines.append(
-                f"{device['drift']} events of {device['device']} did not fit"
+                f"{device.drift} events of {device.device} did not fit"
                 " what was known of it: its figures are those of torch's own"
                 " statistics"
             )
-        elif device["seen"] and not device["followed"] and not cuda.hidden:
+        elif device.seen and not device.followed and not cuda.hidden:
             lines.append(
-                f"{device['device']} is accounted for no longer: memory was"
-                " short"
+                f"{device.device} is accounted for no longer: memory was short"
             )
     return lines

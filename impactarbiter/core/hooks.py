@@ -1,17 +1,84 @@
-"""The hooks that watch: in and out."""
+"""Watching on and off: the counting of steps, and the hooks in torch."""
 
 from __future__ import annotations
 
 import gc
-from typing import Any
+from collections.abc import Callable
+from typing import Protocol
+
+from .. import _core
+from . import devices
+from .code import prepare
 
 
-def install() -> Any:
-    """Hooks in; returns the handle of the optimizer hook."""
+class Handle(Protocol):
+    """What takes one hook of torch's out again."""
+
+    def remove(self) -> None:
+        """Out; a second call changes nothing."""
+
+
+def start(
+    *,
+    every: int,
+    warmup: int,
+    window: int,
+    manual: bool,
+    callback: Callable[[int], object],
+) -> Handle:
+    """Counting and hooks begin; what to give to ``stop`` at the end.
+
+    ``callback(step)`` is called at the end of a step where a look is due.
+    Raises RuntimeError where torch refuses a hook; then nothing is left.
+    """
+    prepare()
+    _core.start(
+        every=every,
+        warmup=warmup,
+        window=window,
+        manual=manual,
+        callback=callback,
+    )
+    try:
+        return _install()
+    except BaseException:
+        stop(None)
+        raise
+
+
+def stop(optimizer_hook: Handle | None) -> None:
+    """Counting and hooks end; what lives on stays valid."""
+    _core.stop()
+    _uninstall(optimizer_hook)
+
+
+def step() -> None:
+    """Ends the step by hand."""
+    _core.step()
+
+
+def look_at(step: int) -> None:
+    """Calls back at the end of that step in any case."""
+    _core.look_at(step)
+
+
+def set_phase(number: int) -> None:
+    """Storages born from now on carry this phase."""
+    _core.set_phase(number)
+
+
+def set_allowed(label: int) -> int:
+    """Storages born on this thread from now on are kept on purpose.
+
+    0: not.  Returns the label before.
+    """
+    return _core.set_allowed(label)
+
+
+def _install() -> Handle:
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    from .. import _core, _torch
-    from . import devices
+    from .. import _torch
 
     _torch.install()
     devices.cuda.install()
@@ -19,9 +86,8 @@ def install() -> Any:
     return register_optimizer_step_post_hook(_core.optimizer_stepped)
 
 
-def uninstall(optimizer_hook: Any) -> None:
-    from .. import _core, _torch
-    from . import devices
+def _uninstall(optimizer_hook: Handle | None) -> None:
+    from .. import _torch
 
     if optimizer_hook is not None:
         optimizer_hook.remove()

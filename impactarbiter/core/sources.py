@@ -9,10 +9,11 @@ import sys
 from contextlib import suppress
 from functools import lru_cache
 
-from .. import _core
 from ..base.ranks import rank
 from ..base.shell import cell_name
 from ..model.finding import Site
+from . import ledger
+from .wire import Frame
 
 NOWHERE = Site("", 0, "")
 
@@ -22,14 +23,14 @@ def _line(file: str, line: int) -> str:
     return linecache.getline(file, line).strip()
 
 
-def _site(frame: tuple[str, int, str, bool]) -> Site:
-    file, line, function, _library = frame
-    return Site(file, line, function, _line(file, line))
+def _site(frame: Frame) -> Site:
+    source = _line(frame.file, frame.line)
+    return Site(frame.file, frame.line, frame.function, source)
 
 
 def site_of(number: int) -> Site:
     """The user's line behind a site of the ledger."""
-    frame = _core.site_source(number)
+    frame = ledger.site_frame(number)
     return NOWHERE if frame is None else _site(frame)
 
 
@@ -39,12 +40,12 @@ def stack_of(number: int) -> tuple[Site, ...]:
     Frames outside the outermost one of the user's (a launcher's), or outside
     a notebook's cell, are left out.
     """
-    frames = _core.stack_frames(number)
-    for depth, (file, _, function, _) in enumerate(frames):
-        if function == "<module>" and cell_name(file):
+    frames = ledger.stack_frames(number)
+    for depth, frame in enumerate(frames):
+        if frame.function == "<module>" and cell_name(frame.file):
             del frames[depth + 1 :]
             break
-    while frames and frames[-1][3]:
+    while frames and frames[-1].library:
         frames.pop()
     return tuple(_site(frame) for frame in frames)
 

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..model.finding import GraphCost
 from ..model.path import Edge, Path
+
+if TYPE_CHECKING:
+    from .._core import (
+        _Cost,
+        _Device,
+        _Edge,
+        _Explained,
+        _Path,
+        _Status,
+        _Tensor,
+        _Totals,
+    )
 
 #: _core cuts off longer names of roots.
 _LONGEST_ROOT = 119
@@ -14,7 +27,166 @@ _LONGEST_ROOT = 119
 _OF_LIBRARIES = ("module", "module state", "frame")
 
 
-def path_of(raw: tuple[str, str, bool, list[Any]]) -> Path:
+# -- the ledger ---------------------------------------------------------------
+
+
+class Frame(NamedTuple):
+    """A source position; ``library``: the code there is no user's."""
+
+    file: str
+    line: int
+    function: str
+    library: bool
+
+
+class LiveBytes(NamedTuple):
+    """Storages of one device now, and at the highest: bytes."""
+
+    live: int = 0
+    peak: int = 0
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums of the ledger, in bytes and storages.
+
+    ``tensors`` are Python's that are accounted for, ``lost`` deaths of what
+    was born unseen, ``generation`` the step that is open.
+    """
+
+    live_bytes: int
+    peak_bytes: int
+    allowed_bytes: int
+    live_count: int
+    generation: int
+    births: int
+    deaths: int
+    lost: int
+    tensors: int
+    ledger_bytes: int
+    hook_seconds: float
+    devices: Mapping[str, LiveBytes]
+
+    def of(self, device: str) -> LiveBytes:
+        """Of one device by its name; zeros where nothing was seen on it."""
+        return self.devices.get(device, LiveBytes())
+
+
+def totals_of(raw: _Totals) -> Totals:
+    """The ledger's sums."""
+    devices = {name: LiveBytes(*both) for name, both in raw["devices"].items()}
+    return Totals(
+        live_bytes=raw["live_bytes"],
+        peak_bytes=raw["peak_bytes"],
+        allowed_bytes=raw["allowed_bytes"],
+        live_count=raw["live_count"],
+        generation=raw["generation"],
+        births=raw["births"],
+        deaths=raw["deaths"],
+        lost=raw["lost"],
+        tensors=raw["tensors"],
+        ledger_bytes=raw["ledger_bytes"],
+        hook_seconds=raw["hook_seconds"],
+        devices=devices,
+    )
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where the counting of steps is, and what watching cost so far.
+
+    ``steps`` ended since the start, ``offset`` of them before the kind of
+    event was settled that ends them; ``provisional``: it is guessed so far.
+    ``collector``: the collector runs by itself.  ``failure`` of a hook.
+    """
+
+    steps: int
+    offset: int
+    source: str | None
+    provisional: bool
+    boundary_seconds: float
+    callback_seconds: float
+    step_seconds: float
+    elapsed_seconds: float
+    collector: bool
+    failure: str | None
+
+
+def status_of(raw: _Status) -> Status:
+    """Where the counting of steps is."""
+    return Status(**raw)
+
+
+class Point(NamedTuple):
+    """Live bytes at the end of a step, and when that was."""
+
+    step: int
+    live_bytes: int
+    seconds: float
+
+
+class Interval(NamedTuple):
+    """Births and deaths on one device between two moments.
+
+    ``before``, ``born``, ``died`` and ``peak`` in bytes; ``peak_stack`` is
+    the stack's number of the storage that made the peak, ``steps`` how many
+    ended meanwhile.
+    """
+
+    before: int = 0
+    born: int = 0
+    died: int = 0
+    peak: int = 0
+    births: int = 0
+    deaths: int = 0
+    peak_stack: int = 0
+    steps: int = 0
+
+
+# -- devices ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FollowedDevice:
+    """A device whose allocator reports.
+
+    ``code`` is device type << 8 | index, ``seen`` counts its events,
+    ``followed`` says that its blocks are known, ``drift`` counts events that
+    did not fit what was known of them.
+    """
+
+    device: str
+    code: int
+    seen: int
+    followed: bool
+    drift: int
+    allocated_bytes: int
+    pending_bytes: int
+    reserved_bytes: int
+    inactive_split_bytes: int
+    largest_free_bytes: int
+
+
+def device_of(raw: _Device) -> FollowedDevice:
+    """What is known of one device."""
+    return FollowedDevice(
+        device=raw["device"],
+        code=raw["code"],
+        seen=raw["seen"],
+        followed=raw["followed"],
+        drift=raw["drift"],
+        allocated_bytes=raw["allocated_bytes"],
+        pending_bytes=raw["pending_bytes"],
+        reserved_bytes=raw["reserved_bytes"],
+        inactive_split_bytes=raw["inactive_split_bytes"],
+        largest_free_bytes=raw["largest_free_bytes"],
+    )
+
+
+# -- paths --------------------------------------------------------------------
+
+
+def path_of(raw: _Path) -> Path:
     """A ``Path`` of what ``_core`` says of one."""
     kind, root, user, edges = raw
     python = (
@@ -31,21 +203,21 @@ def path_of(raw: tuple[str, str, bool, list[Any]]) -> Path:
     )
 
 
-def _edge(raw: tuple[str, str, str, bool]) -> Edge:
+def _edge(raw: _Edge) -> Edge:
     kind, text, type_name, _python = raw
     return Edge(
         kind=kind, name=text.strip(".[]'\""), type=type_name, text=text
     )
 
 
-def cycle_of(raw: Sequence[tuple[str, str, str, bool]] | None) -> Path | None:
+def cycle_of(raw: Sequence[_Edge] | None) -> Path | None:
     """A cycle as a path from one of its objects back to itself."""
     if not raw:
         return None
     return Path(f"<{raw[-1][2]}>", tuple(_edge(edge) for edge in raw))
 
 
-def graph_of(cost: dict[str, Any]) -> GraphCost | None:
+def graph_of(cost: _Cost) -> GraphCost | None:
     """What a cut would free of the autograd graph."""
     if not cost["nodes"]:
         return None
@@ -53,6 +225,66 @@ def graph_of(cost: dict[str, Any]) -> GraphCost | None:
         cost["nodes"],
         cost["saved"],
         cost["saved_bytes"],
-        tuple(tuple(node) for node in cost["biggest"]),
+        tuple(cost["biggest"]),
         cost["node_bytes"],
+    )
+
+
+# -- who holds an object ------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Target:
+    """An object that was asked about: its type, and what a tensor shows."""
+
+    type: str
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    device: str = "cpu"
+
+    def __str__(self) -> str:
+        if self.dtype is None:
+            return self.type
+        shape = ", ".join(str(size) for size in self.shape or ())
+        return f"{self.type} [{shape}] {self.dtype} {self.device}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Who holds one object: ``Retention`` without its words.
+
+    ``forever``: the cycle is one that the collector never frees.
+    """
+
+    target: Target
+    verdict: str
+    paths: tuple[Path, ...]
+    cycle: Path | None
+    forever: bool
+    retained_bytes: int
+    retained_tensors: int
+    graph: GraphCost | None
+    referrers: int
+    refcount: int
+
+
+def answer_of(raw: _Explained) -> Answer:
+    """One object's."""
+    return Answer(
+        target=_target(raw["type"], raw["tensor"]),
+        verdict=raw["verdict"],
+        paths=tuple(path_of(path) for path in raw["paths"]),
+        cycle=cycle_of(raw["cycle"]),
+        forever=bool(raw["forever"]),
+        retained_bytes=raw["cost"]["bytes"],
+        retained_tensors=raw["cost"]["storages"],
+        graph=graph_of(raw["cost"]),
+        referrers=raw["referrers"],
+        refcount=raw["refcount"],
+    )
+
+
+def _target(type_name: str, tensor: _Tensor) -> Target:
+    return Target(
+        type_name, tensor["shape"], tensor["dtype"], tensor["device"]
     )

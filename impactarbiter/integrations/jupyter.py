@@ -11,10 +11,10 @@ from argparse import Namespace
 from dataclasses import replace
 from typing import Any
 
-from .. import _core
 from ..base.errors import MissingExtraError
 from ..base.errors import UsageError as WrongUse
 from ..base.text import clean
+from ..core import ledger
 from ..knowledge.ipython import shell_advice
 from ..model.finding import Finding
 from ..model.retention import Retention
@@ -147,9 +147,9 @@ class MemoryMagics(Magics):
         own, self._own_cell = self._own_cell, False
         if self._arbiter is None or (own and _is_one_magic(result)):
             return
-        if _core.status()["steps"] == self._steps:
+        if ledger.status().steps == self._steps:
             self._arbiter.step()
-        self._steps = _core.status()["steps"]
+        self._steps = ledger.status().steps
         for finding in self._confirmed:
             if finding.verdict not in BOUNDED:
                 said = f"ImpactArbiter: {finding.verdict}: {headline(finding)}"

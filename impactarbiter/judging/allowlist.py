@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ..base.errors import UsageError
+from ..core import hooks
 from ..model.finding import Finding
 
 #: A glob over a site or a path, a type of holder, or a predicate.
@@ -25,13 +26,11 @@ def allow(name: str) -> Iterator[None]:
 
     ``name`` says why, for the report.  Up to 65,535 names are told apart.
     """
-    from .. import _core
-
-    before = _core.set_allowed(_label(name))
+    before = hooks.set_allowed(_label(name))
     try:
         yield
     finally:
-        _core.set_allowed(before)
+        hooks.set_allowed(before)
 
 
 def _label(name: str) -> int:

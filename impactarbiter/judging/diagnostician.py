@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .. import _core
-from ..core import devices
+from ..core import devices, hooks, ledger
 from ..core.sources import environment, site_of, stack_of
-from ..core.wire import cycle_of, graph_of, path_of
+from ..core.wire import Status, Totals, cycle_of, graph_of, path_of
 from ..knowledge.advice import advise
 from ..model.finding import Cycle, Finding, Holder, TensorExample
 from ..model.path import Path
@@ -77,7 +77,7 @@ class Diagnostician:
     def look(self, step: int) -> None:
         """Called at a boundary where a look is due."""
         if not self._busy.acquire(blocking=False):
-            _core.look_at(step + LOOK_GAP)
+            hooks.look_at(step + LOOK_GAP)
             return
         try:
             self._look(step)
@@ -85,27 +85,27 @@ class Diagnostician:
             self._busy.release()
 
     def _look(self, step: int) -> None:
-        status = _core.status()
+        status = ledger.status()
         if self._looks >= FREE_LOOKS:
             pause = self._pause(status)
             if pause > 0:
-                _core.look_at(step + max(LOOK_GAP, pause))
+                hooks.look_at(step + max(LOOK_GAP, pause))
                 return
-        findings = self._diagnose(step, status["provisional"], PATIENCE)
+        findings = self._diagnose(step, status.provisional, PATIENCE)
         self._last_look = step
         unsettled = [
             due(self._seen[finding.signature], finding)
             for finding in findings
             if finding.verdict == "growing"
         ]
-        _core.look_at(max(min(unsettled, default=2 * step), step + LOOK_GAP))
+        hooks.look_at(max(min(unsettled, default=2 * step), step + LOOK_GAP))
         self._announce(findings)
 
-    def _pause(self, status: dict[str, Any]) -> int:
+    def _pause(self, status: Status) -> int:
         """Steps until the run is long enough for another look."""
-        needed = status["callback_seconds"] / LOOK_SHARE
-        missing = needed - status["elapsed_seconds"]
-        return int(missing / max(status["step_seconds"], 1e-6))
+        needed = status.callback_seconds / LOOK_SHARE
+        missing = needed - status.elapsed_seconds
+        return int(missing / max(status.step_seconds, 1e-6))
 
     def _announce(self, findings: Sequence[Finding]) -> None:
         """Tells ``on_finding`` of each settled finding, once.
@@ -146,7 +146,7 @@ class Diagnostician:
         self._looks += 1
         look = Look(
             step=step,
-            offset=_core.status()["offset"],
+            offset=ledger.status().offset,
             provisional=provisional,
             patience=patience,
             suspects=suspects,
@@ -310,11 +310,11 @@ class Diagnostician:
             self._busy.release()
 
     def _report(self) -> Report:
-        _core.refresh()
-        status = _core.status()
+        ledger.refresh()
+        status = ledger.status()
         # A look comes at the end of a step, before the next one is counted.
-        step = max(status["steps"] - 1, 0)
-        findings = self._diagnose(step, status["provisional"])
+        step = max(status.steps - 1, 0)
+        findings = self._diagnose(step, status.provisional)
         self._announce(findings)
         gone = self._gone({f.signature for f in findings}, status)
         taken_back = [f for f in gone if f.verdict in BOUNDED]
@@ -334,20 +334,21 @@ class Diagnostician:
             replace(f, patch=patch_of(f)) if f.verdict == "leak" else f
             for f in findings
         ]
-        totals = _core.totals()
-        points = _core.history()
+        totals = ledger.totals()
+        points = ledger.history()
         report = Report(
             findings=tuple(findings),
             taken_back=tuple(taken_back),
-            steps=status["steps"] - status["offset"],
-            live_bytes=totals["live_bytes"],
-            peak_bytes=totals["peak_bytes"],
+            steps=status.steps - status.offset,
+            live_bytes=totals.live_bytes,
+            peak_bytes=totals.peak_bytes,
             accounted=self._accounted(totals),
             cost=self._cost(status, totals),
             warnings=tuple(self._warnings(status, totals)),
             environment=environment(),
             history=History(
-                tuple(p[0] for p in points), tuple(p[1] for p in points)
+                tuple(p.step for p in points),
+                tuple(p.live_bytes for p in points),
             ),
             memory_limit=Forecast(self.memory_limit).limit,
             needed_steps=self.warmup + self.window,
@@ -355,9 +356,7 @@ class Diagnostician:
         )
         return obfuscated(report) if self.obfuscate else report
 
-    def _gone(
-        self, present: Collection[str], status: dict[str, Any]
-    ) -> list[Finding]:
+    def _gone(self, present: Collection[str], status: Status) -> list[Finding]:
         """Findings of holders that are no suspects any more."""
         found = []
         for signature, suspicion in self._seen.items():
@@ -366,45 +365,43 @@ class Diagnostician:
             finding = afterwards(
                 suspicion,
                 _core.past(suspicion.site),
-                status["steps"],
-                status["offset"],
+                status.steps,
+                status.offset,
                 self._last_look,
             )
             if finding is not None:
                 found.append(finding)
         return found
 
-    def _accounted(self, totals: dict[str, Any]) -> dict[str, int]:
+    def _accounted(self, totals: Totals) -> dict[str, int]:
         """Live bytes by what they are for; the sum is ``live_bytes``."""
         answer = self._answer or _core.diagnose([], [])
         known = dict(answer["purposes"])
         known["findings"] = known.pop("claimed")
-        known["allowed"] = totals["allowed_bytes"]
+        known["allowed"] = totals.allowed_bytes
         known.pop("other")
-        known["other"] = max(totals["live_bytes"] - sum(known.values()), 0)
+        known["other"] = max(totals.live_bytes - sum(known.values()), 0)
         return known
 
-    def _cost(self, status: dict[str, Any], totals: dict[str, Any]) -> Cost:
-        steps = status["steps"] - status["offset"]
-        spent = status["boundary_seconds"] + totals["hook_seconds"]
+    def _cost(self, status: Status, totals: Totals) -> Cost:
+        steps = status.steps - status.offset
+        spent = status.boundary_seconds + totals.hook_seconds
         walk = self._answer["seconds"] if self._answer else None
         return Cost(
             ms_per_step=1e3 * spent / steps if steps else None,
             last_walk_ms=None if walk is None else 1e3 * walk,
-            ledger_bytes=totals["ledger_bytes"],
+            ledger_bytes=totals.ledger_bytes,
             looks=self._looks,
-            looks_ms=1e3 * status["callback_seconds"],
+            looks_ms=1e3 * status.callback_seconds,
         )
 
-    def _warnings(
-        self, status: dict[str, Any], totals: dict[str, Any]
-    ) -> list[str]:
+    def _warnings(self, status: Status, totals: Totals) -> list[str]:
         said = []
-        if status["failure"]:
-            said.append(f"watching ended early: {status['failure']}")
-        if totals["lost"]:
+        if status.failure:
+            said.append(f"watching ended early: {status.failure}")
+        if totals.lost:
             said.append(
-                f"{totals['lost']} storages could not be recorded:"
+                f"{totals.lost} storages could not be recorded:"
                 " memory was short"
             )
         if self._callback_failed:

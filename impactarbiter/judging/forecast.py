@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from .. import _core
 from ..base import cgroups
-from ..core import devices
+from ..core import devices, ledger
 from ..model.finding import Finding
 
 
@@ -81,7 +80,7 @@ class Forecast:
         if room is None or rate <= 0:
             return finding
         steps = int(room / rate)
-        seconds = _core.status()["step_seconds"]
+        seconds = ledger.status().step_seconds
         return replace(
             finding,
             steps_to_oom=steps,

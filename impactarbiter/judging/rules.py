@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .. import _core
+from ..core import ledger
 from ..model.finding import Finding
 from ..model.words import BOUNDED
 
@@ -59,7 +59,7 @@ class Observation:
 
     @classmethod
     def of(cls, keepers: Sequence[dict[str, Any]], step: int) -> Observation:
-        """From keepers as ``_core.diagnose`` describes them.
+        """From keepers as the C core describes them.
 
         Several are siblings (``history[0]``, ``history[1]``): one holder.
         """
@@ -195,7 +195,7 @@ def judge(
     """The verdict after the look that ``suspicion.last`` holds; None where
     it is not worth a word.
 
-    ``past`` is the site's (``_core.past``), ``room`` the bytes that are
+    ``past`` is the site's, ``room`` the bytes that are
     left, ``provisional`` says that steps are guessed just now: nothing is
     confirmed then.  ``patience``: steps that it must have gathered for.
     """
@@ -205,7 +205,7 @@ def judge(
     settled = "leak"
     if root in ("cycle", "native", "outside"):
         settled = "cycle" if keeper["cycle"] else "native"
-        if settled == "cycle" and _core.status()["collector"]:
+        if settled == "cycle" and ledger.status().collector:
             if past["resets"] >= GOOD_TIME and not keeper["forever"]:
                 return "accumulation"
             if _can_wait(keeper):

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterator
 from functools import lru_cache
 
-from .. import _core
 from ..base.files import own_prefix
+from ..core.ledger import is_library
 from ..model.finding import Finding, Site
 
 _HOOKS = frozenset(
@@ -86,9 +86,7 @@ def _user_files(finding: Finding) -> list[str]:
             files[file] = None
     own = own_prefix()
     user = [
-        f
-        for f in files
-        if f and not f.startswith(own) and not _core.is_library(f)
+        f for f in files if f and not f.startswith(own) and not is_library(f)
     ]
     return user[:MOST_FILES]
 

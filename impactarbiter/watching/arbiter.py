@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 
 from ..base.errors import AlreadyWatchingError, UsageError
-from ..core.code import prepare
-from ..core.hooks import install, uninstall
+from ..core import hooks, ledger
 from ..judging.allowlist import AllowList, Rule
 from ..model.finding import Finding
 from ..model.report import Report
@@ -103,7 +102,6 @@ class Arbiter:
                 "impactarbiter is watching already: stop() the other arbiter"
                 " first, or use it"
             )
-        from .. import _core
         from ..judging.diagnostician import Diagnostician
 
         self.stand_in = stand_in
@@ -123,44 +121,33 @@ class Arbiter:
             memory_limit=memory_limit,
             phases=self._phase_names,
         )
-        prepare()
-        _core.start(
+        self._hooks = hooks.start(
             every=every,
             warmup=warmup,
             window=window,
             manual=manual,
             callback=self._diagnostician.look,
         )
-        try:
-            self._optimizer_hook = install()
-        except BaseException:
-            _core.stop()
-            uninstall(None)
-            raise
         _current = self
 
     # -- steps and phases -------------------------------------------------
 
     def step(self) -> None:
         """Ends the step by hand."""
-        from .. import _core
-
-        _core.step()
+        hooks.step()
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Names what happens inside; nests ("epoch 3/validation")."""
-        from .. import _core
-
         self._phases.append(str(name))
-        _core.set_phase(self._phase_number())
+        hooks.set_phase(self._phase_number())
         try:
             yield
         finally:
             self._phases.pop()
             # Another arbiter may watch by now, with numbers of its own.
             if _current is self:
-                _core.set_phase(self._phase_number())
+                hooks.set_phase(self._phase_number())
 
     def _phase_number(self) -> int:
         """Number of the current phase; 65,535 of them are told apart."""
@@ -189,9 +176,7 @@ class Arbiter:
             live = self._last.live_bytes
             found = [f for f in self._last.findings if f.confirmed]
         else:
-            from .. import _core
-
-            live = _core.totals()["live_bytes"]
+            live = ledger.totals().live_bytes
             found = self._diagnostician.confirmed()
         return {
             "memory/live_bytes": live,
@@ -276,10 +261,7 @@ class Arbiter:
 
     def _take_hooks_out(self) -> None:
         global _current
-        from .. import _core
-
-        _core.stop()
-        uninstall(self._optimizer_hook)
+        hooks.stop(self._hooks)
         if _current is self:
             _current = None
 

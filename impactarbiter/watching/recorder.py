@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
 from ..base.errors import ReportError, UsageError
 from ..base.files import write_atomic
+from ..core import ledger, questions
+from ..core import recorder as writer
 from ..core.sources import environment, site_of
-from ..core.wire import path_of
 from ..model.bundle import EVENTS, NAME
 from ..model.path import pattern_of
 from ..model.report import Report
@@ -123,9 +123,9 @@ class FlightRecorder:
         lease = Lease()
         try:
             watching = current()
-            _core.recorder_arm(
+            writer.arm(
                 self.folder,
-                tuple(names),
+                names,
                 events=self.events,
                 sites=SITES,
                 keep=self.keep,
@@ -145,7 +145,7 @@ class FlightRecorder:
         global _active
         if self._lease is None:
             return
-        _core.recorder_disarm()
+        writer.disarm()
         self._lease.close()
         self._lease = None
         if _active is self:
@@ -173,7 +173,7 @@ class FlightRecorder:
     def capture(self, reason: str) -> str | None:
         """Writes a bundle now; its path, or None where that failed."""
         try:
-            name = _core.recorder_write(_plain(reason))
+            name = writer.write(_plain(reason))
         except Exception:
             return None
         if name is None:
@@ -292,21 +292,19 @@ def holders_now() -> list[dict[str, Any]]:
     Dicts of ``site``, ``path`` (without indices: siblings are one),
     ``type`` of the holder, ``bytes``, ``storages``; the most bytes first.
     """
-    rows = _core.rows()
+    rows = ledger.rows()
     sites, where = np.unique(rows["site"], return_inverse=True)
     sizes = np.bincount(where, rows["bytes"], len(sites))
     top = [int(s) for s in sites[np.argsort(-sizes)][:TOP_SITES] if s]
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for keeper in _core.diagnose(top, top)["keepers"]:
-        site = str(site_of(keeper["site"]))
-        path = pattern_of(path_of(keeper["path"]))
-        kind = keeper["holder"]["type"]
-        one = {"site": site, "path": path, "type": kind}
+    for held in questions.holders_of(top):
+        site, path = str(site_of(held.site)), pattern_of(held.path)
+        one = {"site": site, "path": path, "type": held.type}
         sums = found.setdefault(
             (site, path), {**one, "bytes": 0, "storages": 0}
         )
-        sums["bytes"] += sum(group["bytes"] for group in keeper["groups"])
-        sums["storages"] += sum(group["count"] for group in keeper["groups"])
+        sums["bytes"] += held.bytes
+        sums["storages"] += held.storages
     return sorted(found.values(), key=lambda one: -one["bytes"])
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UsageError
+from ..core import ledger
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,12 +89,10 @@ def snapshot() -> Snapshot:
     Only storages born while watching are known.  Raises UsageError when
     nothing watches.
     """
-    from .. import _core
-
-    if not _core.is_active():
+    if not ledger.is_active():
         raise UsageError(
             "snapshot() knows storages born while watching: call"
             " impactarbiter.watch() first"
         )
-    _core.refresh()
-    return Snapshot(_core.rows(), _core.totals()["generation"])
+    ledger.refresh()
+    return Snapshot(ledger.rows(), ledger.totals().generation)

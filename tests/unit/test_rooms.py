@@ -1,15 +1,21 @@
-"""Imports run one way, towards base; what is read here are the lines."""
+"""The house: imports run one way, towards base, and in no circle."""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-SRC = Path(__file__).resolve().parents[2] / "src"
+ROOT = Path(__file__).resolve().parents[2]
+SRC = ROOT / "src"
+PACKAGE = ROOT / "impactarbiter"
+
+Node = TypeVar("Node")
 #: Each room of src/core may include its own files and those of rooms before.
 C_ROOMS = (
     "base",
@@ -24,13 +30,16 @@ C_ROOMS = (
 )
 
 
-def circle(graph: Mapping[Path, set[Path]]) -> str:
+def circle(graph: Mapping[Node, set[Node]]) -> str:
     """One circle of a graph in words, or ''."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         return " -> ".join(str(node) for node in error.args[1])
     return ""
+
+
+# -- C and C++ ----------------------------------------------------------------
 
 
 def includes() -> dict[Path, set[Path]]:
@@ -68,4 +77,115 @@ def test_includes_run_towards_base() -> None:
         )
     ]
     assert not upwards
+    assert not circle(graph)
+
+
+# -- Python -------------------------------------------------------------------
+
+#: A room may import itself and those before it; the package's own files
+#: (``__init__``: the names handed on, ``__main__``) may import every room.
+ROOMS = (
+    "base",
+    "model",
+    "core",
+    "knowledge",
+    "judging",
+    "reports",
+    "watching",
+    "analysis",
+    "integrations",
+    "commands",
+)
+#: The C modules, which ``core`` alone imports.
+C_MODULES = {"_core", "_torch", "_cuda"}
+#: Still to come to them by way of ``core``.
+LATE = {"impactarbiter.judging.diagnostician"}
+
+
+def module_of(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+FILES = {module_of(file): file for file in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports(module: str) -> Iterator[str]:
+    """Modules of ours that a module imports, at its top or in a function.
+
+    What only type checkers read counts as well.
+    """
+    file = FILES[module]
+    package = module if file.name == "__init__.py" else above(module)
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if is_ours(a.name))
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        base = node.module or ""
+        if node.level:
+            outer = package.split(".")[: -(node.level - 1) or None]
+            base = ".".join([*outer, *filter(None, [base])])
+        if is_ours(base):
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                known = name in FILES or alias.name in C_MODULES
+                yield name if known else base
+
+
+def above(module: str) -> str:
+    return module.rpartition(".")[0]
+
+
+def is_ours(module: str) -> bool:
+    return module == "impactarbiter" or module.startswith("impactarbiter.")
+
+
+def room(module: str) -> str:
+    """``base`` of ``impactarbiter.base.units``; "" for the package's own."""
+    name = module.split(".")[1] if "." in module else ""
+    return name if (PACKAGE / name).is_dir() else ""
+
+
+GRAPH = {module: set(imports(module)) for module in FILES}
+
+
+def test_every_file_stands_in_a_room() -> None:
+    outside = {m for m in FILES if room(m) not in ROOMS}
+    assert outside == {
+        "impactarbiter",
+        "impactarbiter.__main__",
+    }
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_imports_run_towards_base(name: str) -> None:
+    floor = ROOMS.index(name)
+    upwards = [
+        f"{module} imports {other}"
+        for module in FILES
+        if room(module) == name
+        for other in GRAPH[module]
+        if room(other) in ROOMS and ROOMS.index(room(other)) > floor
+    ]
+    assert not upwards
+
+
+def test_core_alone_imports_the_c_modules() -> None:
+    assert {
+        module
+        for module in FILES
+        if room(module) != "core"
+        for other in GRAPH[module]
+        if other.rpartition(".")[2] in C_MODULES
+    } == LATE
+
+
+def test_no_import_circle() -> None:
+    """A package's face hands names on: its imports close no circle."""
+    graph = {
+        module: {other for other in GRAPH[module] if other in FILES}
+        for module, file in FILES.items()
+        if file.name != "__init__.py"
+    }
     assert not circle(graph)

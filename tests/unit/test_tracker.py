@@ -20,10 +20,11 @@ from impactarbiter.analysis.alerts import (
     FLOOR_SAMPLES,
     Alarms,
 )
-from impactarbiter.analysis.devices import Figures, Window, cuda_peak, cuda_row
+from impactarbiter.analysis.devices import Figures, cuda_peak, cuda_row
 from impactarbiter.analysis.events import EventRing
 from impactarbiter.analysis.sampler import Sampler
 from impactarbiter.base.cgroups import MemoryGroup
+from impactarbiter.core.wire import Interval
 from impactarbiter.reports.read_bundle import read_bundle
 from impactarbiter.watching.arbiter import current
 
@@ -210,8 +211,8 @@ def test_cuda_peak(
 ) -> None:
     then = stats(allocated_current=100, allocated_peak=peak_before)
     now = stats(allocated_current=120, allocated_peak=peak_after)
-    window = Window(40, 0, 0, 40 + seen, 0, 0, 0, 0)
-    peak = cuda_peak(then, cuda_row(0.0, 0, now), now, window)
+    interval = Interval(40, 0, 0, 40 + seen, 0, 0, 0, 0)
+    peak = cuda_peak(then, cuda_row(0.0, 0, now), now, interval)
     assert peak[1] == wanted
 
 

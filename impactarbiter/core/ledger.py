@@ -1,0 +1,79 @@
+"""What the ledger knows, and the counting that is asked of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import _core
+from . import wire
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def is_active() -> bool:
+    """Whether something watches."""
+    return _core.is_active()
+
+
+def totals() -> wire.Totals:
+    """Sums over what is alive now."""
+    return wire.totals_of(_core.totals())
+
+
+def status() -> wire.Status:
+    """Where the counting of steps is."""
+    return wire.status_of(_core.status())
+
+
+def history() -> list[wire.Point]:
+    """Live bytes at the ends of steps, oldest first; a long run is thinned."""
+    return [wire.Point(*point) for point in _core.history()]
+
+
+def rows() -> np.ndarray[Any, Any]:
+    """Live storages, a row each; see ``Snapshot`` for the columns."""
+    return _core.rows()
+
+
+def refresh() -> None:
+    """Accounts for storages that are only noticed at the ends of steps."""
+    _core.refresh()
+
+
+def site_frame(site: int) -> wire.Frame | None:
+    """The user's line behind a site; None where no Python was running."""
+    frame = _core.site_source(site)
+    return None if frame is None else wire.Frame(*frame)
+
+
+def stack_frames(stack: int) -> list[wire.Frame]:
+    """All frames of a stack, innermost first."""
+    return [wire.Frame(*frame) for frame in _core.stack_frames(stack)]
+
+
+def is_library(file: str) -> bool:
+    """Whether the code of a file is a library's and no user's."""
+    return _core.is_library(file)
+
+
+# -- counting intervals -------------------------------------------------------
+
+
+def open_interval(device: int) -> int:
+    """Begins to count on a device (type << 8 | index); the interval's handle.
+
+    Too many at once give 0, which closes as an empty one.
+    """
+    return _core.window_open(device)
+
+
+def close_interval(handle: int) -> wire.Interval:
+    """What was counted since."""
+    counted = _core.window_close(handle)
+    return wire.Interval(*counted) if counted else wire.Interval()
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process; 0: unknown."""
+    return _core.resident_bytes()

@@ -1,0 +1,53 @@
+"""The questions that take a walk over the heap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .. import _core
+from ..model.path import Path
+from . import wire
+from .code import prepare
+
+
+def explain(objects: tuple[object, ...], paths: int) -> list[wire.Answer]:
+    """Who holds each object, at most so many paths each.
+
+    The tuple, its caller's variables and the calls that handed the objects
+    down are no holders: they are how the question was asked.
+    """
+    prepare()
+    return [wire.answer_of(raw) for raw in _core.explain(objects, paths, True)]
+
+
+def instances(cls: type, most: int) -> tuple[int, list[Path]]:
+    """(how many live instances, paths to some of them)."""
+    prepare()
+    count, paths = _core.instances(cls, most)
+    return count, [wire.path_of(path) for path in paths]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Storages of one site that one holder has: how many, their bytes."""
+
+    site: int
+    path: Path
+    type: str
+    storages: int
+    bytes: int
+
+
+def holders_of(sites: Sequence[int]) -> list[Held]:
+    """Who holds the storages of these sites, whenever they were born."""
+    return [
+        Held(
+            site=keeper["site"],
+            path=wire.path_of(keeper["path"]),
+            type=keeper["holder"]["type"],
+            storages=sum(group["count"] for group in keeper["groups"]),
+            bytes=sum(group["bytes"] for group in keeper["groups"]),
+        )
+        for keeper in _core.diagnose(sites, sites)["keepers"]
+    ]
