@@ -16,8 +16,18 @@ WARNINGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
 SANITIZE = "-fsanitize=address,undefined"
 FAILING = [f"-D{f}=ia_test_{f}" for f in ("malloc", "calloc", "realloc")]
 #: Each one's room in src/core, and the files it needs beside itself.
-ROOMS = {"ptrmap": "base", "bitmap": "base", "blocks": "ledger"}
-NEEDS = {"ptrmap": [], "bitmap": [], "blocks": ["ptrmap"]}
+ROOMS = {
+    "array": "base",
+    "ptrmap": "base",
+    "bitmap": "base",
+    "blocks": "ledger",
+}
+NEEDS = {
+    "array": [],
+    "ptrmap": [],
+    "bitmap": [],
+    "blocks": ["array", "ptrmap"],
+}
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:

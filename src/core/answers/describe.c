@@ -1,6 +1,7 @@
 /* Plain Python values for what a diagnosis found. */
 
 #include "../base/compat.h"
+#include "../base/build.h"
 #include "../base/device_name.h"
 #include "describe.h"
 
@@ -13,12 +14,9 @@ ia_cost_build(const ia_cost *cost)
     PyObject *biggest = PyList_New(0);
     for (int i = 0; biggest && i < cost->nbiggest; i++) {
         const ia_node_cost *n = &cost->biggest[i];
-        PyObject *item =
-            Py_BuildValue("(sKK)", n->name, (unsigned long long)n->count,
-                          (unsigned long long)n->bytes);
-        if (item == NULL || PyList_Append(biggest, item) < 0)
-            Py_CLEAR(biggest);
-        Py_XDECREF(item);
+        ia_list_add(&biggest, Py_BuildValue("(sKK)", n->name,
+                                            (unsigned long long)n->count,
+                                            (unsigned long long)n->bytes));
     }
     if (biggest == NULL)
         return NULL;
@@ -100,15 +98,11 @@ ia_purposes_build(const ia_storages *s)
             *(r->claimed ? &claimed : &bytes[r->purpose]) += r->bytes;
     }
     PyObject *dict = PyDict_New();
-    for (int i = 0; dict && i < IA_PURPOSES; i++) {
-        PyObject *n = PyLong_FromUnsignedLongLong(bytes[i]);
-        if (n == NULL || PyDict_SetItemString(dict, ia_purpose_name(i), n) < 0)
-            Py_CLEAR(dict);
-        Py_XDECREF(n);
-    }
-    PyObject *n = dict ? PyLong_FromUnsignedLongLong(claimed) : NULL;
-    if (n != NULL && PyDict_SetItemString(dict, "claimed", n) < 0)
-        Py_CLEAR(dict);
-    Py_XDECREF(n);
+    for (int i = 0; dict && i < IA_PURPOSES; i++)
+        ia_dict_add(&dict, PyUnicode_FromString(ia_purpose_name(i)),
+                    PyLong_FromUnsignedLongLong(bytes[i]));
+    if (dict != NULL)
+        ia_dict_add(&dict, PyUnicode_FromString("claimed"),
+                    PyLong_FromUnsignedLongLong(claimed));
     return dict;
 }

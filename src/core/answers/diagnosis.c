@@ -5,6 +5,9 @@
  */
 
 #include "../base/compat.h"
+#include "../base/build.h"
+#include "../base/clock.h"
+#include "../base/errors.h"
 #include "../base/read.h"
 #include "../ledger/ledger.h"
 #include "../ledger/sites.h"
@@ -17,7 +20,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct {
     ia_wanted wanted;
@@ -30,14 +32,6 @@ typedef struct {
     int in_walk;
     double seconds;
 } diagnosis;
-
-static double
-now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static int
 read_sites(diagnosis *d, PyObject *sites, uint8_t mark)
@@ -68,10 +62,8 @@ read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age)
     d->wanted.now = next ? next - 1 : 0;
     ia_ledger_unlock();
     d->wanted.of_site = calloc(d->wanted.nsites + 1, 1);
-    if (d->wanted.of_site == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    if (d->wanted.of_site == NULL)
+        return ia_no_memory();
     if (read_sites(d, sites, IA_WANTED) < 0)
         return -1;
     return read_sites(d, any_age, IA_WANTED_ANY_AGE);
@@ -103,10 +95,9 @@ is_incomplete(const diagnosis *d)
 static int
 walk(diagnosis *d)
 {
-    if (ia_roots_collect(&d->roots) < 0)
-        return -1;
-    if (ia_walk_init(&d->w, &d->storages, &d->roots) < 0)
-        goto memory;
+    if (ia_roots_collect(&d->roots) < 0 ||
+        ia_walk_init(&d->w, &d->storages, &d->roots) < 0)
+        return ia_no_memory();
     if (ia_the_framework != NULL) {
         d->in_walk = 1;
         d->w.graph = ia_the_framework->walk_begin();
@@ -116,13 +107,9 @@ walk(diagnosis *d)
         d->w.rooted_entries = d->w.count;
         d->w.rooted_roots = d->roots.count;
         if (ia_walk_unrooted(&d->w, &d->roots, NULL) < 0)
-            goto memory;
+            return ia_no_memory();
     }
-    if (!d->w.failed)
-        return 0;
-memory:
-    PyErr_NoMemory();
-    return -1;
+    return d->w.failed ? ia_no_memory() : 0;
 }
 
 static int
@@ -131,18 +118,15 @@ find(diagnosis *d)
     if (ia_holders_find(&d->w, &d->wanted, &d->groups) < 0 ||
         ia_keepers_find(&d->w, &d->groups, &d->wanted, IA_MAX_KEEPERS,
                         &d->keepers) < 0)
-        goto memory;
+        return ia_no_memory();
     d->costs = calloc(d->keepers.count + 1, sizeof *d->costs);
     if (d->costs == NULL)
-        goto memory;
+        return ia_no_memory();
     if (d->keepers.count > 0 &&
         ia_cuts_measure(&d->w, d->keepers.cuts, d->keepers.ncuts,
                         d->keepers.count, d->costs) < 0)
-        goto memory;
+        return ia_no_memory();
     return 0;
-memory:
-    PyErr_NoMemory();
-    return -1;
 }
 
 /* -- the answer ---------------------------------------------------------- */
@@ -161,12 +145,8 @@ static PyObject *
 build_groups(const diagnosis *d, const ia_keeper *k)
 {
     PyObject *list = PyList_New(0);
-    for (uint32_t i = k->first; list && i < k->first + k->ngroups; i++) {
-        PyObject *item = build_group(&d->groups.items[i]);
-        if (item == NULL || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
+    for (uint32_t i = k->first; list && i < k->first + k->ngroups; i++)
+        ia_list_add(&list, build_group(&d->groups.items[i]));
     return list;
 }
 
@@ -179,11 +159,8 @@ build_owners(const diagnosis *d, uint32_t entry)
 {
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < MAX_OWNERS && entry != IA_NO_ENTRY; i++) {
-        PyObject *address = PyLong_FromUnsignedLongLong(
-            IA_ADDRESS(d->w.queue[entry].ref));
-        if (address == NULL || PyList_Append(list, address) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(address);
+        ia_list_add(&list, PyLong_FromUnsignedLongLong(
+                               IA_ADDRESS(d->w.queue[entry].ref)));
         entry = d->w.queue[entry].parent;
     }
     return list;
@@ -296,12 +273,8 @@ static PyObject *
 build_keepers(diagnosis *d)
 {
     PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && i < d->keepers.count; i++) {
-        PyObject *item = build_keeper(d, i);
-        if (item == NULL || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
+    for (uint32_t i = 0; list && i < d->keepers.count; i++)
+        ia_list_add(&list, build_keeper(d, i));
     return list;
 }
 
@@ -343,10 +316,10 @@ ia_diagnose(PyObject *sites, PyObject *any_age)
     diagnosis d = {0};
     PyObject *result = NULL;
     int collecting = PyGC_Disable();
-    double start = now();
+    double start = ia_seconds();
     ia_kinds_forget();
     if (read_wanted(&d, sites, any_age) == 0 && walk(&d) == 0 && find(&d) == 0) {
-        d.seconds = now() - start;
+        d.seconds = ia_seconds() - start;
         result = build(&d);
     }
     finish(&d);

@@ -9,6 +9,9 @@
  */
 
 #include "../base/compat.h"
+#include "../base/array.h"
+#include "../base/build.h"
+#include "../base/errors.h"
 #include "../ledger/frames.h"
 #include "../heap/roots.h"
 #include "../heap/unrooted.h"
@@ -49,6 +52,7 @@ typedef struct {
     ia_cut *cuts; /* owned */
     uint32_t ncuts;
     ia_handed handed; /* owned array */
+    uint32_t handed_capacity;
     int past_targets; /* on through the targets */
     int in_walk;
 } question;
@@ -90,7 +94,7 @@ read_targets(question *q, PyObject *objects)
     q->ntargets = PyTuple_GET_SIZE(objects);
     q->targets = calloc((size_t)q->ntargets + 1, sizeof *q->targets);
     if (q->targets == NULL)
-        return -1;
+        return ia_no_memory();
     for (Py_ssize_t i = 0; i < q->ntargets; i++) {
         target *t = &q->targets[i];
         t->op = PyTuple_GET_ITEM(objects, i);
@@ -98,7 +102,7 @@ read_targets(question *q, PyObject *objects)
         t->referrers = calloc(IA_MAX_REFERRERS, sizeof *t->referrers);
         if (t->referrers == NULL ||
             ia_ptrmap_set(&q->index, (uintptr_t)t->op, (uint32_t)i) < 0)
-            return -1;
+            return ia_no_memory();
     }
     return 0;
 }
@@ -176,7 +180,7 @@ add_cut(question *q, uintptr_t parent, uintptr_t child)
 }
 
 /* Lists what the walk must not follow, and what the caller has made of
- * references to the targets.  0, or -1 when memory is short. */
+ * references to the targets. */
 static int
 set_the_caller_aside(question *q)
 {
@@ -184,7 +188,7 @@ set_the_caller_aside(question *q)
     q->cuts = calloc((size_t)q->ntargets * (1 + 2 * MAX_CALLERS) + 1,
                      sizeof *q->cuts);
     if (q->cuts == NULL)
-        return -1;
+        return ia_no_memory();
     for (Py_ssize_t i = 0; i < q->ntargets; i++) {
         uintptr_t ref = (uintptr_t)q->targets[i].op;
         references += 1 + extra + q->targets[i].variables;
@@ -195,14 +199,14 @@ set_the_caller_aside(question *q)
                 add_cut(q, q->callers[c].names, ref);
         }
     }
-    q->handed.items = calloc(references + 1, sizeof *q->handed.items);
-    if (q->handed.items == NULL)
-        return -1;
+    if (IA_ROOM(q->handed.items, q->handed_capacity, references) < 0)
+        return ia_no_memory();
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
         for (uint32_t n = 0; n <= extra + q->targets[i].variables; n++)
             q->handed.items[q->handed.count++] = q->targets[i].op;
     ia_cuts_order(q->cuts, q->ncuts);
-    return ia_walk_set_cuts(&q->w, q->cuts, q->ncuts);
+    return ia_walk_set_cuts(&q->w, q->cuts, q->ncuts) < 0 ? ia_no_memory()
+                                                          : 0;
 }
 
 /* f(*objects) hands over a tuple of its own: the one that the call was made
@@ -217,16 +221,13 @@ set_twin_aside(PyObject *op, void *arg)
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
         if (PyTuple_GET_ITEM(op, i) != q->targets[i].op)
             return;
-    PyObject **moved =
-        realloc(q->handed.items, (q->handed.count + (size_t)q->ntargets) *
-                                     sizeof *moved);
-    if (moved == NULL) {
+    if (IA_ROOM(q->handed.items, q->handed_capacity,
+                q->handed.count + (uint64_t)q->ntargets) < 0) {
         q->w.failed = 1;
         return;
     }
-    q->handed.items = moved;
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
-        moved[q->handed.count++] = q->targets[i].op;
+        q->handed.items[q->handed.count++] = q->targets[i].op;
     ia_walk_hide(&q->w, op);
 }
 
@@ -265,17 +266,16 @@ seed_the_rest(question *q)
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
         if (ia_walk_seed_alone(&q->w, &q->roots, q->targets[i].op,
                                IA_ROOT_CALLER) < 0)
-            return -1;
+            return ia_no_memory();
     return 0;
 }
 
 static int
 walk(question *q, PyObject *objects)
 {
-    if (ia_roots_collect(&q->roots) < 0)
-        return -1;
-    if (ia_walk_init(&q->w, &q->storages, &q->roots) < 0)
-        return -1;
+    if (ia_roots_collect(&q->roots) < 0 ||
+        ia_walk_init(&q->w, &q->storages, &q->roots) < 0)
+        return ia_no_memory();
     q->w.on_reference = note_reference;
     q->w.on_reference_arg = q;
     if (ia_the_framework != NULL) {
@@ -292,10 +292,10 @@ walk(question *q, PyObject *objects)
         ia_each_gc_object(set_twin_aside, q);
     if (!all_answered(q) &&
         ia_walk_unrooted(&q->w, &q->roots, &q->handed) < 0)
-        return -1;
+        return ia_no_memory();
     if (seed_the_rest(q) < 0)
         return -1;
-    return q->w.failed ? -1 : 0;
+    return q->w.failed ? ia_no_memory() : 0;
 }
 
 static void
@@ -321,10 +321,8 @@ static int
 append_path(question *q, const target *t, uint32_t referrer, PyObject *list)
 {
     uint32_t last = ia_walk_append(&q->w, (uintptr_t)t->op, referrer);
-    if (last == IA_NO_ENTRY) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    if (last == IA_NO_ENTRY)
+        return ia_no_memory();
     PyObject *path = ia_path_build(&q->w, last, IA_NO_ENTRY, NULL);
     int bad = path == NULL ? -1 : PyList_Append(list, path);
     Py_XDECREF(path);
@@ -430,8 +428,7 @@ find_cycle(const question *q, const target *t, int *on_cycle)
     return ia_cycle_build(member, q->w.graph);
 }
 
-/* The best answer decides: a path, else a cycle, else C++ alone.  0, or -1
- * with an exception set. */
+/* The best answer decides: a path, else a cycle, else C++ alone. */
 static int
 judge(const question *q, const target *t, judgement *j)
 {
@@ -473,24 +470,20 @@ judge(const question *q, const target *t, judgement *j)
 }
 
 /* What would be freed with each target: nothing else may hold what it
- * holds.  0, or -1 with an exception set. */
+ * holds. */
 static int
 measure(const question *q, ia_cost *costs)
 {
     ia_cut *cuts = calloc((size_t)q->ntargets, sizeof *cuts);
-    if (cuts == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    if (cuts == NULL)
+        return ia_no_memory();
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
         cuts[i] = (ia_cut){(uintptr_t)q->targets[i].op, 0, (uint32_t)i,
                            IA_NO_ENTRY};
     int bad = ia_cuts_measure(&q->w, cuts, (uint32_t)q->ntargets,
                               (uint32_t)q->ntargets, costs);
     free(cuts);
-    if (bad < 0)
-        PyErr_NoMemory();
-    return bad;
+    return bad < 0 ? ia_no_memory() : 0;
 }
 
 static PyObject *
@@ -550,13 +543,9 @@ build(question *q, Py_ssize_t most, int cost)
             goto done;
     }
     list = PyList_New(0);
-    for (Py_ssize_t i = 0; list && i < q->ntargets; i++) {
-        PyObject *item = build_target(q, target_of(q, i), most,
-                                      costs ? &costs[i] : NULL);
-        if (item == NULL || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
+    for (Py_ssize_t i = 0; list && i < q->ntargets; i++)
+        ia_list_add(&list, build_target(q, target_of(q, i), most,
+                                        costs ? &costs[i] : NULL));
 done:
     free(costs);
     return list;
@@ -571,8 +560,6 @@ ia_explain(PyObject *objects, Py_ssize_t paths, int cost)
     ia_kinds_forget();
     if (read_targets(&q, objects) == 0 && walk(&q, objects) == 0)
         result = build(&q, paths, cost);
-    else if (!PyErr_Occurred())
-        PyErr_NoMemory();
     finish(&q);
     if (collecting)
         PyGC_Enable();
@@ -589,10 +576,10 @@ ia_instances(PyTypeObject *type, Py_ssize_t most)
     Py_ssize_t found = 0;
     int collecting = PyGC_Disable();
     ia_kinds_forget();
-    if (none == NULL || walk(&q, none) < 0 ||
-        ia_walk_unrooted(&q.w, &q.roots, NULL) < 0) {
-        if (!PyErr_Occurred())
-            PyErr_NoMemory();
+    if (none == NULL || walk(&q, none) < 0)
+        goto done;
+    if (ia_walk_unrooted(&q.w, &q.roots, NULL) < 0) {
+        PyErr_NoMemory();
         goto done;
     }
     list = PyList_New(0);
@@ -603,10 +590,7 @@ ia_instances(PyTypeObject *type, Py_ssize_t most)
             continue;
         if (found++ >= most)
             continue;
-        PyObject *path = ia_path_build(&q.w, i, IA_NO_ENTRY, NULL);
-        if (path == NULL || PyList_Append(list, path) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(path);
+        ia_list_add(&list, ia_path_build(&q.w, i, IA_NO_ENTRY, NULL));
     }
 done:
     finish(&q);

@@ -1,6 +1,7 @@
 /* The storages that a walk meets. */
 
 #include "../base/compat.h"
+#include "../base/array.h"
 #include "../ledger/book.h"
 #include "../ledger/sites.h"
 #include "reached.h"
@@ -18,14 +19,8 @@ ia_storages_free(ia_storages *s)
 static ia_reached *
 add_storage(ia_storages *s, const ia_reached *new)
 {
-    if (s->count == s->capacity) {
-        uint32_t bigger = s->capacity ? s->capacity * 2 : 1024;
-        ia_reached *moved = realloc(s->items, bigger * sizeof *moved);
-        if (moved == NULL)
-            return NULL;
-        s->items = moved;
-        s->capacity = bigger;
-    }
+    if (IA_ROOM(s->items, s->capacity, s->count + 1) < 0)
+        return NULL;
     if (ia_ptrmap_set(&s->index, new->key, s->count) < 0)
         return NULL;
     s->items[s->count] = *new;

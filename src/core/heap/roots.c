@@ -1,6 +1,7 @@
 /* Where every retaining path starts. */
 
 #include "../base/compat.h"
+#include "../base/array.h"
 #include "../base/read.h"
 #include "../ledger/frames.h"
 #include "../ledger/sites.h"
@@ -42,16 +43,8 @@ ia_root *
 ia_roots_add(ia_roots *roots, ia_root_kind kind, uintptr_t ref, int user,
              const char *name)
 {
-    if (roots->count == roots->capacity) {
-        uint32_t bigger = roots->capacity ? roots->capacity * 2 : 512;
-        ia_root *moved = realloc(roots->items, bigger * sizeof *moved);
-        if (moved == NULL) {
-            PyErr_NoMemory();
-            return NULL;
-        }
-        roots->items = moved;
-        roots->capacity = bigger;
-    }
+    if (IA_ROOM(roots->items, roots->capacity, roots->count + 1) < 0)
+        return NULL;
     ia_root *root = &roots->items[roots->count++];
     *root = (ia_root){.kind = kind, .ref = ref, .user = user};
     strncpy(root->name, name, sizeof root->name - 1);

@@ -8,9 +8,10 @@
 /* Fills the list, the user's own first: __main__, frames from the outermost,
  * the user's modules; then libraries' frames and modules; then what C code
  * interned.  Names are copied, references are not taken: good while the GIL
- * is held.  0, or -1 with an exception set. */
+ * is held.  0, or -1 when memory is short. */
 int ia_roots_collect(ia_roots *);
 void ia_roots_free(ia_roots *);
+/* The new root, or NULL when memory is short. */
 ia_root *ia_roots_add(ia_roots *, ia_root_kind, uintptr_t ref, int user,
                       const char *name);
 

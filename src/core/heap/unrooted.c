@@ -8,6 +8,7 @@
  */
 
 #include "../base/compat.h"
+#include "../base/array.h"
 #include "../base/read.h"
 #include "unrooted.h"
 
@@ -36,15 +37,9 @@ gather(PyObject *op, void *arg)
     orphans *o = arg;
     if (o->failed || ia_bitmap_test(o->w->seen, (uintptr_t)op))
         return;
-    if (o->count == o->capacity) {
-        uint32_t bigger = o->capacity ? o->capacity * 2 : 256;
-        orphan *moved = realloc(o->items, bigger * sizeof *moved);
-        if (moved == NULL) {
-            o->failed = 1;
-            return;
-        }
-        o->items = moved;
-        o->capacity = bigger;
+    if (IA_ROOM(o->items, o->capacity, o->count + 1) < 0) {
+        o->failed = 1;
+        return;
     }
     if (ia_ptrmap_set(&o->index, (uintptr_t)op, o->count) < 0)
         o->failed = 1;
@@ -170,15 +165,9 @@ add_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
         ia_bitmap_test(g->o->w->seen, (uintptr_t)node) ||
         ia_ptrmap_get(&g->seen, (uintptr_t)node) != IA_PTRMAP_NONE)
         return 0;
-    if (g->count == g->capacity) {
-        uint32_t bigger = g->capacity ? g->capacity * 2 : 256;
-        void *moved = realloc(g->nodes, bigger * sizeof *g->nodes);
-        if (moved == NULL) {
-            g->o->failed = 1;
-            return 0;
-        }
-        g->nodes = moved;
-        g->capacity = bigger;
+    if (IA_ROOM(g->nodes, g->capacity, g->count + 1) < 0) {
+        g->o->failed = 1;
+        return 0;
     }
     if (ia_ptrmap_set(&g->seen, (uintptr_t)node, g->count) < 0)
         g->o->failed = 1;
@@ -224,14 +213,8 @@ typedef struct {
 static int
 add_object(object_list *list, PyObject *op)
 {
-    if (list->count == list->capacity) {
-        uint32_t bigger = list->capacity ? list->capacity * 2 : 64;
-        PyObject **moved = realloc(list->items, bigger * sizeof *moved);
-        if (moved == NULL)
-            return -1;
-        list->items = moved;
-        list->capacity = bigger;
-    }
+    if (IA_ROOM(list->items, list->capacity, list->count + 1) < 0)
+        return -1;
     list->items[list->count++] = op;
     return 0;
 }
@@ -256,7 +239,6 @@ seed_crowd(ia_walk *w, ia_roots *roots, PyObject **members, uint32_t count,
     if (crowd == NULL || copy == NULL ||
         ia_roots_add(roots, kind, (uintptr_t)crowd | IA_TAG_CROWD, 0,
                      name) == NULL) {
-        PyErr_Clear();
         free(crowd);
         free(copy);
         return -1;

@@ -1,6 +1,7 @@
 /* Breadth-first pass over everything that holds. */
 
 #include "../base/compat.h"
+#include "../base/array.h"
 #include "../base/ndarray.h"
 #include "../ledger/frames.h"
 #include "purposes.h"
@@ -26,16 +27,9 @@ seen_before(ia_walk *w, uintptr_t address)
 static void
 push(ia_walk *w, uintptr_t ref, uint32_t parent, uint32_t root)
 {
-    if (w->count == w->capacity) {
-        uint32_t bigger = w->capacity ? w->capacity * 2 : 1 << 14;
-        ia_entry *moved = realloc(w->queue, bigger * sizeof *moved);
-        if (moved == NULL || bigger < w->capacity) {
-            w->queue = moved ? moved : w->queue;
-            w->failed = 1;
-            return;
-        }
-        w->queue = moved;
-        w->capacity = bigger;
+    if (IA_ROOM(w->queue, w->capacity, (uint64_t)w->count + 1) < 0) {
+        w->failed = 1;
+        return;
     }
     w->queue[w->count++] = (ia_entry){ref, parent, root};
 }

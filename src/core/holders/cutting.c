@@ -1,6 +1,7 @@
 /* Holders with all that hangs on them, and how to cut them off. */
 
 #include "../base/compat.h"
+#include "../base/array.h"
 #include "cutting.h"
 
 #include <stdlib.h>
@@ -73,16 +74,10 @@ list_keepers(const ia_groups *groups, const ia_wanted *wanted, uint32_t most,
 }
 
 static int
-add_cut(ia_keepers *k, uint32_t *capacity, const ia_cut *cut)
+add_cut(ia_keepers *k, const ia_cut *cut)
 {
-    if (k->ncuts == *capacity) {
-        uint32_t bigger = *capacity ? *capacity * 2 : 64;
-        ia_cut *moved = realloc(k->cuts, bigger * sizeof *moved);
-        if (moved == NULL)
-            return -1;
-        k->cuts = moved;
-        *capacity = bigger;
-    }
+    if (IA_ROOM(k->cuts, k->cuts_capacity, k->ncuts + 1) < 0)
+        return -1;
     k->cuts[k->ncuts++] = *cut;
     return 0;
 }
@@ -127,58 +122,64 @@ is_end_item(const end_items *ends, PyObject *op)
     return 0;
 }
 
+/* What is cut off besides the holder itself. */
+typedef struct {
+    const ia_walk *w;
+    ia_keepers *k;
+    uint32_t group;
+    end_items ends;
+} names;
+
 static int
-cut_names_of_module(const ia_walk *w, ia_keepers *k, uint32_t i,
-                    uint32_t *capacity, const end_items *ends,
-                    uintptr_t dict)
+cut_name(const names *n, uintptr_t scope, PyObject *value)
 {
-    PyObject *name, *value;
-    Py_ssize_t pos = 0;
-    uint32_t holder = k->items[i].holder;
-    while (PyDict_Next((PyObject *)dict, &pos, &name, &value)) {
-        uintptr_t ref = (uintptr_t)value | IA_TAG_OBJECT;
-        if (is_end_item(ends, value) && ref != w->queue[holder].ref &&
-            add_cut(k, capacity, &(ia_cut){dict, ref, i, holder}) < 0)
-            return -1;
-    }
-    return 0;
+    uint32_t holder = n->k->items[n->group].holder;
+    uintptr_t item = (uintptr_t)value | IA_TAG_OBJECT;
+    if (!is_end_item(&n->ends, value) || item == n->w->queue[holder].ref)
+        return 0;
+    return add_cut(n->k, &(ia_cut){scope, item, n->group, holder});
 }
 
 static int
-cut_names_of_frame(const ia_walk *w, ia_keepers *k, uint32_t i,
-                   uint32_t *capacity, const end_items *ends, uintptr_t ref)
+cut_names_of_module(const names *n, uintptr_t dict)
+{
+    PyObject *name, *value;
+    Py_ssize_t pos = 0;
+    int result = 0;
+    while (result == 0 && PyDict_Next((PyObject *)dict, &pos, &name, &value))
+        result = cut_name(n, dict, value);
+    return result;
+}
+
+static int
+cut_names_of_frame(const names *n, uintptr_t ref)
 {
     ia_frame *frame = (ia_frame *)IA_ADDRESS(ref);
-    uint32_t holder = k->items[i].holder;
-    for (int slot = 0; slot < ia_frame_slots(frame); slot++) {
-        PyObject *value = ia_frame_slot(frame, slot);
-        uintptr_t item = (uintptr_t)value | IA_TAG_OBJECT;
-        if (is_end_item(ends, value) && item != w->queue[holder].ref &&
-            add_cut(k, capacity, &(ia_cut){ref, item, i, holder}) < 0)
-            return -1;
-    }
-    return 0;
+    int result = 0;
+    for (int i = 0; result == 0 && i < ia_frame_slots(frame); i++)
+        result = cut_name(n, ref, ia_frame_slot(frame, i));
+    return result;
 }
 
 /* `history.append(state)` in a loop: `state` names the newest item until the
  * next turn makes another.  It keeps nothing for good, yet with a graph that
  * reaches back it would be charged with all that the container holds. */
 static int
-cut_names(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t *capacity)
+cut_names(const ia_walk *w, ia_keepers *k, uint32_t i)
 {
-    end_items ends = {0};
+    names n = {.w = w, .k = k, .group = i};
     PyObject *op = (PyObject *)w->queue[k->items[i].holder].ref;
     int result = 0;
     if (Py_TYPE(op)->tp_traverse != NULL && ia_is_tracked(op))
-        Py_TYPE(op)->tp_traverse(op, note_item, &ends);
+        Py_TYPE(op)->tp_traverse(op, note_item, &n.ends);
     for (uint32_t r = 0; r < w->roots->count && result == 0; r++) {
         const ia_root *root = &w->roots->items[r];
-        if (!root->user || ends.count == 0)
+        if (!root->user || n.ends.count == 0)
             continue;
         if (root->kind == IA_ROOT_MODULE)
-            result = cut_names_of_module(w, k, i, capacity, &ends, root->ref);
+            result = cut_names_of_module(&n, root->ref);
         else if (root->kind == IA_ROOT_FRAME)
-            result = cut_names_of_frame(w, k, i, capacity, &ends, root->ref);
+            result = cut_names_of_frame(&n, root->ref);
     }
     return result;
 }
@@ -186,29 +187,28 @@ cut_names(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t *capacity)
 /* A container is emptied; a tensor loses the reference to itself; anything
  * else loses those of its references that lead to the storages. */
 static int
-cut_keeper(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t *capacity,
-           ia_ptrmap *by_edge)
+cut_keeper(const ia_walk *w, ia_keepers *k, uint32_t i, ia_ptrmap *by_edge)
 {
     ia_keeper *keeper = &k->items[i];
     const ia_entry *e = &w->queue[keeper->holder];
     if (stands_for_itself(e->ref)) {
         uintptr_t up = e->parent == IA_NO_ENTRY ? 0 : w->queue[e->parent].ref;
-        return add_cut(k, capacity,
+        return add_cut(k,
                        &(ia_cut){up, e->ref, i, keeper->holder});
     }
     int container = keeper->generations >= 2 &&
                     ia_entry_is_container(w, keeper->holder);
     if (IA_TAG(e->ref) == IA_TAG_CROWD || container) {
-        if (add_cut(k, capacity, &(ia_cut){e->ref, 0, i, keeper->holder}) < 0)
+        if (add_cut(k, &(ia_cut){e->ref, 0, i, keeper->holder}) < 0)
             return -1;
-        return container ? cut_names(w, k, i, capacity) : 0;
+        return container ? cut_names(w, k, i) : 0;
     }
     return ia_ptrmap_set(by_edge, (uintptr_t)keeper->holder + 1, i);
 }
 
 static int
 cut_edges(const ia_walk *w, const ia_groups *groups, ia_keepers *k,
-          uint32_t *capacity, const ia_ptrmap *by_edge)
+          const ia_ptrmap *by_edge)
 {
     uint32_t edges[IA_MAX_CUT_GROUPS] = {0};
     for (uint32_t at = 0; by_edge->used && at < groups->npath; at++) {
@@ -218,7 +218,7 @@ cut_edges(const ia_walk *w, const ia_groups *groups, ia_keepers *k,
         uint32_t group = ia_ptrmap_get(by_edge, (uintptr_t)up + 1);
         if (group == IA_PTRMAP_NONE || edges[group]++ >= MAX_EDGE_CUTS)
             continue;
-        if (add_cut(k, capacity,
+        if (add_cut(k,
                     &(ia_cut){w->queue[up].ref, w->queue[i].ref, group,
                               up}) < 0)
             return -1;
@@ -230,7 +230,6 @@ int
 ia_keepers_find(const ia_walk *w, const ia_groups *groups,
                 const ia_wanted *wanted, uint32_t most, ia_keepers *out)
 {
-    uint32_t capacity = 0;
     ia_ptrmap by_edge = {0};
     int result = -1;
     *out = (ia_keepers){0};
@@ -239,9 +238,9 @@ ia_keepers_find(const ia_walk *w, const ia_groups *groups,
     if (list_keepers(groups, wanted, most, out) < 0)
         return -1;
     for (uint32_t i = 0; i < out->count; i++)
-        if (cut_keeper(w, out, i, &capacity, &by_edge) < 0)
+        if (cut_keeper(w, out, i, &by_edge) < 0)
             goto done;
-    result = cut_edges(w, groups, out, &capacity, &by_edge);
+    result = cut_edges(w, groups, out, &by_edge);
 done:
     ia_ptrmap_free(&by_edge);
     return result;

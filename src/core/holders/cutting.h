@@ -21,7 +21,7 @@ typedef struct {
     uint32_t count;
     uint32_t left_out;
     ia_cut *cuts; /* owned; group = index of the keeper */
-    uint32_t ncuts;
+    uint32_t ncuts, cuts_capacity;
 } ia_keepers;
 
 /* A holder where no site grows is left out: a loop variable holds the newest

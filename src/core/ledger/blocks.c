@@ -1,5 +1,6 @@
 /* The blocks of one device, rebuilt from its allocator's events. */
 
+#include "../base/array.h"
 #include "../base/ptrmap.h"
 #include "blocks.h"
 
@@ -180,15 +181,9 @@ take(ia_blocks *m)
         m->unused = m->items[i].next;
         return i;
     }
-    if (m->count == m->capacity) {
-        uint32_t bigger = m->capacity ? m->capacity * 2 : 256;
-        block *moved = realloc(m->items, bigger * sizeof *moved);
-        if (moved == NULL) {
-            m->broken = 1;
-            return NONE;
-        }
-        m->items = moved;
-        m->capacity = bigger;
+    if (IA_ROOM(m->items, m->capacity, m->count + 1) < 0) {
+        m->broken = 1;
+        return NONE;
     }
     return m->count++;
 }

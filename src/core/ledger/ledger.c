@@ -1,12 +1,12 @@
 /* Births and deaths as they come, from any thread. */
 
+#include "../base/clock.h"
 #include "intervals.h"
 #include "ledger.h"
 #include "ring.h"
 #include "sites.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 static _Thread_local int collecting;
 static _Thread_local uint16_t allowed_label;
@@ -20,26 +20,19 @@ static _Thread_local ia_raw_frame fresh_frame;
 static _Thread_local uint32_t ticks;
 static atomic_uint_fast64_t hook_ns;
 
-static uint64_t
-clock_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 uint64_t
 ia_ledger_hook_begin(void)
 {
-    return ++ticks % SAMPLE == 0 ? clock_ns() : 0;
+    return ++ticks % SAMPLE == 0 ? ia_clock_ns(CLOCK_MONOTONIC) : 0;
 }
 
 void
 ia_ledger_hook_end(uint64_t begin)
 {
     if (begin != 0)
-        atomic_fetch_add_explicit(&hook_ns, (clock_ns() - begin) * SAMPLE,
-                                  memory_order_relaxed);
+        atomic_fetch_add_explicit(
+            &hook_ns, (ia_clock_ns(CLOCK_MONOTONIC) - begin) * SAMPLE,
+            memory_order_relaxed);
 }
 
 void

@@ -1,10 +1,10 @@
 /* The ring of the last births and deaths. */
 
+#include "../base/clock.h"
 #include "ring.h"
 #include "sites.h"
 
 #include <string.h>
-#include <time.h>
 
 int ia_ring_on;
 
@@ -32,21 +32,12 @@ ia_ring_detach(void)
     ring.all = 0;
 }
 
-/* The coarse clock costs a few nanoseconds; the exact one would cost as much
- * as all the rest of a birth. */
-static uint64_t
-coarse_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static ia_ring_event *
 next_event(void)
 {
     ia_ring_event *e = &ring.events[ring.all++ % ring.capacity];
-    e->nanoseconds = coarse_ns();
+    /* The exact clock would cost as much as all the rest of a birth. */
+    e->nanoseconds = ia_clock_ns(CLOCK_MONOTONIC_COARSE);
     e->step = ia_ledger_totals_now()->generation;
     return e;
 }

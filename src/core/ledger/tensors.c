@@ -1,6 +1,7 @@
 /* Live Python tensors that were born while we watched. */
 
 #include "../base/compat.h"
+#include "../base/array.h"
 #include "../base/kinds.h"
 #include "../base/ptrmap.h"
 #include "ledger.h"
@@ -46,14 +47,8 @@ take_entry(void)
         book.free_entry = book.items[i].next_free;
         return i;
     }
-    if (book.count == book.capacity) {
-        uint32_t bigger = book.capacity ? book.capacity * 2 : 256;
-        entry *moved = realloc(book.items, bigger * sizeof *moved);
-        if (moved == NULL)
-            return UINT32_MAX;
-        book.items = moved;
-        book.capacity = bigger;
-    }
+    if (IA_ROOM(book.items, book.capacity, book.count + 1) < 0)
+        return UINT32_MAX;
     return book.count++;
 }
 
@@ -84,16 +79,10 @@ sift_pending(void)
 static int
 add_pending(PyObject *op)
 {
-    if (book.npending == book.pending_capacity) {
-        if (book.npending >= SIFT_AT)
-            sift_pending();
-        uint32_t bigger = book.npending * 2 + 256;
-        PyObject **moved = realloc(book.pending, bigger * sizeof *moved);
-        if (moved == NULL)
-            return -1;
-        book.pending = moved;
-        book.pending_capacity = bigger;
-    }
+    if (book.npending == book.pending_capacity && book.npending >= SIFT_AT)
+        sift_pending();
+    if (IA_ROOM(book.pending, book.pending_capacity, book.npending + 1) < 0)
+        return -1;
     book.pending[book.npending++] = op;
     return 0;
 }

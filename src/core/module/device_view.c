@@ -2,6 +2,7 @@
  * out as dicts. */
 
 #include "../base/compat.h"
+#include "../base/build.h"
 #include "../ledger/book.h"
 #include "../ledger/devices.h"
 #include "../answers/describe.h"
@@ -146,34 +147,13 @@ build_streams(const device_copy *d)
     PyObject *dict = PyDict_New();
     for (int i = 0; dict && i < d->nstreams; i++) {
         const ia_stream_totals *s = &d->streams[i];
-        PyObject *key = PyLong_FromUnsignedLongLong(s->stream);
-        PyObject *value = Py_BuildValue(
-            "(KKK)", (unsigned long long)s->allocated_bytes,
-            (unsigned long long)s->pending_bytes,
-            (unsigned long long)s->reserved_bytes);
-        if (!key || !value || PyDict_SetItem(dict, key, value) < 0)
-            Py_CLEAR(dict);
-        Py_XDECREF(key);
-        Py_XDECREF(value);
+        ia_dict_add(&dict, PyLong_FromUnsignedLongLong(s->stream),
+                    Py_BuildValue("(KKK)",
+                                  (unsigned long long)s->allocated_bytes,
+                                  (unsigned long long)s->pending_bytes,
+                                  (unsigned long long)s->reserved_bytes));
     }
     return dict;
-}
-
-static int
-put_number(PyObject *dict, const char *name, uint64_t number)
-{
-    PyObject *value = PyLong_FromUnsignedLongLong(number);
-    int bad = value == NULL || PyDict_SetItemString(dict, name, value) < 0;
-    Py_XDECREF(value);
-    return bad ? -1 : 0;
-}
-
-static int
-put_object(PyObject *dict, const char *name, PyObject *owned)
-{
-    int bad = owned == NULL || PyDict_SetItemString(dict, name, owned) < 0;
-    Py_XDECREF(owned);
-    return bad ? -1 : 0;
 }
 
 static PyObject *
@@ -202,17 +182,13 @@ build_device(const device_copy *d)
         {"ooms", t->ooms},
         {"drift", t->drift},
     };
-    PyObject *dict = PyDict_New();
-    if (dict == NULL)
-        return NULL;
-    int bad = put_object(dict, "device", ia_device_build(d->device)) < 0 ||
-              put_object(dict, "followed",
-                         PyBool_FromLong(d->followed && !d->broken)) < 0 ||
-              put_object(dict, "streams", build_streams(d)) < 0;
-    for (size_t i = 0; !bad && i < sizeof numbers / sizeof *numbers; i++)
-        bad = put_number(dict, numbers[i].name, numbers[i].value) < 0;
-    if (bad)
-        Py_CLEAR(dict);
+    PyObject *dict = Py_BuildValue(
+        "{s:N,s:O,s:N}", "device", ia_device_build(d->device), "followed",
+        d->followed && !d->broken ? Py_True : Py_False, "streams",
+        build_streams(d));
+    for (size_t i = 0; dict && i < sizeof numbers / sizeof *numbers; i++)
+        ia_dict_add(&dict, PyUnicode_FromString(numbers[i].name),
+                    PyLong_FromUnsignedLongLong(numbers[i].value));
     return dict;
 }
 
@@ -227,12 +203,8 @@ ia_devices_method(PyObject *self, PyObject *unused)
         return PyErr_NoMemory();
     int n = copy_devices(copy);
     PyObject *list = PyList_New(0);
-    for (int i = 0; list && i < n; i++) {
-        PyObject *item = build_device(&copy[i]);
-        if (item == NULL || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
+    for (int i = 0; list && i < n; i++)
+        ia_list_add(&list, build_device(&copy[i]));
     PyMem_Free(copy);
     return list;
 }

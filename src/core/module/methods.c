@@ -1,6 +1,7 @@
 /* The functions of impactarbiter._core: arguments in, plain values out. */
 
 #include "../base/compat.h"
+#include "../base/build.h"
 #include "../base/process.h"
 #include "../ledger/devices.h"
 #include "../ledger/intervals.h"
@@ -242,14 +243,10 @@ build_devices(void)
     ia_ledger_unlock();
     PyObject *dict = PyDict_New();
     for (int i = 0; dict && i < n; i++) {
-        PyObject *name = ia_device_build(copy[i].device);
-        PyObject *value = Py_BuildValue(
-            "(KK)", (unsigned long long)copy[i].live_bytes,
-            (unsigned long long)copy[i].peak_bytes);
-        if (!name || !value || PyDict_SetItem(dict, name, value) < 0)
-            Py_CLEAR(dict);
-        Py_XDECREF(name);
-        Py_XDECREF(value);
+        ia_dict_add(&dict, ia_device_build(copy[i].device),
+                    Py_BuildValue("(KK)",
+                                  (unsigned long long)copy[i].live_bytes,
+                                  (unsigned long long)copy[i].peak_bytes));
     }
     return dict;
 }
@@ -336,12 +333,8 @@ stack_frames(PyObject *self, PyObject *arg)
     }
     ia_ledger_unlock();
     PyObject *list = PyList_New(0);
-    for (int i = 0; list && i < n; i++) {
-        PyObject *item = build_frame(&copy[i]);
-        if (item == NULL || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
+    for (int i = 0; list && i < n; i++)
+        ia_list_add(&list, build_frame(&copy[i]));
     return list;
 }
 

@@ -1,6 +1,7 @@
 /* impactarbiter._core: slots only; the functions are in methods.c. */
 
 #include "../base/core_api.h"
+#include "../base/errors.h"
 #include "../ledger/ledger.h"
 #include "api.h"
 #include "methods.h"
@@ -9,10 +10,8 @@
 static int
 exec(PyObject *module)
 {
-    if (ia_ledger_init() < 0) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    if (ia_ledger_init() < 0)
+        return ia_no_memory();
     if (ia_snapshot_init() < 0)
         return -1;
     PyObject *capsule =

@@ -220,7 +220,7 @@ ia_cycle_build(uintptr_t root, int graph)
     ia_walk w;
     PyObject *result = NULL;
     if (ia_roots_add(&roots, IA_ROOT_CYCLE, root, 0, "") == NULL)
-        return NULL;
+        return PyErr_NoMemory();
     if (ia_walk_init(&w, &storages, &roots) < 0) {
         PyErr_NoMemory();
         goto done;
@@ -239,7 +239,7 @@ ia_cycle_build(uintptr_t root, int graph)
         }
         ia_walk_step(&w);
     }
-    result = PyList_New(0);
+    result = w.failed ? PyErr_NoMemory() : PyList_New(0);
 done:
     ia_walk_free(&w);
     ia_storages_free(&storages);

@@ -1,5 +1,6 @@
 /* Writes a bundle: JSON and .npy files, by system calls alone. */
 
+#include "../base/clock.h"
 #include "../base/device_name.h"
 #include "bundle.h"
 
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SCHEMA "impactarbiter-bundle/1"
@@ -217,13 +217,11 @@ put_sources(const ia_bundle *b)
 static void
 put_clocks(void)
 {
-    struct timespec wall, monotonic;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    clock_gettime(CLOCK_MONOTONIC, &monotonic);
-    put_format(" \"time\": %lld.%03ld,\n \"monotonic_ns\": %lld,\n",
-               (long long)wall.tv_sec, wall.tv_nsec / 1000000,
-               (long long)monotonic.tv_sec * 1000000000 +
-                   monotonic.tv_nsec);
+    uint64_t milliseconds = ia_clock_ns(CLOCK_REALTIME) / 1000000;
+    put_format(" \"time\": %" PRIu64 ".%03" PRIu64 ",\n", milliseconds / 1000,
+               milliseconds % 1000);
+    put_format(" \"monotonic_ns\": %" PRIu64 ",\n",
+               ia_clock_ns(CLOCK_MONOTONIC));
 }
 
 static void

@@ -1,5 +1,7 @@
 /* The flight recorder: what it has ready, and what it does on a failure. */
 
+#include "../base/clock.h"
+#include "../base/errors.h"
 #include "../base/process.h"
 #include "../ledger/ledger.h"
 #include "../ledger/ring.h"
@@ -15,7 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Bundles that are told apart to remove the oldest; and those that wait for
@@ -50,14 +51,6 @@ static struct {
     uint64_t written, sequence;
     int error; /* errno of the last failure */
 } rec = {.folder = -1};
-
-static uint64_t
-clock_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* -- memory -------------------------------------------------------------- */
 
@@ -199,10 +192,10 @@ write_bundle(const char *reason, uint16_t device, uint64_t asked, char *name)
     b.asked = asked;
     collect(&b);
     snprintf(name, IA_BUNDLE_NAME, "oom-%013" PRIu64 "-%ld-%" PRIu64,
-             clock_ns(CLOCK_REALTIME) / 1000000, (long)getpid(),
+             ia_clock_ns(CLOCK_REALTIME) / 1000000, (long)getpid(),
              ++rec.sequence);
     rec.error = ia_bundle_write(&b, rec.folder, name);
-    rec.last_ns = clock_ns(CLOCK_MONOTONIC);
+    rec.last_ns = ia_clock_ns(CLOCK_MONOTONIC);
     if (rec.error == 0) {
         rec.written++;
         keep_name(name);
@@ -302,7 +295,7 @@ ia_recorder_oom(uint16_t device, size_t asked)
         return;
     if (atomic_load(&armed) &&
         (rec.last_ns == 0 ||
-         clock_ns(CLOCK_MONOTONIC) - rec.last_ns >= rec.interval_ns) &&
+         ia_clock_ns(CLOCK_MONOTONIC) - rec.last_ns >= rec.interval_ns) &&
         write_bundle("out of memory", device, asked, name) == 0 &&
         rec.second_stage != NULL && rec.nwaiting < MAX_WAITING) {
         memcpy(rec.waiting[rec.nwaiting++], name, sizeof name);
@@ -359,7 +352,7 @@ take_memory(uint32_t events, uint32_t sites)
     renew_reserve();
     int whole = rec.events && rec.copy && rec.sites && rec.sources &&
                 (rec.reserve || rec.reserve_bytes == 0);
-    return whole ? 0 : -1;
+    return whole ? 0 : ia_no_memory();
 }
 
 /* The newest of the bundles that are there; the caller has removed others. */
@@ -379,10 +372,8 @@ take_names(PyObject *names)
 static int
 arm(const char *folder, PyObject *names, unsigned events, unsigned sites)
 {
-    if (take_memory(events, sites) < 0) {
-        PyErr_NoMemory();
+    if (take_memory(events, sites) < 0)
         return -1;
-    }
     rec.folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (rec.folder < 0) {
         PyErr_SetFromErrnoWithFilename(PyExc_OSError, folder);

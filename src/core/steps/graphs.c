@@ -1,5 +1,6 @@
 /* Graphs that grow: how many nodes the newest tensor of each site keeps. */
 
+#include "../base/array.h"
 #include "../base/bitmap.h"
 #include "../base/kinds.h"
 #include "../ledger/book.h"
@@ -44,15 +45,9 @@ probe_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     (void)kind, (void)name, (void)index;
     if (node == NULL || ia_bitmap_mark(p->seen, (uintptr_t)node))
         return 0;
-    if (p->depth == p->capacity) {
-        uint32_t bigger = p->capacity ? p->capacity * 2 : 1024;
-        void **moved = realloc(p->stack, bigger * sizeof *moved);
-        if (moved == NULL) {
-            p->failed = 1;
-            return 1;
-        }
-        p->stack = moved;
-        p->capacity = bigger;
+    if (IA_ROOM(p->stack, p->capacity, p->depth + 1) < 0) {
+        p->failed = 1;
+        return 1;
     }
     p->stack[p->depth++] = node;
     return 0;

@@ -1,0 +1,29 @@
+/* Python values put together. */
+#ifndef IA_BUILD_H
+#define IA_BUILD_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+/* Appends what was just built, or NULL where that failed; takes it over.  A
+ * failure clears the list, with an exception set. */
+static inline void
+ia_list_add(PyObject **list, PyObject *item)
+{
+    if (item == NULL || PyList_Append(*list, item) < 0)
+        Py_CLEAR(*list);
+    Py_XDECREF(item);
+}
+
+/* The same under a key of a dict, which is taken over too. */
+static inline void
+ia_dict_add(PyObject **dict, PyObject *key, PyObject *value)
+{
+    if (key == NULL || value == NULL ||
+        PyDict_SetItem(*dict, key, value) < 0)
+        Py_CLEAR(*dict);
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+}
+
+#endif /* IA_BUILD_H */
