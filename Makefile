@@ -18,7 +18,8 @@ SOURCES := setup.py pyproject.toml README.md LICENSE \
     $(shell find src impactarbiter -name __pycache__ -prune -o -print)
 
 .PHONY: help demo lab test bench asan sweep lint venv build clean \
-    check-cuda-compile check-cuda-build gpu-check
+    check-cuda-compile check-cuda-build gpu-check check-versions \
+    check-torch-suite
 .DELETE_ON_ERROR:
 
 help:
@@ -29,6 +30,8 @@ help:
 	@echo 'make asan    tests under AddressSanitizer and UBSan'
 	@echo 'make sweep   all leak patterns, healthy look-alikes, torch operators'
 	@echo 'make lint    ruff and mypy --strict'
+	@echo 'make check-versions      other Pythons, torches, NumPys, compilers'
+	@echo 'make check-torch-suite   PyTorch tests, plain and watched'
 	@echo 'make gpu-check           on a GPU: build, test and measure there'
 	@echo 'make check-cuda-build    without one: torch for CUDA on a fake GPU'
 	@echo 'make check-cuda-compile  without CUDA: its headers and src/cuda'
@@ -119,6 +122,17 @@ asan: venv
 	    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	    PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/$(ASAN_SITE) \
 	    $(PYTEST) tests/unit -p no:cacheprovider $(ARGS)
+
+# -- other versions, other people's tests --------------------------------------
+
+check-versions:
+	@echo '== an environment of its own for each combination'
+	@OMP_NUM_THREADS=1 $(PYTHON) tools/check_versions.py $(ARGS)
+
+# TORCH_SOURCE=...: a checkout of torch's, or a repository to clone from.
+check-torch-suite: build
+	@echo "== torch's own tests, plain and watched"
+	@OMP_NUM_THREADS=1 $(PY) tools/torch_suite/run.py $(ARGS)
 
 # -- CUDA ---------------------------------------------------------------------
 

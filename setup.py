@@ -115,6 +115,8 @@ class Flags:
 
 def common_flags() -> Flags:
     flags = Flags(common=["-Wall", "-Wextra"])
+    # Its internal headers warn: what is -isystem too is no longer -I.
+    flags.system.append(sysconfig.get_path("include"))
     flags.versions += [os.environ.get(name, "") for name in ("CC", "CXX")]
     if switch("IMPACTARBITER_DEBUG"):
         flags.common += ["-O0", "-g", "-UNDEBUG"]
