@@ -93,6 +93,16 @@ class _Recorder(TypedDict):
     waiting: int
     error: str | None
 
+EVENT_COLUMNS: list[tuple[str, str]]
+SITE_COLUMNS: list[tuple[str, str]]
+DEVICE_COLUMNS: list[tuple[str, str]]
+EVENT_KINDS: tuple[str, ...]
+DEVICE_ACTIONS: tuple[str, ...]
+DEVICE_TYPES: tuple[str, ...]
+MOST_BUNDLES: int
+LONGEST_ROOT: int
+BUNDLE_SCHEMA: str
+
 def start(
     *,
     every: int = 1,

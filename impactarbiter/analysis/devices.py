@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import UsageError
 from ..core import ledger
+from ..core.devices import code_of
 from ..core.wire import Interval
 from ..judging.forecast import Forecast
 from .results import Row
@@ -21,8 +22,8 @@ from .results import Row
 if TYPE_CHECKING:
     import torch
 
-#: c10::DeviceType of the devices that are read.
-_TYPES = {"cpu": 0, "cuda": 1}
+#: Types of the devices that are read.
+_TYPES = ("cpu", "cuda")
 
 
 class Measured(NamedTuple):
@@ -67,7 +68,7 @@ class CpuDevice:
     """The CPU: tensor memory by the ledger."""
 
     name = "cpu"
-    code = 0
+    code = code_of("cpu")
     index = 0
 
     def __init__(self, track_resident: bool = True) -> None:
@@ -131,7 +132,7 @@ class CudaDevice:
     def __init__(self, index: int, track_resident: bool = True) -> None:
         self.index = index
         self.name = f"cuda:{index}"
-        self.code = _TYPES["cuda"] << 8 | index
+        self.code = code_of("cuda", index)
         self._track_resident = track_resident
 
     def synchronize(self) -> None:

@@ -12,28 +12,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from .. import _core
 from ..model.devices import DeviceMemory
 from . import ledger, wire
 
-_CUDA = 1 << 8  # device type << 8 | index, as the core writes a device
-
-#: Actions of core's device_event.h, as lines of a snapshot.
-_SEGMENT_ALLOC, _SEGMENT_MAP = 3, 5
+#: Lines of a snapshot, by torch's name for a block's state.
 _STATES = {
-    "active_allocated": 8,
-    "active_pending_free": 9,
-    "inactive": 10,
+    "active_allocated": "known_allocated",
+    "active_pending_free": "known_pending",
+    "inactive": "known_free",
 }
-_EVENT = [
-    ("address", "u8"),
-    ("bytes", "u8"),
-    ("block", "u8"),
-    ("stream", "u8"),
-    ("pool", "u8"),
-    ("device", "u4"),
-    ("action", "u4"),
-]
+EVENT_ROWS = np.dtype(_core.DEVICE_COLUMNS)
 #: Snapshots that may be stale before we give up: other threads allocate.
 _ATTEMPTS = 8
 
@@ -110,6 +101,15 @@ class CudaEvents:
 cuda = CudaEvents()
 
 
+def code_of(kind: str, index: int = 0) -> int:
+    """A device as the core writes it: device type << 8 | index."""
+    return _core.DEVICE_TYPES.index(kind) << 8 | index
+
+
+def _action(name: str) -> int:
+    return _core.DEVICE_ACTIONS.index(name)
+
+
 def known() -> list[wire.FollowedDevice]:
     """Devices whose allocators have reported."""
     return [wire.device_of(raw) for raw in _core.devices()]
@@ -124,7 +124,7 @@ def _follow_all() -> bool:
         seen = {d.code: d.seen for d in known()}
         segments = torch._C._cuda_memorySnapshot(None)["segments"]
         for index in sorted(missing):
-            code = _CUDA | index
+            code = code_of("cuda", index)
             lines = _snapshot_lines(
                 [s for s in segments if s["device"] == index]
             )
@@ -137,11 +137,9 @@ def _follow_all() -> bool:
 
 def _snapshot_lines(segments: list[dict[str, Any]]) -> Any:
     """Segments of ``memory_snapshot()`` as an array for the core."""
-    import numpy as np
-
     return np.array(
         [line for segment in segments for line in _segment_lines(segment)],
-        dtype=_EVENT,
+        dtype=EVENT_ROWS,
     )
 
 
@@ -150,12 +148,12 @@ def _segment_lines(segment: dict[str, Any]) -> Iterator[tuple[int, ...]]:
     place = (
         segment["stream"],
         first << 32 | second,
-        _CUDA | segment["device"],
+        code_of("cuda", segment["device"]),
     )
-    kind = _SEGMENT_MAP if segment.get("is_expandable") else _SEGMENT_ALLOC
-    yield (segment["address"], segment["total_size"], 0, *place, kind)
+    kind = "segment_map" if segment.get("is_expandable") else "segment_alloc"
+    yield (segment["address"], segment["total_size"], 0, *place, _action(kind))
     for block in segment["blocks"]:
-        state = _STATES[block["state"]]
+        state = _action(_STATES[block["state"]])
         free = block["state"] == "inactive"
         asked = 0 if free else block["requested_size"]
         yield (block["address"], asked, block["size"], *place, state)

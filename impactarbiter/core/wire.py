@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from .. import _core
 from ..model.finding import GraphCost
 from ..model.path import Edge, Path
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
         _Totals,
     )
 
-#: _core cuts off longer names of roots.
-_LONGEST_ROOT = 119
 #: Roots that are either the user's own or a library's.
 _OF_LIBRARIES = ("module", "module state", "frame")
 
@@ -191,7 +190,7 @@ def path_of(raw: _Path) -> Path:
     kind, root, user, edges = raw
     python = (
         kind == "module"
-        and len(root) < _LONGEST_ROOT
+        and len(root) < _core.LONGEST_ROOT
         and all(part.isidentifier() for part in root.split("."))
         and all(edge[3] for edge in edges)
     )

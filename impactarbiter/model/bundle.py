@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,38 +11,6 @@ import numpy as np
 from .door import text_of
 from .finding import Site
 from .report import Report
-
-SCHEMA = "impactarbiter-bundle/1"
-#: A bundle's folder: time, process, number.
-NAME = re.compile(r"oom-\d+-(\d+)-\d+")
-#: Rows of events.npy, as src/core/ledger/ring.h has them.
-EVENTS = np.dtype(
-    [
-        ("nanoseconds", "<u8"),
-        ("address", "<u8"),
-        ("bytes", "<u8"),
-        ("site", "<u4"),
-        ("step", "<u4"),
-        ("device", "<u2"),
-        ("phase", "<u2"),
-        ("kind", "<u4"),
-    ]
-)
-#: ``kind`` of an event; "mark" is the moment of a bundle.
-KINDS = ("", "birth", "death", "mark")
-#: Rows of sites.npy, as src/core/recorder/bundle.h has them.
-SITE_ROWS = np.dtype(
-    [
-        ("live_bytes", "<u8"),
-        ("born_bytes", "<u8"),
-        ("site", "<u4"),
-        ("live_count", "<u4"),
-        ("born_count", "<u4"),
-        ("generations", "<u4"),
-        ("first_step", "<u4"),
-        ("last_step", "<u4"),
-    ]
-)
 
 
 @dataclass(frozen=True, eq=False)

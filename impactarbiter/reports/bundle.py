@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..base.units import format_bytes, plural
+from ..core.bundle import KINDS
 from ..model.words import BOUNDED
 from .console import Line, TextStream, emit, line, plain
 from .text import report_lines
@@ -95,7 +96,9 @@ def _event_lines(bundle: Bundle) -> list[Line]:
     events, all_events = bundle.events, bundle.header["all_events"]
     if not len(events):
         return []
-    born, died = events["kind"] == 1, events["kind"] == 2
+    born, died = (
+        events["kind"] == KINDS.index(kind) for kind in ("birth", "death")
+    )
     seconds = (
         int(events["nanoseconds"][-1]) - int(events["nanoseconds"][0])
     ) / 1e9

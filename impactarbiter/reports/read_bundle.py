@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import ReportError
-from ..model.bundle import EVENTS, NAME, SCHEMA, SITE_ROWS, Bundle
+from ..core.bundle import EVENTS, NAME, SCHEMA, SITE_ROWS
+from ..model.bundle import Bundle
 from ..model.report import Report
 
 

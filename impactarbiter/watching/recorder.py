@@ -26,16 +26,14 @@ from ..base.errors import ReportError, UsageError
 from ..base.files import write_atomic
 from ..core import ledger, questions
 from ..core import recorder as writer
+from ..core.bundle import EVENTS, MOST_KEPT, NAME
 from ..core.sources import environment, site_of
-from ..model.bundle import EVENTS, NAME
 from ..model.path import pattern_of
 from ..model.report import Report
 from ..reports.jsonio import report_json
 from .arbiter import current
 from .lease import Lease
 
-#: How many bundles can be told apart to remove the oldest.
-MOST_KEPT = 64
 #: The longest interval, in seconds, and the most bytes of all bundles.
 LONGEST = 1e9
 MOST_BYTES = 1 << 60
@@ -43,8 +41,6 @@ MOST_BYTES = 1 << 60
 TOP_SITES = 10
 #: Bytes that are kept back for the second stage.
 RESERVE = 32 << 20
-#: Live sites that there is room for.
-SITES = 4096
 
 _PARTIAL = re.compile(r"\.oom-\d+-(\d+)-\d+\.partial")
 #: What torch's CPU allocator says when it gets nothing.
@@ -127,7 +123,6 @@ class FlightRecorder:
                 self.folder,
                 names,
                 events=self.events,
-                sites=SITES,
                 keep=self.keep,
                 interval=self.interval,
                 reserve=RESERVE,

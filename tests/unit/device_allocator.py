@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from impactarbiter import _core
+
 MIN_BLOCK = 512
 SMALL = 1 << 20
 SMALL_SEGMENT = 2 << 20
@@ -32,19 +34,9 @@ PAGE = 2 << 20
     KNOWN_ALLOCATED,
     KNOWN_PENDING,
     KNOWN_FREE,
-) = range(11)
+) = range(len(_core.DEVICE_ACTIONS))
 
-EVENT = np.dtype(
-    [
-        ("address", "u8"),
-        ("bytes", "u8"),
-        ("block", "u8"),
-        ("stream", "u8"),
-        ("pool", "u8"),
-        ("device", "u4"),
-        ("action", "u4"),
-    ]
-)
+EVENT = np.dtype(_core.DEVICE_COLUMNS)
 CUDA = 1 << 8
 
 Event = tuple[int, int, int, int, int, int, int]

@@ -191,7 +191,7 @@ def test_no_forecast_where_nobody_knows_the_room(watched: None) -> None:
 
 def test_events_that_do_not_fit_are_said(watched: None) -> None:
     follow(MIXED)
-    free = np.array([(BASE + 512, 1, 0, 0, 0, CUDA, 1)], devices._EVENT)
+    free = np.array([(BASE + 512, 1, 0, 0, 0, CUDA, 1)], devices.EVENT_ROWS)
     _core.device_events(free)
     (said,) = devices.said()
     assert said.startswith("1 events of cuda:0 did not fit")

@@ -123,7 +123,7 @@ EVENTS = (
     WATCHING
     + """
 import numpy
-from impactarbiter.core.devices import _EVENT as EVENT
+from impactarbiter.core.devices import EVENT_ROWS as EVENT
 """
 )
 

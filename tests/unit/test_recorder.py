@@ -21,7 +21,7 @@ import torch
 import impactarbiter
 from impactarbiter import FlightRecorder, ReportError, UsageError, _core
 from impactarbiter.commands import main
-from impactarbiter.model.bundle import EVENTS, KINDS
+from impactarbiter.core.bundle import EVENTS, KINDS
 from impactarbiter.reports.read_bundle import bundles, read_bundle
 from impactarbiter.watching import recorder as recorder_module
 from impactarbiter.watching.arbiter import Arbiter, current

@@ -2,7 +2,7 @@
 #ifndef IA_DEVICE_EVENT_H
 #define IA_DEVICE_EVENT_H
 
-#include <stdint.h>
+#include "columns.h"
 
 typedef enum {
     IA_DEVICE_ALLOC = 0,
@@ -21,14 +21,20 @@ typedef enum {
     IA_DEVICE_ACTIONS
 } ia_device_action;
 
+/* bytes: asked for, not rounded; a segment's own.  block: size of the block
+ * where it is known, else 0.  pool: 0 for the common one.  device: device
+ * type << 8 | device index. */
+#define IA_DEVICE_COLUMNS(C)                                                 \
+    C(u8, address)                                                           \
+    C(u8, bytes)                                                             \
+    C(u8, block)                                                             \
+    C(u8, stream)                                                            \
+    C(u8, pool)                                                              \
+    C(u4, device)                                                            \
+    C(u4, action)
+
 typedef struct {
-    uint64_t address;
-    uint64_t bytes;  /* asked for, not rounded; a segment's own */
-    uint64_t block;  /* size of the block where it is known, else 0 */
-    uint64_t stream;
-    uint64_t pool;   /* 0 for the common one */
-    uint32_t device; /* device type << 8 | device index */
-    uint32_t action;
+    IA_DEVICE_COLUMNS(IA_ROW_FIELD)
 } ia_device_event;
 
 #endif /* IA_DEVICE_EVENT_H */

@@ -5,6 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Names of c10::DeviceType, each at its number. */
+#define IA_DEVICE_TYPES 21
+extern const char *const ia_device_types[IA_DEVICE_TYPES];
+
 /* "cpu", "cuda:0" of device type << 8 | index; needs no GIL and allocates
  * nothing. */
 void ia_device_name(uint16_t device, char *out, size_t size);

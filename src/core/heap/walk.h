@@ -34,10 +34,13 @@ typedef enum {
     IA_ROOT_CALLER,      /* nothing but the caller of explain() */
 } ia_root_kind;
 
+/* Bytes of a root's name; a longer one is cut. */
+#define IA_ROOT_NAME 120
+
 typedef struct {
     ia_root_kind kind;
     uintptr_t ref;
-    char name[120];
+    char name[IA_ROOT_NAME];
     int user; /* the user's own code, or a library's */
     int forever; /* a cycle that the collector can't free: C++ is part of it */
 } ia_root;

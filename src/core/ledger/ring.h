@@ -5,24 +5,30 @@
 #ifndef IA_RING_H
 #define IA_RING_H
 
+#include "../base/columns.h"
 #include "book.h"
 
 typedef enum {
     IA_RING_BIRTH = 1,
     IA_RING_DEATH,
     IA_RING_MARK, /* a bundle was written: bytes are those asked for */
+    IA_RING_KINDS
 } ia_ring_kind;
 
-/* A row of events.npy; recorder.py mirrors it. */
+/* A row of events.npy; nanoseconds of the monotonic clock, to some
+ * milliseconds. */
+#define IA_RING_COLUMNS(C)                                                   \
+    C(u8, nanoseconds)                                                       \
+    C(u8, address)                                                           \
+    C(u8, bytes)                                                             \
+    C(u4, site)                                                              \
+    C(u4, step)                                                              \
+    C(u2, device)                                                            \
+    C(u2, phase)                                                             \
+    C(u4, kind)
+
 typedef struct {
-    uint64_t nanoseconds; /* of the monotonic clock, to some milliseconds */
-    uint64_t address;
-    uint64_t bytes;
-    uint32_t site;
-    uint32_t step;
-    uint16_t device;
-    uint16_t phase;
-    uint32_t kind;
+    IA_RING_COLUMNS(IA_ROW_FIELD)
 } ia_ring_event;
 
 extern int ia_ring_on;

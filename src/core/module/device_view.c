@@ -7,6 +7,7 @@
 #include "../ledger/devices.h"
 #include "../answers/describe.h"
 #include "api.h"
+#include "constants.h"
 #include "device_view.h"
 
 #define PY_ARRAY_UNIQUE_SYMBOL impactarbiter_ARRAY_API
@@ -14,15 +15,13 @@
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
 
-/* Mirrors ia_device_event, field by field. */
+static const ia_column columns[] = {IA_DEVICE_COLUMNS(IA_ROW_COLUMN)};
+
 static PyArray_Descr *
 event_dtype(void)
 {
     PyArray_Descr *dtype = NULL;
-    PyObject *spec = Py_BuildValue(
-        "[(ss)(ss)(ss)(ss)(ss)(ss)(ss)]", "address", "u8", "bytes", "u8",
-        "block", "u8", "stream", "u8", "pool", "u8", "device", "u4",
-        "action", "u4");
+    PyObject *spec = IA_COLUMNS_BUILD(columns);
     if (spec != NULL && PyArray_DescrConverter(spec, &dtype) != NPY_SUCCEED)
         dtype = NULL;
     Py_XDECREF(spec);

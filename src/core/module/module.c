@@ -4,6 +4,7 @@
 #include "../base/errors.h"
 #include "../ledger/ledger.h"
 #include "api.h"
+#include "constants.h"
 #include "methods.h"
 #include "snapshot.h"
 
@@ -20,7 +21,7 @@ exec(PyObject *module)
         return -1;
     int bad = PyModule_AddObjectRef(module, "_api", capsule);
     Py_DECREF(capsule);
-    return bad;
+    return bad < 0 ? -1 : ia_constants_add(module);
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -3,22 +3,27 @@
 #include "../base/compat.h"
 #include "../ledger/ledger.h"
 #include "../ledger/sites.h"
+#include "constants.h"
 #include "snapshot.h"
 
 #define PY_ARRAY_UNIQUE_SYMBOL impactarbiter_ARRAY_API
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
 
-/* Mirrors the dtype below, field by field. */
+#define LIVE_COLUMNS(C)                                                      \
+    C(u8, address)                                                           \
+    C(u8, bytes)                                                             \
+    C(u4, site)                                                              \
+    C(u4, stack)                                                             \
+    C(u4, generation)                                                        \
+    C(u2, device)                                                            \
+    C(u2, allowed)
+
 typedef struct {
-    uint64_t address;
-    uint64_t bytes;
-    uint32_t site;
-    uint32_t stack;
-    uint32_t generation;
-    uint16_t device;
-    uint16_t allowed;
+    LIVE_COLUMNS(IA_ROW_FIELD)
 } live_row;
+
+static const ia_column live_columns[] = {LIVE_COLUMNS(IA_ROW_COLUMN)};
 
 int
 ia_snapshot_init(void)
@@ -31,10 +36,7 @@ static PyArray_Descr *
 row_dtype(void)
 {
     PyArray_Descr *dtype = NULL;
-    PyObject *spec = Py_BuildValue(
-        "[(ss)(ss)(ss)(ss)(ss)(ss)(ss)]", "address", "u8", "bytes", "u8",
-        "site", "u4", "stack", "u4", "generation", "u4", "device", "u2",
-        "allowed", "u2");
+    PyObject *spec = IA_COLUMNS_BUILD(live_columns);
     if (spec != NULL && PyArray_DescrConverter(spec, &dtype) != NPY_SUCCEED)
         dtype = NULL;
     Py_XDECREF(spec);

@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SCHEMA "impactarbiter-bundle/1"
-
 /* What the first stage writes, and what the second may have added. */
 static const char *const files[] = {"recorder.json", "events.npy",
                                     "sites.npy", "report.json",
@@ -164,10 +162,8 @@ static void
 write_events(int folder, const ia_bundle *b)
 {
     open_file(folder, "events.npy");
-    put_npy("('nanoseconds', '<u8'), ('address', '<u8'), ('bytes', '<u8'), "
-            "('site', '<u4'), ('step', '<u4'), ('device', '<u2'), "
-            "('phase', '<u2'), ('kind', '<u4')",
-            b->nevents, b->events, sizeof *b->events);
+    put_npy(IA_RING_COLUMNS(IA_ROW_TEXT), b->nevents, b->events,
+            sizeof *b->events);
     close_file();
 }
 
@@ -175,11 +171,8 @@ static void
 write_sites(int folder, const ia_bundle *b)
 {
     open_file(folder, "sites.npy");
-    put_npy("('live_bytes', '<u8'), ('born_bytes', '<u8'), ('site', '<u4'), "
-            "('live_count', '<u4'), ('born_count', '<u4'), "
-            "('generations', '<u4'), ('first_step', '<u4'), "
-            "('last_step', '<u4')",
-            b->nsites, b->sites, sizeof *b->sites);
+    put_npy(IA_SITE_COLUMNS(IA_ROW_TEXT), b->nsites, b->sites,
+            sizeof *b->sites);
     close_file();
 }
 
@@ -230,7 +223,7 @@ write_json(int folder, const ia_bundle *b)
     char device[32];
     ia_device_name(b->device, device, sizeof device);
     open_file(folder, "recorder.json");
-    put_text("{\"schema\": \"" SCHEMA "\",\n \"reason\": ");
+    put_text("{\"schema\": \"" IA_BUNDLE_SCHEMA "\",\n \"reason\": ");
     put_string(b->reason);
     put_format(",\n \"device\": \"%s\",\n \"asked_bytes\": %" PRIu64 ",\n",
                device, b->asked);

@@ -18,16 +18,21 @@
 #define IA_BUNDLE_NAME 64
 #define IA_BUNDLE_REASON 200
 
-/* A row of sites.npy; recorder.py mirrors it. */
+#define IA_BUNDLE_SCHEMA "impactarbiter-bundle/1"
+
+/* A row of sites.npy. */
+#define IA_SITE_COLUMNS(C)                                                   \
+    C(u8, live_bytes)                                                        \
+    C(u8, born_bytes)                                                        \
+    C(u4, site)                                                              \
+    C(u4, live_count)                                                        \
+    C(u4, born_count)                                                        \
+    C(u4, generations)                                                       \
+    C(u4, first_step)                                                        \
+    C(u4, last_step)
+
 typedef struct {
-    uint64_t live_bytes;
-    uint64_t born_bytes;
-    uint32_t site;
-    uint32_t live_count;
-    uint32_t born_count;
-    uint32_t generations;
-    uint32_t first_step;
-    uint32_t last_step;
+    IA_SITE_COLUMNS(IA_ROW_FIELD)
 } ia_site_row;
 
 /* All borrowed. */

@@ -21,7 +21,6 @@
 
 /* Bundles that are told apart to remove the oldest; and those that wait for
  * their second stage. */
-#define MAX_KEPT 64
 #define MAX_WAITING 8
 
 typedef char bundle_name[IA_BUNDLE_NAME];
@@ -45,7 +44,7 @@ static struct {
     uint32_t keep;
     int without_sources; /* file and function names stay in the process */
     uint64_t interval_ns, last_ns;
-    bundle_name kept[MAX_KEPT];       /* oldest first */
+    bundle_name kept[IA_MAX_KEPT];       /* oldest first */
     bundle_name waiting[MAX_WAITING]; /* for the second stage */
     uint32_t nkept, nwaiting;
     uint64_t written, sequence;
@@ -406,11 +405,11 @@ ia_recorder_arm(PyObject *self, PyObject *args, PyObject *kwargs)
             PyUnicode_FSConverter, &folder, &PyTuple_Type, &names, &events,
             &sites, &keep, &interval, &reserve, &sources, &second_stage))
         return NULL;
-    if (events == 0 || sites == 0 || keep == 0 || keep > MAX_KEPT) {
+    if (events == 0 || sites == 0 || keep == 0 || keep > IA_MAX_KEPT) {
         PyErr_Format(PyExc_ValueError,
                      "events, sites and keep must be at least 1, keep at "
                      "most %d",
-                     MAX_KEPT);
+                     IA_MAX_KEPT);
         Py_DECREF(folder);
         return NULL;
     }

@@ -14,6 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Bundles that can be told apart to remove the oldest. */
+#define IA_MAX_KEPT 64
+
 /* Memory ran out on a device (device type << 8 | index) when `asked` more
  * bytes were wanted; 0 where that is not known.
  *
@@ -28,7 +31,7 @@ void ia_recorder_oom(uint16_t device, size_t asked);
 /* In the child of a fork: off. */
 void ia_recorder_after_fork(void);
 
-/* For the method table; recorder.py is the one caller. */
+/* For the method table. */
 PyObject *ia_recorder_arm(PyObject *, PyObject *args, PyObject *kwargs);
 PyObject *ia_recorder_disarm(PyObject *, PyObject *);
 PyObject *ia_recorder_write(PyObject *, PyObject *args);
