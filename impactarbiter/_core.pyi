@@ -175,7 +175,7 @@ def diagnose(
       example: shape, dtype, device, bytes, requires_grad
       cycle: list of _Edge, or None
     purposes: bytes by what storages are for
-    left_out, objects, edges, nodes, graph, seconds: of the walk
+    left_out, graph, seconds: of the walk
     """
 
 def device_rules(max_split: int, divisions: tuple[int, ...], /) -> None: ...

@@ -9,6 +9,7 @@
 #define IA_TORCH_HOOKS_H
 
 #include "../core/base/core_api.h"
+#include "guard.h"
 
 #pragma GCC visibility push(hidden)
 #ifdef __cplusplus
@@ -95,9 +96,6 @@ int ia_tensor_describe(PyObject *, ia_tensor_info *);
 int ia_tensor_storage_of(PyObject *, ia_storage *);
 int ia_tensor_follow(PyObject *);
 void ia_tensor_sweep(void);
-/* How often looking at something of torch's ended in a C++ exception. */
-uint64_t ia_failures(void);
-void ia_failures_count(void);
 
 #ifdef __cplusplus
 }
@@ -151,20 +149,6 @@ struct SavedVisitor {
 
 NodeKind node_kind(const torch::autograd::Node &);
 int visit_saved(torch::autograd::Node &, SavedVisitor &);
-
-/* Runs f; whatever it throws is counted and `otherwise` returned. */
-template <typename F, typename R>
-R
-guarded(R otherwise, F &&f) noexcept
-{
-    try {
-        return f();
-    }
-    catch (...) {
-        ia_failures_count();
-        return otherwise;
-    }
-}
 
 } // namespace ia
 #endif

@@ -17,7 +17,6 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -31,8 +30,6 @@ namespace {
 
 using Followed = ska::flat_hash_map<c10::StorageImpl *,
                                     c10::weak_intrusive_ptr<c10::StorageImpl>>;
-
-std::atomic<uint64_t> failures{0};
 
 /* GIL.  Never destroyed: torch may be gone when we would be. */
 Followed &
@@ -224,20 +221,4 @@ void
 ia_tensor_sweep(void)
 {
     ia::guarded(0, [] { return sweep(); });
-}
-
-uint64_t
-ia_failures(void)
-{
-    return failures.load(std::memory_order_relaxed);
-}
-
-/* A Python error that a C++ exception carried is dropped with it. */
-void
-ia_failures_count(void)
-{
-    failures.fetch_add(1, std::memory_order_relaxed);
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-    }
 }

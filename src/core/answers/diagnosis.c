@@ -288,11 +288,8 @@ build(diagnosis *d)
         return NULL;
     }
     return Py_BuildValue(
-        "{s:N,s:N,s:I,s:I,s:K,s:K,s:O,s:d}", "keepers", keepers,
-        "purposes", purposes, "left_out",
-        d->keepers.left_out, "objects", d->w.count, "edges",
-        (unsigned long long)d->w.edges, "nodes",
-        (unsigned long long)d->w.nodes, "graph",
+        "{s:N,s:N,s:I,s:O,s:d}", "keepers", keepers, "purposes", purposes,
+        "left_out", d->keepers.left_out, "graph",
         d->w.graph ? Py_True : Py_False, "seconds", d->seconds);
 }
 

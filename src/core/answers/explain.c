@@ -109,31 +109,43 @@ read_targets(question *q, PyObject *objects)
 
 /* -- the caller's own references ----------------------------------------- */
 
-static uint32_t
-count_variable(question *q, PyObject *op)
-{
-    uint32_t i = op ? ia_ptrmap_get(&q->index, (uintptr_t)op)
-                    : IA_PTRMAP_NONE;
-    if (i == IA_PTRMAP_NONE)
-        return 0;
-    q->targets[i].variables++;
-    return 1;
-}
-
-/* Variables of a running call that are targets; they are noted. */
-static uint32_t
-count_variables(question *q, const caller *c)
+/* What the variables of a running call hold; stops where visit says so. */
+static int
+visit_variables(const caller *c, visitproc visit, void *arg)
 {
     ia_frame *frame = (ia_frame *)IA_ADDRESS(c->frame);
     PyObject *names = (PyObject *)c->names, *key, *value;
     Py_ssize_t pos = 0;
-    uint32_t count = 0;
-    for (int i = 0; i < ia_frame_slots(frame); i++)
-        count += count_variable(q, ia_frame_slot(frame, i));
-    while (names != NULL && PyDict_Check(names) &&
+    int stop = 0;
+    for (int i = 0; !stop && i < ia_frame_slots(frame); i++)
+        stop = visit(ia_frame_slot(frame, i), arg);
+    while (!stop && names != NULL && PyDict_Check(names) &&
            PyDict_Next(names, &pos, &key, &value))
-        count += count_variable(q, value);
-    return count;
+        stop = visit(value, arg);
+    return stop;
+}
+
+static int
+is_target(PyObject *op, void *arg)
+{
+    const question *q = arg;
+    return op != NULL &&
+           ia_ptrmap_get(&q->index, (uintptr_t)op) != IA_PTRMAP_NONE;
+}
+
+static int
+count_variable(PyObject *op, void *arg)
+{
+    question *q = arg;
+    if (is_target(op, q))
+        q->targets[ia_ptrmap_get(&q->index, (uintptr_t)op)].variables++;
+    return 0;
+}
+
+static int
+is_same(PyObject *op, void *arg)
+{
+    return op == arg;
 }
 
 static int
@@ -158,8 +170,9 @@ find_callers(question *q)
                     (uintptr_t)ia_frame_locals(f)};
         if (is_known_namespace(q, c.names))
             c.names = 0;
-        if (count_variables(q, &c) == 0 && q->ncallers > 0)
+        if (q->ncallers > 0 && !visit_variables(&c, is_target, q))
             return;
+        visit_variables(&c, count_variable, q);
         q->callers[q->ncallers++] = c;
     }
 }
@@ -329,28 +342,12 @@ append_path(question *q, const target *t, uint32_t referrer, PyObject *list)
     return bad;
 }
 
-static int
-is_variable_in(const caller *c, PyObject *op)
-{
-    ia_frame *frame = (ia_frame *)IA_ADDRESS(c->frame);
-    PyObject *names = (PyObject *)c->names, *key, *value;
-    Py_ssize_t pos = 0;
-    for (int i = 0; i < ia_frame_slots(frame); i++)
-        if (ia_frame_slot(frame, i) == op)
-            return 1;
-    while (names != NULL && PyDict_Check(names) &&
-           PyDict_Next(names, &pos, &key, &value))
-        if (value == op)
-            return 1;
-    return 0;
-}
-
 /* The entry of the outermost call or namespace that has it, or NONE. */
 static uint32_t
 variable_of(const question *q, PyObject *op)
 {
     int last = q->ncallers - 1;
-    while (last >= 0 && !is_variable_in(&q->callers[last], op))
+    while (last >= 0 && !visit_variables(&q->callers[last], is_same, op))
         last--;
     if (last < 0)
         return IA_NO_ENTRY;

@@ -6,8 +6,8 @@
  * exception is set; so does NULL for a new reference, everywhere.  Who calls
  * from the upper rooms into the lower ones raises: ia_no_memory().
  *
- * A look-up that gives something borrowed (base/read.h) says with NULL that
- * there is no such thing, and sets nothing.
+ * A look-up that gives something borrowed or a position (base/read.h) says
+ * with NULL or -1 that there is no such thing, and sets nothing.
  */
 #ifndef IA_ERRORS_H
 #define IA_ERRORS_H

@@ -14,7 +14,10 @@ note_tensor(ia_storages *storages, PyObject *op, ia_purpose purpose)
         !ia_the_framework->storage_of(op, &storage))
         return;
     ia_reached *item = ia_storages_get(storages, &storage);
-    if (item != NULL && purpose > item->purpose)
+    if (item == NULL)
+        return;
+    item->accounted_for |= purpose == IA_FOR_OPTIMIZER;
+    if (purpose > item->purpose)
         item->purpose = (uint16_t)purpose;
 }
 
@@ -53,7 +56,7 @@ typedef struct {
 } gradient_sink;
 
 static int
-explain_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
+account_for_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
                 const char *name, Py_ssize_t index)
 {
     (void)name, (void)index;
@@ -62,12 +65,12 @@ explain_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
     ia_reached *item =
         ia_storages_get(((gradient_sink *)sink)->storages, storage);
     if (item != NULL)
-        item->explained = 1;
+        item->accounted_for = 1;
     return 0;
 }
 
 static int
-explain_object(ia_sink *sink, PyObject *op, ia_edge_kind kind,
+account_for_object(ia_sink *sink, PyObject *op, ia_edge_kind kind,
                const char *name, Py_ssize_t index)
 {
     ia_storage storage;
@@ -75,7 +78,7 @@ explain_object(ia_sink *sink, PyObject *op, ia_edge_kind kind,
         ia_kind_of(Py_TYPE(op)) != IA_KIND_TENSOR ||
         !ia_the_framework->storage_of(op, &storage))
         return 0;
-    return explain_storage(sink, &storage, kind, name, index);
+    return account_for_storage(sink, &storage, kind, name, index);
 }
 
 static int
@@ -87,28 +90,12 @@ pass_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
 }
 
 static void
-explain_gradient(ia_storages *storages, PyObject *param)
+account_for_gradient(ia_storages *storages, PyObject *param)
 {
-    gradient_sink sink = {{explain_object, pass_node, explain_storage},
+    gradient_sink sink = {{account_for_object, pass_node, account_for_storage},
                           storages};
     if (ia_kind_of(Py_TYPE(param)) == IA_KIND_TENSOR)
         ia_the_framework->expand_object(param, IA_KIND_TENSOR, &sink.sink);
-}
-
-static void
-explain_values(ia_storages *storages, PyObject *dict)
-{
-    ia_storage storage;
-    PyObject *key, *value;
-    Py_ssize_t pos = 0;
-    while (PyDict_Check(dict) && PyDict_Next(dict, &pos, &key, &value)) {
-        if (ia_kind_of(Py_TYPE(value)) != IA_KIND_TENSOR ||
-            !ia_the_framework->storage_of(value, &storage))
-            continue;
-        ia_reached *item = ia_storages_get(storages, &storage);
-        if (item != NULL)
-            item->explained = 1;
-    }
 }
 
 /* The state of parameters that the optimizer no longer has is a leftover. */
@@ -123,8 +110,7 @@ note_optimizer(ia_storages *storages, PyObject *op)
            PyDict_Next(state, &pos, &key, &value))
         if (ia_ptrmap_get(&params, (uintptr_t)key) != IA_PTRMAP_NONE) {
             note_values(storages, value, IA_FOR_OPTIMIZER);
-            explain_values(storages, value);
-            explain_gradient(storages, key);
+            account_for_gradient(storages, key);
         }
     ia_ptrmap_free(&params);
 }

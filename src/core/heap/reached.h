@@ -31,7 +31,8 @@ typedef struct {
     uint16_t allowed;
     uint8_t in_ledger;
     uint8_t claimed; /* a cut would free it */
-    uint8_t explained; /* state of an optimizer that steps, or what it steps by */
+    /* State of an optimizer that steps, or what it steps by. */
+    uint8_t accounted_for;
 } ia_reached;
 
 typedef struct {

@@ -89,7 +89,6 @@ static int
 visit(PyObject *op, void *arg)
 {
     ia_walk *w = arg;
-    w->edges++;
     if (op == NULL || (w->first_cut != IA_PTRMAP_NONE &&
                        is_cut(w, w->first_cut, (uintptr_t)op)))
         return 0;
@@ -116,7 +115,6 @@ sink_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
 {
     ia_walk *w = (ia_walk *)sink;
     (void)kind, (void)name, (void)index;
-    w->edges++;
     uintptr_t ref = (uintptr_t)node | IA_TAG_NODE;
     if (node == NULL || !w->graph ||
         (w->first_cut != IA_PTRMAP_NONE && is_cut(w, w->first_cut, ref)))

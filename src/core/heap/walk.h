@@ -102,7 +102,6 @@ struct ia_walk {
     void *on_reference_arg;
     int graph;        /* the autograd graph may be walked */
     int failed;       /* memory was short: the answer is incomplete */
-    uint64_t edges;
     uint64_t nodes;
 };
 

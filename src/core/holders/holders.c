@@ -385,7 +385,7 @@ static int
 is_target(const ia_walk *w, const ia_wanted *wanted, const ia_reached *r)
 {
     if (r->entry == IA_NO_ENTRY || !r->in_ledger || r->allowed ||
-        r->explained ||
+        r->accounted_for ||
         !ia_is_wanted(wanted, r->site, r->generation))
         return 0;
     return r->entry < w->rooted_entries || r->generation < wanted->now;
