@@ -38,7 +38,7 @@ class _Status(TypedDict):
     collector: bool
     failure: str | None
 
-class _Cost(TypedDict):
+class _Retained(TypedDict):
     bytes: int
     storages: int
     nodes: int
@@ -60,7 +60,7 @@ class _Explained(TypedDict):
     paths: list[_Path]
     cycle: list[_Edge] | None
     forever: int
-    cost: _Cost
+    cost: _Retained
     tensor: _Tensor
     referrers: int
     refcount: int

@@ -157,7 +157,7 @@ class MemoryAnalyzer:
         if isinstance(self._given, Report):
             return Evidence(self._given)
         if self._given is not None:
-            return Evidence(self._given.report(), _places(self.profiler))
+            return Evidence(self._given.report(), _definitions(self.profiler))
         if hasattr(self.profiler, "evidence"):
             known: Evidence | None = self.profiler.evidence()
             return known
@@ -167,5 +167,5 @@ class MemoryAnalyzer:
         return Evidence(watching.report())
 
 
-def _places(profiler: Any) -> dict[str, tuple[str, str]]:
+def _definitions(profiler: Any) -> dict[str, tuple[str, str]]:
     return dict(getattr(profiler, "functions", {}))

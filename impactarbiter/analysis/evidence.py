@@ -40,13 +40,14 @@ class Withheld:
 class Evidence:
     """A report, and where the profiled functions are.
 
-    ``places`` maps a function's name to its (file, qualified name); what is
-    not in it was profiled elsewhere, and nothing is said of it.  ``growing``
-    names the functions whose last calls have all left memory behind.
+    ``definitions`` maps a function's name to its (file, qualified name);
+    what is not in it was profiled elsewhere, and nothing is said of it.
+    ``growing`` names the functions whose last calls have all left memory
+    behind.
     """
 
     report: Report
-    places: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    definitions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     growing: frozenset[str] = frozenset()
 
     def findings(self) -> list[Finding]:
@@ -78,8 +79,8 @@ class Evidence:
             here = (frame.file, frame.function)
             names += [
                 name
-                for name, place in self.places.items()
-                if place == here and name not in names
+                for name, definition in self.definitions.items()
+                if definition == here and name not in names
             ]
         return names
 
@@ -118,7 +119,7 @@ class Evidence:
         bounded: tuple[Finding, ...],
     ) -> str | None:
         """Why a growth is no leak; None where the ledger cannot say."""
-        if name not in self.places:
+        if name not in self.definitions:
             return None
         for finding in (*bounded, *self.of(name, self.report.taken_back)):
             note = f" {finding.note}" if finding.note else ""

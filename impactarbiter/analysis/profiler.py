@@ -192,9 +192,9 @@ class GPUMemoryProfiler:
         report = self.report()
         if report is None:
             return None
-        places = {} if self._lease.masked else dict(self.functions)
+        definitions = {} if self._lease.masked else dict(self.functions)
         growing = frozenset(still_growing(self.results, report.needed_steps))
-        return Evidence(report, places, growing)
+        return Evidence(report, definitions, growing)
 
     @property
     def function_stats(self) -> dict[str, list[ProfileResult]]:

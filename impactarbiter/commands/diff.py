@@ -9,7 +9,7 @@ from ..base.errors import UsageError
 from ..base.units import plural
 from ..model.report import Report
 from ..reports.console import Line, emit, line
-from .groups import Group, change_text, group_findings, group_lines
+from .groups import FindingGroup, change_text, group_findings, group_lines
 from .options import Option, parse
 
 HELP = """\
@@ -33,8 +33,8 @@ NOISE = 0.05
 class Change:
     """One signature in two reports; ``old`` or ``new`` may be None."""
 
-    old: Group | None
-    new: Group | None
+    old: FindingGroup | None
+    new: FindingGroup | None
 
     @property
     def kind(self) -> str:

@@ -14,7 +14,7 @@ from ..reports.wording import headline
 
 
 @dataclass(frozen=True)
-class Group:
+class FindingGroup:
     """All findings of one report with one signature, taken together."""
 
     findings: tuple[Finding, ...]
@@ -46,15 +46,15 @@ class Group:
         return severity_rank(self.severity)
 
 
-def group_findings(report: Report) -> dict[str, Group]:
+def group_findings(report: Report) -> dict[str, FindingGroup]:
     """Signature -> group, the most urgent first."""
     lists: dict[str, list[Finding]] = {}
     for finding in by_urgency(report.findings):
         lists.setdefault(finding.signature, []).append(finding)
-    return {name: Group(tuple(found)) for name, found in lists.items()}
+    return {name: FindingGroup(tuple(found)) for name, found in lists.items()}
 
 
-def group_lines(mark: str, style: str, group: Group) -> list[Line]:
+def group_lines(mark: str, style: str, group: FindingGroup) -> list[Line]:
     """Its headline, and where to look."""
     first = group.first
     head = f"{mark:<5} {group.severity.upper()} {first.verdict}: "

@@ -10,7 +10,7 @@ from ..model.order import by_urgency
 from ..model.report import Report
 from ..reports.console import Line, emit, line
 from ..reports.wording import subject
-from .groups import Group, group_findings
+from .groups import FindingGroup, group_findings
 from .options import parse
 
 HELP = """\
@@ -61,7 +61,7 @@ def merge_lines(reports: list[Report]) -> list[Line]:
     return lines
 
 
-def _finding_rows(found: list[Group | None], width: int) -> list[Line]:
+def _finding_rows(found: list[FindingGroup | None], width: int) -> list[Line]:
     present = [group for group in found if group is not None]
     worst = max(present, key=lambda group: group.rank)
     where = f"on {len(present)} of {len(found)} ranks"

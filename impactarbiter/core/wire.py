@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _core
 from ..model.finding import GraphCost
-from ..model.path import Edge, Path
+from ..model.path import Edge, Path, name_in
 
 if TYPE_CHECKING:
     from .._core import (
-        _Cost,
         _Device,
         _Edge,
         _Explained,
         _Path,
+        _Retained,
         _Status,
         _Tensor,
         _Totals,
@@ -94,14 +94,14 @@ def totals_of(raw: _Totals) -> Totals:
 class Status:
     """Where the counting of steps is, and what watching cost so far.
 
-    ``steps`` ended since the start, ``offset`` of them before the kind of
-    event was settled that ends them; ``provisional``: it is guessed so far.
+    ``steps`` ended since the start, ``offset`` of them before it was settled
+    what ends them (``step_kind``); ``provisional``: that is guessed so far.
     ``collector``: the collector runs by itself.  ``failure`` of a hook.
     """
 
     steps: int
     offset: int
-    source: str | None
+    step_kind: str | None
     provisional: bool
     boundary_seconds: float
     callback_seconds: float
@@ -113,7 +113,18 @@ class Status:
 
 def status_of(raw: _Status) -> Status:
     """Where the counting of steps is."""
-    return Status(**raw)
+    return Status(
+        steps=raw["steps"],
+        offset=raw["offset"],
+        step_kind=raw["source"],
+        provisional=raw["provisional"],
+        boundary_seconds=raw["boundary_seconds"],
+        callback_seconds=raw["callback_seconds"],
+        step_seconds=raw["step_seconds"],
+        elapsed_seconds=raw["elapsed_seconds"],
+        collector=raw["collector"],
+        failure=raw["failure"],
+    )
 
 
 class Point(NamedTuple):
@@ -204,9 +215,7 @@ def path_of(raw: _Path) -> Path:
 
 def _edge(raw: _Edge) -> Edge:
     kind, text, type_name, _python = raw
-    return Edge(
-        kind=kind, name=text.strip(".[]'\""), type=type_name, text=text
-    )
+    return Edge(kind=kind, name=name_in(text), type=type_name, text=text)
 
 
 def cycle_of(raw: Sequence[_Edge] | None) -> Path | None:
@@ -216,7 +225,7 @@ def cycle_of(raw: Sequence[_Edge] | None) -> Path | None:
     return Path(f"<{raw[-1][2]}>", tuple(_edge(edge) for edge in raw))
 
 
-def graph_of(cost: _Cost) -> GraphCost | None:
+def graph_of(cost: _Retained) -> GraphCost | None:
     """What a cut would free of the autograd graph."""
     if not cost["nodes"]:
         return None

@@ -245,7 +245,7 @@ def _without_variable(found: Retention, name: str, most: int) -> Retention:
     paths = (others or found.paths)[:most]
     note = found.note
     if note is None and paths:
-        note = shell_advice(paths[0].expression)
+        note = shell_advice(paths[0])
     return replace(found, paths=paths, note=note)
 
 

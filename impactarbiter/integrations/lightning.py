@@ -67,7 +67,7 @@ class LeakDetectionCallback(Callback):  # type: ignore[misc]
     ) -> None:
         """Micro-batches before the step's last one are a phase."""
         several = trainer.accumulate_grad_batches > 1
-        self._enter("accumulation" if several else None)
+        self._enter("micro-batches" if several else None)
 
     @harmless
     def on_before_optimizer_step(

@@ -14,7 +14,6 @@ import contextlib
 import copy
 import gc
 import importlib.util
-import re
 import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
@@ -41,10 +40,6 @@ _MOST_SHOWN = 3
 _SHOWN = frozenset(
     {"allocated", "kept by", "holder", "grown at", "graph", "do"}
 )
-
-
-#: How pytest holds the value of a fixture that is wider than one test.
-_FIXTURE = re.compile(r"\S*fixturedefs\['(\w+)'\].*?\.cached_result\[0\]")
 
 
 @dataclass(frozen=True)
@@ -421,6 +416,7 @@ def _failure(settings: Settings, report: Report) -> str | None:
     kept = sum(finding.all_bytes_per_step for finding in found)
     if not found or (settings.max_bytes and kept <= settings.max_bytes):
         return None
+    found = [_by_fixture(finding) for finding in found]
     lines: list[str] = []
     for finding in found[:_MOST_SHOWN]:
         lines += _finding_lines(finding)
@@ -449,4 +445,32 @@ def _finding_lines(finding: Finding) -> list[str]:
             lines += [f"             {text}" for text in fact.code]
     if finding.site.known:
         lines.append(f"{finding.site.file}:{finding.site.line}: tensor leak")
-    return [_FIXTURE.sub(r"<fixture \1>", text) for text in lines]
+    return lines
+
+
+def _by_fixture(finding: Finding) -> Finding:
+    """What the value of a wider fixture holds, by the fixture's name.
+
+    pytest keeps such values as ``..fixturedefs['name'][0].cached_result[0]``.
+    """
+    path, holder = finding.path, finding.holder
+    if path is None or holder is None:
+        return finding
+    names = [edge.name for edge in path.edges]
+    defs = [i for i, name in enumerate(names) if name.endswith("fixturedefs")]
+    if not defs or "cached_result" not in names[defs[0] :]:
+        return finding
+    fixture = names[defs[0] + 1]
+    # Of (value, key, exception) it is the value.
+    begin = names.index("cached_result", defs[0]) + 2
+    depth = finding.holder_depth - begin
+    if depth < 0 or names[begin - 1] != "0":
+        return finding
+    path = replace(path, root=f"<fixture {fixture}>", edges=path.edges[begin:])
+    called = str(path.upto(depth))
+    return replace(
+        finding,
+        path=path,
+        holder=replace(holder, expression=called, depth=depth),
+        advice=finding.advice.replace(holder.expression, called),
+    )

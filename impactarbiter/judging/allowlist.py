@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,9 +12,10 @@ from fnmatch import fnmatchcase
 from ..base.errors import UsageError
 from ..core import hooks
 from ..model.finding import Finding
+from ..model.path import Path
 
 #: A glob over a site or a path, a type of holder, or a predicate.
-Rule = str | type | Callable[[Finding], bool]
+AllowRule = str | type | Callable[[Finding], bool]
 
 _labels: list[str] = [""]
 
@@ -70,9 +70,9 @@ def allow_object(obj: object) -> None:
         _objects[id(obj)] = _Allowed(None)
 
 
-def is_allowed_object(addresses: Sequence[int], path: str) -> bool:
+def is_allowed_object(addresses: Sequence[int], path: Path | None) -> bool:
     """Whether one of these, on this path to a holder, was allowed."""
-    place = re.sub(r"\[[^\[\]]*\]", "[*]", path)
+    called = "" if path is None else path.without_items
     for address in addresses:
         allowed = _objects.get(address)
         if allowed is None:
@@ -80,8 +80,8 @@ def is_allowed_object(addresses: Sequence[int], path: str) -> bool:
         if allowed.reference is not None:
             if allowed.reference() is not None:
                 return True
-        elif allowed.met_as in (None, place):
-            allowed.met_as = place
+        elif allowed.met_as in (None, called):
+            allowed.met_as = called
             return True
     return False
 
@@ -92,7 +92,7 @@ def is_allowed_object(addresses: Sequence[int], path: str) -> bool:
 class AllowList:
     """The ``allow`` rules of one arbiter, and whether each ever matched."""
 
-    def __init__(self, rules: Sequence[Rule] = ()) -> None:
+    def __init__(self, rules: Sequence[AllowRule] = ()) -> None:
         if isinstance(rules, (str, type)) or callable(rules):
             rules = (rules,)
         self._rules = tuple(rules)
@@ -103,7 +103,7 @@ class AllowList:
                     " function of a finding"
                 )
         self._used = [False] * len(self._rules)
-        #: Rule -> what it raised when it was asked last.
+        #: AllowRule -> what it raised when it was asked last.
         self.failed: dict[str, str] = {}
 
     def covers(self, finding: Finding, types: Sequence[str] = ()) -> bool:
@@ -133,7 +133,7 @@ class AllowList:
         ]
 
 
-def _matches(rule: Rule, finding: Finding, types: Sequence[str]) -> bool:
+def _matches(rule: AllowRule, finding: Finding, types: Sequence[str]) -> bool:
     if isinstance(rule, type):
         return rule.__name__ in types
     if isinstance(rule, str):
@@ -157,7 +157,7 @@ def _glob(rule: str, finding: Finding) -> bool:
     return False
 
 
-def _describe(rule: Rule) -> str:
+def _describe(rule: AllowRule) -> str:
     if isinstance(rule, str):
         return repr(rule)
     return getattr(rule, "__qualname__", None) or type(rule).__name__

@@ -231,7 +231,7 @@ class Diagnostician:
         path = finding.path
         types = [edge.type for edge in path.edges] if path else []
         if is_allowed_object(
-            keeper["holder"]["owners"], str(path)
+            keeper["holder"]["owners"], path
         ) or self.allow.covers(finding, types):
             return None
         keepers = [sibling for sibling, _finding in siblings]
@@ -452,6 +452,7 @@ class Look:
                 type=keeper["holder"]["type"],
                 length=None if length < 0 else length,
                 bound=keeper["holder"]["bound"],
+                depth=keeper["holder_depth"],
             ),
             bytes_per_step=size,
             tensors_per_step=count,

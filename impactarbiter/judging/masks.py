@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ..knowledge.advice import advise
 from ..model.finding import Cycle, Finding, Holder, Site
-from ..model.path import Edge, Path
+from ..model.path import Edge, Path, name_in
 from ..model.report import Report
 
 #: Edges whose text is a name that torch or Python gave.
@@ -121,7 +121,7 @@ class _Masks:
         text = edge.text if public else self.text(edge.text)
         return Edge(
             kind=edge.kind,
-            name=text.strip(".[]'\""),
+            name=name_in(text),
             type=self.type(edge.type),
             text=text,
         )
@@ -153,7 +153,7 @@ def obfuscated(report: Report) -> Report:
 def _finding(finding: Finding, masks: _Masks) -> Finding:
     path, holder = masks.path(finding.path), finding.holder
     if holder is not None and finding.path is not None and path is not None:
-        holder = _holder(holder, finding.path, path, masks)
+        holder = _holder(holder, finding.holder_depth, path, masks)
     site = masks.site(finding.allocated_at)
     masked = replace(
         finding,
@@ -175,15 +175,14 @@ def _cycle(cycle: Cycle | None, masks: _Masks) -> Cycle | None:
     return replace(cycle, path=path) if cycle and path else None
 
 
-def _holder(holder: Holder, old: Path, new: Path, masks: _Masks) -> Holder:
-    """The holder's expression is the path's up to it."""
-    for depth in range(len(old.edges) + 1):
-        if str(Path(old.root, old.edges[:depth])) == holder.expression:
-            expression = str(Path(new.root, new.edges[:depth]))
-            break
-    else:
-        expression = masks.text(holder.expression)
-    return replace(holder, expression=expression, type=masks.type(holder.type))
+def _holder(holder: Holder, depth: int, path: Path, masks: _Masks) -> Holder:
+    """The holder's expression is the masked path's up to it."""
+    return replace(
+        holder,
+        expression=str(path.upto(depth)),
+        type=masks.type(holder.type),
+        depth=depth,
+    )
 
 
 def _warnings(warnings: Iterable[str]) -> Iterable[str]:

@@ -16,9 +16,9 @@ import re
 import tokenize
 from typing import TYPE_CHECKING
 
+from ..knowledge.containers import GROWING
 from ..model.finding import Finding
 from ..model.path import Edge
-from .statement import GROWING
 
 if TYPE_CHECKING:
     import libcst as cst

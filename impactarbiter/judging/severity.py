@@ -5,7 +5,6 @@ Severity says how soon a finding kills the run, the verdict what it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,22 +19,17 @@ if TYPE_CHECKING:
 class SeverityRules:
     """Thresholds; bytes are counted in 1024.
 
-    A run that does not say how long it is counts as ``horizon_steps`` more,
+    A run counts as ``horizon_steps`` more,
     or as long again as it already was, whichever is longer.
-    ``override`` is asked last: it gets the finding and the severity that the
-    rules gave and returns the one to use.
     """
 
     critical_bytes: int = GIB
     warning_bytes: int = 100 * MIB
     warning_bytes_per_step: int = MIB
     horizon_steps: int = 1000
-    override: Callable[[Finding, str], str] | None = None
 
-    def horizon(self, steps: int, planned: int | None = None) -> int:
-        """Steps still to come after ``steps``, of ``planned`` in all."""
-        if planned is not None:
-            return max(planned - steps, 0)
+    def horizon(self, steps: int) -> int:
+        """Steps that a run of ``steps`` so far is taken to go on for."""
         return max(self.horizon_steps, steps)
 
     def of(
@@ -71,8 +65,6 @@ class SeverityRules:
         )
         if finding.cycle is not None and finding.cycle.collected_bytes:
             severity = "info"  # the collector comes in good time
-        if self.override is not None:
-            severity = self.override(finding, severity)
         return replace(finding, severity=severity)
 
 

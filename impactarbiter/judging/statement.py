@@ -16,29 +16,9 @@ from functools import lru_cache
 
 from ..base.files import own_prefix
 from ..core.ledger import is_library
+from ..knowledge.containers import ANY, GROWING, MAPPINGS
 from ..model.finding import Finding, Site
 
-_HOOKS = frozenset(
-    {
-        "register_backward_hook",
-        "register_forward_hook",
-        "register_forward_pre_hook",
-        "register_full_backward_hook",
-        "register_hook",
-    }
-)
-_LIST = frozenset({"append", "extend", "insert"})
-_DICT = frozenset({"setdefault", "update"}) | _HOOKS
-#: Methods that add to a container, by its type; others take any of them.
-GROWING = {
-    "list": _LIST,
-    "deque": _LIST | {"appendleft", "extendleft", "put", "put_nowait"},
-    "set": frozenset({"add", "update"}),
-    "dict": _DICT,
-    "OrderedDict": _DICT,
-    "defaultdict": _DICT | _LIST,
-}
-_ANY = frozenset({"add", "push", "put", "put_nowait"}).union(*GROWING.values())
 #: User modules whose source is searched.
 MOST_FILES = 200
 
@@ -123,7 +103,7 @@ def _grown_names(node: ast.stmt, kind: str) -> set[str]:
     if isinstance(node, ast.AugAssign):
         return _names_of(node.target)
     names = _assigned(node, kind) if isinstance(node, ast.Assign) else set()
-    methods = GROWING.get(kind, _ANY)
+    methods = GROWING.get(kind, ANY)
     for call in ast.walk(node):
         if (
             isinstance(call, ast.Call)
@@ -161,7 +141,7 @@ def _assigned(node: ast.Assign, kind: str) -> set[str]:
     used = {n for part in ast.walk(node.value) for n in _names_of(part)}
     for target in node.targets:
         if isinstance(target, ast.Subscript):
-            if kind in GROWING and not kind.endswith(("dict", "Dict")):
+            if kind in GROWING and kind not in MAPPINGS:
                 continue
             names |= _names_of(target.value)
         else:

@@ -8,9 +8,8 @@ import re
 from ..model.finding import Cycle, Finding
 from ..model.words import BOUNDED
 from .autograd import cause_of
+from .containers import PLAIN
 from .ipython import shell_advice
-
-_TRACEBACK = re.compile(r"__traceback__|\.tb_frame|\.tb_next")
 
 
 def advise(finding: Finding) -> str:
@@ -25,12 +24,12 @@ def advise(finding: Finding) -> str:
             "no Python object holds this: look for what C++ code or the"
             " autograd graph was given at the allocating line"
         )
-    kept = shell_advice(finding.path.expression) if finding.path else None
+    kept = shell_advice(finding.path) if finding.path else None
     if kept:
         return kept
     if finding.verdict in BOUNDED:
         return ""
-    if any(_TRACEBACK.search(e.text) for e in finding.below_holder):
+    if any(edge.kind == "traceback" for edge in finding.below_holder):
         return (
             f"keep `str(error)` in {where} instead of the exception, or drop"
             " its frames with `error.with_traceback(None)`: its traceback"
@@ -83,9 +82,6 @@ def _of_cycle(cycle: Cycle, where: str) -> str:
     )
 
 
-_CONTAINERS = frozenset({"dict", "list", "tuple", "set", "deque", "Tensor"})
-
-
 def _is_through_graph(finding: Finding) -> bool:
     """Whether the tensor hangs on the graph of what the holder has."""
     return any(edge.kind == "grad_fn" for edge in finding.below_holder)
@@ -98,7 +94,7 @@ def _owner(finding: Finding) -> str | None:
     if _is_through_graph(finding):
         return None
     types = [edge.type for edge in finding.below_holder[:-1]]
-    return next((t for t in types if t not in _CONTAINERS), None)
+    return next((t for t in types if t not in PLAIN), None)
 
 
 #: Bytes of a tensor of one number, with what the allocator adds.

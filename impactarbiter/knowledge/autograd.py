@@ -1,41 +1,80 @@
-"""What closes a cycle through the autograd graph."""
+"""What closes a cycle through the autograd graph, and what leads into one."""
 
 from __future__ import annotations
 
-from ..model.path import Path
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..model.path import Edge, Path
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A kind of cycle: how it is known, and what it takes to open it."""
+
+    name: str
+    is_of: Callable[[Path], bool]
+    remedy: str
+
+
+def _has(*kinds: str) -> Callable[[Path], bool]:
+    return lambda cycle: any(edge.kind in kinds for edge in cycle.edges)
+
+
+def _is_checkpoint(cycle: Path) -> bool:
+    types = {edge.type for edge in cycle.edges}
+    return "CheckpointFunctionBackward" in types and _has("ctx")(cycle)
+
+
+def _is_gradient(edge: Edge) -> bool:
+    """A gradient, also one that no Python object stands for yet."""
+    return edge.kind == "grad" or edge.name.startswith("grad.")
+
+
+def _is_of_gradient(cycle: Path) -> bool:
+    """Over a gradient, and over what a tensor's ``.grad...`` names."""
+    return any(map(_is_gradient, cycle.edges)) and any(
+        edge.kind in ("grad", "grad_fn") and edge.name.startswith("grad")
+        for edge in cycle.edges
+    )
+
+
+#: The first that fits is the one; those above are special cases of below.
+CAUSES = (
+    Cause(
+        "checkpoint",
+        _is_checkpoint,
+        "the context of a re-entrant checkpoint leads to its own output:"
+        " use use_reentrant=False, or keep a detached copy",
+    ),
+    Cause(
+        "gradient",
+        _is_of_gradient,
+        "a gradient and its own graph hold each other, as after"
+        " backward(create_graph=True): use torch.autograd.grad(), or set"
+        " .grad to None",
+    ),
+    Cause(
+        "hook",
+        _has("hook"),
+        "a hook closes over the tensor or graph that it is on: use its"
+        " argument, or a weak reference",
+    ),
+    Cause(
+        "context",
+        _has("ctx"),
+        "a custom Function keeps its own output on ctx: give it to"
+        " ctx.save_for_backward() in forward()",
+    ),
+    Cause(
+        "saved",
+        _has("saved", "packed"),
+        "a node keeps the tensor that it made: a saved-tensor hook must"
+        " not return that tensor itself",
+    ),
+)
 
 
 def cause_of(cycle: Path) -> str:
-    """What closes a cycle through the autograd graph, and what to do."""
-    kinds = {edge.kind for edge in cycle.edges}
-    types = {edge.type for edge in cycle.edges}
-    if "CheckpointFunctionBackward" in types and "ctx" in kinds:
-        return (
-            "the context of a re-entrant checkpoint leads to its own output:"
-            " use use_reentrant=False, or keep a detached copy"
-        )
-    if any(edge.text.startswith(".grad") for edge in cycle.edges) and any(
-        edge.kind == "grad" or edge.text.startswith(".grad.")
-        for edge in cycle.edges
-    ):
-        return (
-            "a gradient and its own graph hold each other, as after"
-            " backward(create_graph=True): use torch.autograd.grad(), or set"
-            " .grad to None"
-        )
-    if "hook" in kinds:
-        return (
-            "a hook closes over the tensor or graph that it is on: use its"
-            " argument, or a weak reference"
-        )
-    if "ctx" in kinds:
-        return (
-            "a custom Function keeps its own output on ctx: give it to"
-            " ctx.save_for_backward() in forward()"
-        )
-    if kinds & {"saved", "packed"}:
-        return (
-            "a node keeps the tensor that it made: a saved-tensor hook must"
-            " not return that tensor itself"
-        )
-    return ""
+    """What closes a cycle through the graph, and what to do; "" unknown."""
+    return next((c.remedy for c in CAUSES if c.is_of(cycle)), "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,23 +13,59 @@ from .finding import Site
 from .report import Report
 
 
+@dataclass(frozen=True)
+class Header:
+    """What happened, and the totals at that moment.
+
+    ``asked_bytes``: so many more were wanted, 0 where that is not known.
+    ``all_events``: births and deaths since the recorder was armed.
+    ``sites_left_out``: live sites that there was no room for.
+    """
+
+    reason: str
+    device: str
+    asked_bytes: int
+    pid: int
+    step: int
+    live_bytes: int
+    peak_bytes: int
+    live_count: int
+    resident_bytes: int
+    all_events: int
+    sites_left_out: int
+
+
+@dataclass(frozen=True)
+class HeldBytes:
+    """What the storages of one site hang on.
+
+    ``path`` is printed without indices, so that siblings are one; ``type``
+    is the holder's.
+    """
+
+    site: str
+    path: str
+    type: str
+    bytes: int
+    storages: int
+
+
 @dataclass(frozen=True, eq=False)
 class Bundle:
     """A bundle as it was read.
 
-    ``header`` is recorder.json but for its sites, ``events`` and ``sites``
-    are rows of ``EVENTS`` and ``SITE_ROWS``, ``sources`` maps a site to
-    (file, line, function).  ``report`` and ``holders`` are of the second
+    ``events`` and ``sites`` are rows as ``core.bundle`` has them, ``sources``
+    maps a site to where it is.  ``report`` and ``holders`` are of the second
     stage: None and empty where there was no memory left for it.
     """
 
     path: str
-    header: Mapping[str, Any]
+    header: Header
     events: np.ndarray[Any, Any]
     sites: np.ndarray[Any, Any]
-    sources: Mapping[int, tuple[str, int, str]]
+    sources: Mapping[int, Site]
     report: Report | None = None
-    holders: tuple[Mapping[str, Any], ...] = field(default=())
+    holders: tuple[HeldBytes, ...] = ()
 
     def __str__(self) -> str:
         return text_of("bundle text", self)
@@ -37,15 +73,12 @@ class Bundle:
     def by_site(self) -> list[tuple[str, int, int]]:
         """(site, storages, bytes), the most bytes first."""
         order = np.argsort(-self.sites["live_bytes"].astype("i8"))
+        nowhere = Site("", 0, "")
         return [
             (
-                self._place(int(row["site"])),
+                str(self.sources.get(int(row["site"]), nowhere)),
                 int(row["live_count"]),
                 int(row["live_bytes"]),
             )
             for row in self.sites[order]
         ]
-
-    def _place(self, site: int) -> str:
-        file, line, function = self.sources.get(site, ("", 0, ""))
-        return str(Site(file, line, function))

@@ -59,6 +59,7 @@ class Holder:
     ``expression`` reads like a path, ``length`` is its present length in
     items, ``growth_per_step`` in items, ``bound`` the most that it can
     hold; None where there is no such thing or it was not measured.
+    ``depth``: so many edges of the finding's path lead to it.
     """
 
     expression: str
@@ -66,6 +67,7 @@ class Holder:
     length: int | None = None
     growth_per_step: float | None = None
     bound: int | None = None
+    depth: int | None = None
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,8 @@ class Finding:
     ``path``, ``holder``, ``grown_at``, ``graph``, ``cycle``, ``phase``,
     ``patch`` and the forecast are None where they cannot be told.
     ``confirmation`` says what would settle a ``growing`` verdict,
-    ``confirmed_step`` when a verdict was settled, ``cause``
-    in a word or two what kind of mistake it looks like, ``note`` anything
-    else worth a sentence.
+    ``confirmed_step`` when a verdict was settled, ``note`` anything else
+    worth a sentence.
     ``graph_bytes_per_step`` is the memory of autograd nodes, no tensors,
     that is kept beside ``bytes_per_step`` of tensor memory.
     ``signature`` is made from site and holder when it is not given.
@@ -164,7 +165,6 @@ class Finding:
     phase: str | None = None
     confirmation: str | None = None
     confirmed_step: int | None = None
-    cause: str | None = None
     note: str | None = None
     signature: str = ""
 
@@ -178,15 +178,19 @@ class Finding:
     @property
     def below_holder(self) -> tuple[Edge, ...]:
         """The path's edges from the holder on to the tensor."""
+        if self.path is None or self.holder is None:
+            return ()
+        return self.path.edges[self.holder_depth :]
+
+    @property
+    def holder_depth(self) -> int:
+        """Edges of the path that lead to the holder."""
         path, holder = self.path, self.holder
         if path is None or holder is None:
-            return ()
-        depth = len(path.edges)
-        while depth and str(Path(path.root, path.edges[:depth])) != (
-            holder.expression
-        ):
-            depth -= 1
-        return path.edges[depth:]
+            return 0
+        if holder.depth is not None:
+            return holder.depth
+        return path.depth_of(holder.expression)
 
     @property
     def all_bytes_per_step(self) -> float:

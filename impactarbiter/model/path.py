@@ -9,6 +9,11 @@ from dataclasses import dataclass
 RUN_LENGTH = 4
 #: Longest pattern of edges that is looked for in a run.
 RUN_PERIOD = 4
+#: What an edge goes by, in brackets: ``[17]``, ``['loss']``, ``.saved[mat1]``.
+_ITEM = re.compile(r"[^\[]*\[(.*)\]", re.DOTALL)
+_QUOTED = re.compile(r"(['\"])(.*)\1", re.DOTALL)
+#: What stands before a variable's name.
+_FRAMING = (".<closure>.", ".<locals>.", ".")
 _INDEX = re.compile(r"\[\d+\]|\[(['\"])[^\]]*\d[^\]]*\1\]")
 _COUNT = re.compile(r" \u00d7\d+ ?")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
@@ -28,6 +33,23 @@ class Edge:
     name: str
     type: str
     text: str
+
+    @property
+    def is_item(self) -> bool:
+        """Whether it is one of several: an index or a key."""
+        return self.kind in ("index", "key")
+
+
+def name_in(text: str) -> str:
+    """What a printed edge is called: ``history``, ``17``, ``loss``."""
+    item = _ITEM.fullmatch(text)
+    if item is not None:
+        quoted = _QUOTED.fullmatch(item[1])
+        return quoted[2] if quoted else item[1]
+    for framing in _FRAMING:
+        if text.startswith(framing):
+            return text.removeprefix(framing)
+    return text
 
 
 def compress_runs(texts: list[str]) -> tuple[str, bool]:
@@ -96,6 +118,24 @@ class Path:
     def expression(self) -> str:
         """The whole path, every edge of it."""
         return self.root + "".join(edge.text for edge in self.edges)
+
+    @property
+    def without_items(self) -> str:
+        """The path whatever its items are called: siblings share it."""
+        return self.root + "".join(
+            "[*]" if edge.is_item else edge.text for edge in self.edges
+        )
+
+    def upto(self, depth: int) -> Path:
+        """Its first edges, as many as ``depth`` says."""
+        return Path(self.root, self.edges[:depth], library=self.library)
+
+    def depth_of(self, expression: str) -> int:
+        """How many edges lead to what is printed so; 0 where none do."""
+        depth = len(self.edges)
+        while depth and str(self.upto(depth)) != expression:
+            depth -= 1
+        return depth
 
 
 def pattern_of(path: Path) -> str:

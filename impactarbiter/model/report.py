@@ -127,8 +127,3 @@ class Report:
         returns the ``Axes``.
         """
         return renderer("report plot")(self, path_or_ax)
-
-
-def load(path: str | os.PathLike[str]) -> Report:
-    """``Report.load(path)``."""
-    return Report.load(path)

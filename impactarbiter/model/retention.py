@@ -59,7 +59,7 @@ class Retentions(tuple[Retention, ...]):
 
 
 @dataclass(frozen=True)
-class Group:
+class InstanceGroup:
     """Instances of a class that hang on paths that differ by index only."""
 
     pattern: str
@@ -73,7 +73,7 @@ class Instances:
 
     type: str
     count: int
-    groups: tuple[Group, ...]
+    groups: tuple[InstanceGroup, ...]
 
     def __str__(self) -> str:
         return text_of("instances text", self)

@@ -22,19 +22,19 @@ TOP = 10
 def bundle_lines(bundle: Bundle) -> list[Line]:
     """What happened, what was alive, who held it, and the report."""
     head = bundle.header
-    asked = head["asked_bytes"]
+    asked = head.asked_bytes
     wanted = f", {format_bytes(asked)} more were wanted" if asked else ""
     lines = [
         line(
             ("Flight recorder: ", "bold"),
-            (f"{head['reason']} on {head['device']}{wanted}", "bold red"),
+            (f"{head.reason} on {head.device}{wanted}", "bold red"),
         ),
         line(
-            f"  at step {head['step']} of process {head['pid']}:"
-            f" {format_bytes(head['live_bytes'])} alive in"
-            f" {plural(head['live_count'], 'storage')},"
-            f" {format_bytes(head['peak_bytes'])} at the peak,"
-            f" {format_bytes(head['resident_bytes'])} resident"
+            f"  at step {head.step} of process {head.pid}:"
+            f" {format_bytes(head.live_bytes)} alive in"
+            f" {plural(head.live_count, 'storage')},"
+            f" {format_bytes(head.peak_bytes)} at the peak,"
+            f" {format_bytes(head.resident_bytes)} resident"
         ),
         *_cause_lines(bundle),
         [],
@@ -82,10 +82,7 @@ def _holder_lines(bundle: Bundle) -> list[Line]:
         return []
     lines = [[], line(("held by", "bold"))]
     lines += [
-        line(
-            f"  {format_bytes(h['bytes']):>10} {h['storages']:>7} \u00d7"
-            f" {h['path']}"
-        )
+        line(f"  {format_bytes(h.bytes):>10} {h.storages:>7} \u00d7 {h.path}")
         for h in bundle.holders[:TOP]
     ]
     return lines
@@ -93,7 +90,7 @@ def _holder_lines(bundle: Bundle) -> list[Line]:
 
 def _event_lines(bundle: Bundle) -> list[Line]:
     """How much was born and died among the events that are kept."""
-    events, all_events = bundle.events, bundle.header["all_events"]
+    events, all_events = bundle.events, bundle.header.all_events
     if not len(events):
         return []
     born, died = (

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from ..base.errors import ReportError
 from ..core.bundle import EVENTS, NAME, SCHEMA, SITE_ROWS
-from ..model.bundle import Bundle
+from ..model.bundle import Bundle, Header, HeldBytes
+from ..model.finding import Site
 from ..model.report import Report
 
 
@@ -24,28 +25,12 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
     header = _json(folder, "recorder.json")
     if not isinstance(header, dict) or header.get("schema") != SCHEMA:
         raise _unreadable(folder, f'recorder.json has no schema "{SCHEMA}"')
-    sources = _sources(folder, header.pop("sites", None))
-    known = {
-        name: _text(folder, name, header) for name in ("reason", "device")
-    } | {
-        name: _count(folder, name, header)
-        for name in (
-            "asked_bytes",
-            "pid",
-            "step",
-            "live_bytes",
-            "peak_bytes",
-            "live_count",
-            "resident_bytes",
-            "all_events",
-        )
-    }
     return Bundle(
         path=folder,
-        header={**header, **known},
+        header=_header(folder, header),
         events=_rows(folder, "events.npy", EVENTS),
         sites=_rows(folder, "sites.npy", SITE_ROWS),
-        sources=sources,
+        sources=_sources(folder, header.get("sites")),
         report=_report_of(folder),
         holders=_holders_of(folder),
     )
@@ -80,27 +65,23 @@ def _rows(
     return rows
 
 
-def _text(folder: str, name: str, header: dict[str, Any]) -> str:
-    value = header.get(name)
-    if not isinstance(value, str):
-        raise _unreadable(folder, f"{name} is no text")
-    return value
+def _header(folder: str, data: dict[str, Any]) -> Header:
+    """Every field of ``Header``, checked."""
+    values: dict[str, Any] = {}
+    for field in fields(Header):
+        value = values[field.name] = data.get(field.name)
+        if field.type == "str" and not isinstance(value, str):
+            raise _unreadable(folder, f"{field.name} is no text")
+        if field.type == "int" and (type(value) is not int or value < 0):
+            raise _unreadable(folder, f"{field.name} is no count")
+    return Header(**values)
 
 
-def _count(folder: str, name: str, header: dict[str, Any]) -> int:
-    value = header.get(name)
-    if type(value) is not int or value < 0:
-        raise _unreadable(folder, f"{name} is no count")
-    return value
-
-
-def _sources(folder: str, data: Any) -> dict[int, tuple[str, int, str]]:
+def _sources(folder: str, data: Any) -> dict[int, Site]:
     try:
         return {
-            int(item["site"]): (
-                str(item["file"]),
-                int(item["line"]),
-                str(item["function"]),
+            int(item["site"]): Site(
+                str(item["file"]), int(item["line"]), str(item["function"])
             )
             for item in data
         }
@@ -113,18 +94,24 @@ def _report_of(folder: str) -> Report | None:
     return Report.load(file) if os.path.exists(file) else None
 
 
-def _holders_of(folder: str) -> tuple[Mapping[str, Any], ...]:
+def _holders_of(folder: str) -> tuple[HeldBytes, ...]:
     if not os.path.exists(os.path.join(folder, "holders.json")):
         return ()
     data = _json(folder, "holders.json")
-    wanted = {"site": str, "path": str, "bytes": int, "storages": int}
+    wanted = {field.name: field.type for field in fields(HeldBytes)}
+    kinds = {"str": str, "int": int}
     if not isinstance(data, list) or not all(
         isinstance(item, dict)
-        and all(isinstance(item.get(k), t) for k, t in wanted.items())
+        and all(
+            isinstance(item.get(name), kinds[str(kind)])
+            for name, kind in wanted.items()
+        )
         for item in data
     ):
         raise _unreadable(folder, "holders.json is no list of holders")
-    return tuple(data)
+    return tuple(
+        HeldBytes(**{name: item[name] for name in wanted}) for item in data
+    )
 
 
 def bundles(folder: str | os.PathLike[str]) -> list[str]:

@@ -194,7 +194,6 @@ def facts(finding: Finding) -> list[Fact]:
         found.append(Fact("forecast", _forecast_text(finding)))
     for label, text in (
         ("phase", finding.phase),
-        ("cause", finding.cause),
         ("settled by", finding.confirmation),
         ("note", finding.note),
         ("do", finding.advice),

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from ..base.errors import AlreadyWatchingError, UsageError
 from ..core import hooks, ledger
-from ..judging.allowlist import AllowList, Rule
+from ..judging.allowlist import AllowList, AllowRule
 from ..model.finding import Finding
 from ..model.report import Report
 
@@ -25,7 +25,7 @@ def watch(
     warmup: int = 3,
     window: int = 5,
     step: str = "auto",
-    allow: Sequence[Rule] = (),
+    allow: Sequence[AllowRule] = (),
     obfuscate: bool = False,
     on_finding: Callable[[Finding], object] | None = None,
     memory_limit: int | None = None,

@@ -10,7 +10,7 @@ from ..core.wire import Answer
 from ..knowledge.autograd import cause_of
 from ..knowledge.ipython import shell_advice
 from ..model.path import Path, pattern_of
-from ..model.retention import Group, Instances, Retention, Retentions
+from ..model.retention import InstanceGroup, Instances, Retention, Retentions
 
 #: Most paths that can be asked for, and instances of a class that are shown.
 MOST_PATHS = 256
@@ -51,7 +51,7 @@ def retained_bytes(obj: object) -> int:
 def _retention(answer: Answer) -> Retention:
     note = _note(answer)
     if note is None and answer.paths:
-        note = shell_advice(answer.paths[0].expression)
+        note = shell_advice(answer.paths[0])
     return Retention(
         target=str(answer.target),
         paths=answer.paths,
@@ -93,7 +93,7 @@ def _instances(cls: Any) -> Instances:
         type=_NAME_OF(cls),
         count=count,
         groups=tuple(
-            Group(pattern, len(paths), paths[0])
+            InstanceGroup(pattern, len(paths), paths[0])
             for pattern, paths in sorted(
                 groups.items(), key=lambda item: -len(item[1])
             )

@@ -17,8 +17,8 @@ import re
 import shutil
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from ..core import ledger, questions
 from ..core import recorder as writer
 from ..core.bundle import EVENTS, MOST_KEPT, NAME
 from ..core.sources import environment, site_of
+from ..model.bundle import HeldBytes
 from ..model.path import pattern_of
 from ..model.report import Report
 from ..reports.jsonio import report_json
@@ -201,7 +202,9 @@ class FlightRecorder:
         if watching is None or watching.obfuscates:
             return
         with suppress(Exception):
-            text = json.dumps(holders_now(), indent=1)
+            text = json.dumps(
+                [asdict(held) for held in holders_now()], indent=1
+            )
             write_atomic(os.path.join(path, "holders.json"), text.encode())
 
     def _report(self) -> bytes:
@@ -281,26 +284,23 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def holders_now() -> list[dict[str, Any]]:
+def holders_now() -> list[HeldBytes]:
     """Who holds the memory of the sites with the most; one heap walk.
 
-    Dicts of ``site``, ``path`` (without indices: siblings are one),
-    ``type`` of the holder, ``bytes``, ``storages``; the most bytes first.
+    The most bytes first.
     """
     rows = ledger.rows()
     sites, where = np.unique(rows["site"], return_inverse=True)
     sizes = np.bincount(where, rows["bytes"], len(sites))
     top = [int(s) for s in sites[np.argsort(-sizes)][:TOP_SITES] if s]
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    found: dict[tuple[str, str], HeldBytes] = {}
     for held in questions.holders_of(top):
-        site, path = str(site_of(held.site)), pattern_of(held.path)
-        one = {"site": site, "path": path, "type": held.type}
-        sums = found.setdefault(
-            (site, path), {**one, "bytes": 0, "storages": 0}
+        place = str(site_of(held.site)), pattern_of(held.path)
+        known = found.get(place)
+        found[place] = HeldBytes(
+            *place,
+            type=known.type if known else held.type,
+            bytes=held.bytes + (known.bytes if known else 0),
+            storages=held.storages + (known.storages if known else 0),
         )
-        sums["bytes"] += held.bytes
-        sums["storages"] += held.storages
-    return sorted(found.values(), key=lambda one: -one["bytes"])
-
-
-# -- reading -----------------------------------------------------------------
+    return sorted(found.values(), key=lambda one: -one.bytes)

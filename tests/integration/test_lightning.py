@@ -143,7 +143,7 @@ def test_phases(tmp_path: Path) -> None:
     trainer.fit(Module(), batches(8), batches(2))
     assert phases.seen["check"] == {"sanity check"}
     assert phases.seen["validation"] == {"validation"}
-    assert phases.seen["backward"] == {"accumulation"}
+    assert phases.seen["backward"] == {"micro-batches"}
     assert phases.seen["optimizer"] == {""}
 
 

@@ -118,9 +118,9 @@ def test_under_a_limit(tmp_path: Path) -> None:
     assert said.startswith("RuntimeError") and "DefaultCPUAllocator" in said
     (path,) = bundles(tmp_path)
     bundle = read_bundle(path)
-    assert bundle.header["reason"] == "out of memory"
-    assert bundle.header["asked_bytes"] == 1 << 20
-    assert bundle.header["live_bytes"] == count << 20
+    assert bundle.header.reason == "out of memory"
+    assert bundle.header.asked_bytes == 1 << 20
+    assert bundle.header.live_bytes == count << 20
     ((site, storages, size),) = bundle.by_site()
     assert (storages, size) == (count, count << 20) and "in step" in site
     assert bundle.events["kind"][-1] == 3
@@ -138,9 +138,9 @@ def test_with_nothing_left_at_all(tmp_path: Path) -> None:
     assert out.strip() in ("RuntimeError", "MemoryError")
     (path,) = bundles(tmp_path)[:1]
     bundle = read_bundle(path)
-    assert bundle.header["reason"] == "out of memory"
-    assert bundle.header["live_count"] >= 5
-    assert bundle.by_site()[0][2] == bundle.header["live_bytes"]
+    assert bundle.header.reason == "out of memory"
+    assert bundle.header.live_count >= 5
+    assert bundle.by_site()[0][2] == bundle.header.live_bytes
 
 
 def whole(folder: Path) -> int:
@@ -148,8 +148,8 @@ def whole(folder: Path) -> int:
     paths = bundles(folder)
     for path in paths:
         bundle = read_bundle(path)
-        assert bundle.header["live_count"] == 2000
-        assert bundle.header["asked_bytes"] == 4 * 10**15
+        assert bundle.header.live_count == 2000
+        assert bundle.header.asked_bytes == 4 * 10**15
     return len(paths)
 
 

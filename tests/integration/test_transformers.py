@@ -368,7 +368,7 @@ def test_phases(tmp_path: Path) -> None:
     )
     trainer_of(args, Noting, callbacks=[phases]).train()
     assert phases.seen == {
-        "micro-batch": {"accumulation"},
+        "micro-batch": {"micro-batches"},
         "optimizer": {""},
         "evaluate": {"evaluation"},
         "prediction": {"evaluation"},

@@ -68,20 +68,20 @@ def test_a_failing_allocation_writes(recorder: FlightRecorder) -> None:
     assert is_out_of_memory(error)
     assert recorder.last is not None
     bundle = read_bundle(recorder.last)
-    assert bundle.header["reason"] == "out of memory"
-    assert bundle.header["device"] == "cpu"
-    assert bundle.header["asked_bytes"] == 4 * TOO_MUCH
-    assert bundle.header["live_bytes"] == wanted == 20_000
-    assert bundle.header["pid"] == os.getpid()
-    assert bundle.header["resident_bytes"] > 1 << 20
+    assert bundle.header.reason == "out of memory"
+    assert bundle.header.device == "cpu"
+    assert bundle.header.asked_bytes == 4 * TOO_MUCH
+    assert bundle.header.live_bytes == wanted == 20_000
+    assert bundle.header.pid == os.getpid()
+    assert bundle.header.resident_bytes > 1 << 20
     ((site, count, size),) = bundle.by_site()
     assert (count, size) == (5, 20_000) and "test_recorder.py" in site
     assert KINDS[bundle.events["kind"][-1]] == "mark"
     assert bundle.events["bytes"][-1] == 4 * TOO_MUCH
     assert bundle.report is not None and bundle.report.live_bytes == 20_000
-    assert bundle.holders[0]["bytes"] == 20_000
-    assert bundle.holders[0]["storages"] == 5
-    assert "kept[*]" in bundle.holders[0]["path"]
+    assert bundle.holders[0].bytes == 20_000
+    assert bundle.holders[0].storages == 5
+    assert "kept[*]" in bundle.holders[0].path
     assert kept
 
 
@@ -109,7 +109,7 @@ def test_events_are_the_last_ones(recorder: FlightRecorder) -> None:
     assert path is not None
     bundle = read_bundle(path)
     assert (bundle.events[:-1] == rows[1:]).all()
-    assert bundle.header["all_events"] == 401
+    assert bundle.header.all_events == 401
 
 
 def test_events_know_step_and_phase(
@@ -155,7 +155,7 @@ def test_a_failing_second_stage_harms_nothing(
     run_out()
     assert recorder.last is not None
     bundle = read_bundle(recorder.last)
-    assert bundle.header["live_bytes"] == 40 and bundle.holders == ()
+    assert bundle.header.live_bytes == 40 and bundle.holders == ()
     assert bundle.report is not None
     assert "no diagnosis could be made" in bundle.report.warnings[0]
     assert "alive by line" in str(bundle)
@@ -220,7 +220,7 @@ def test_sites_beyond_the_room_are_the_small_ones(
     bundle = read_bundle(folder / name)
     sizes = [size for _, _, size in bundle.by_site()]
     assert sizes == [4 * n for n in range(50, 42, -1)]
-    assert bundle.header["sites_left_out"] == 42
+    assert bundle.header.sites_left_out == 42
 
 
 def test_without_an_arbiter_it_watches_itself(folder: Path) -> None:
@@ -229,7 +229,7 @@ def test_without_an_arbiter_it_watches_itself(folder: Path) -> None:
         kept = torch.ones(100)
         run_out()
         assert recorder.last is not None
-        assert read_bundle(recorder.last).header["live_bytes"] == 400
+        assert read_bundle(recorder.last).header.live_bytes == 400
         del kept
     assert current() is None
 
@@ -450,7 +450,7 @@ def test_a_caught_failure_has_one_bundle(
     # One that no hook of ours saw.
     second = recorder.settle("another allocator's")
     assert second not in (None, first) and len(bundles(folder)) == 2
-    reason = read_bundle(str(second)).header["reason"]
+    reason = read_bundle(str(second)).header.reason
     assert reason == "another allocator's"
 
 
@@ -482,7 +482,7 @@ def test_any_message_is_written(
     with pytest.raises(MemoryError), FlightRecorder(folder) as recorder:
         raise MemoryError(text)
     assert not _core.recorder_status()["armed"]
-    reason = read_bundle(str(recorder.last)).header["reason"]
+    reason = read_bundle(str(recorder.last)).header.reason
     assert reason == f"MemoryError: {text}".replace("\0", "").replace(
         "\ud800", "?"
     )
@@ -496,7 +496,7 @@ def test_a_long_reason_is_cut_between_characters(
     text = "x" * before + sign * 300
     with FlightRecorder(folder) as recorder:
         path = recorder.capture(text)
-    reason = read_bundle(str(path)).header["reason"]
+    reason = read_bundle(str(path)).header.reason
     assert text.startswith(reason)
     assert 200 - len(sign.encode()) <= len(reason.encode()) < 200
 
@@ -528,7 +528,7 @@ def written(sample: Path, tmp_path: Path) -> Path:
 
 
 def test_any_text_is_json(written: Path) -> None:
-    assert read_bundle(written).header["reason"] == REASON
+    assert read_bundle(written).header.reason == REASON
 
 
 def test_the_command_shows_it(

@@ -173,7 +173,6 @@ def nasty_report() -> Report:
             patch=NASTY,
             note=NASTY,
             phase=NASTY,
-            cause=NASTY,
             signature=NASTY,
             stack=(site,),
             graph=GraphCost(1, 1, 1, ((NASTY, 1, 1),)),

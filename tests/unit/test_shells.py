@@ -12,6 +12,7 @@ from impactarbiter import explain
 from impactarbiter.base.shell import cell_name
 from impactarbiter.knowledge.ipython import shell_advice
 from impactarbiter.model.finding import Site
+from impactarbiter.model.path import Edge, Path, name_in
 
 
 @pytest.fixture
@@ -42,46 +43,75 @@ def test_the_last_error(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         tensor = trace.tb_next.tb_frame.f_locals["local"]
         del error, value, trace
     found = explain(tensor, paths=4)
-    paths = [path.expression for path in found.paths]
-    assert any(path.startswith(f"sys.{name}") for path in paths), paths
-    first = next(p for p in paths if p.startswith("sys."))
+    first = next(path for path in found.paths if path.root == "sys")
+    assert first.edges[0].name == name
     assert "the next error takes its place" in str(shell_advice(first))
 
 
+def path_of(root: str, *texts: str) -> Path:
+    edges = (Edge("edge", name_in(text), "object", text) for text in texts)
+    return Path(root, tuple(edges))
+
+
+TRAITS = (".get_ipython", ".__self__", "._trait_values")
+
+
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("path", "said"),
     [
-        ("__main__.Out[12]", "`%xdel _12` drops this one"),
-        ("__main__.Out[12][0].grad_fn", "`%xdel _12` drops this one"),
-        ("__main__._oh", "`%reset -f out`"),
-        ("__main__._", "`%reset -f out`"),
-        ("__main__._7[0]", "`%reset -f out`"),
-        ("__main__.get_ipython.__self__.displayhook.__", "%reset"),
+        (path_of("__main__", ".Out", "[12]"), "`%xdel _12` drops this one"),
         (
-            "__main__.get_ipython.__self__._trait_values"
-            "['last_execution_result'].result[0]",
+            path_of("__main__", ".Out", "[12]", "[0]", ".grad_fn"),
+            "`%xdel _12` drops this one",
+        ),
+        (path_of("__main__", "._oh"), "`%reset -f out`"),
+        (path_of("__main__", "._"), "`%reset -f out`"),
+        (path_of("__main__", "._7", "[0]"), "`%reset -f out`"),
+        (path_of("__main__", ".get_ipython", ".displayhook", ".__"), "%reset"),
+        (
+            path_of("__main__", ".get_ipython", ".user_ns_hidden", "['_7']"),
             "%reset",
         ),
         (
-            "__main__.get_ipython.__self__.InteractiveTB.tb.tb_next",
+            path_of(
+                "__main__",
+                *TRAITS,
+                "['last_execution_result']",
+                ".result",
+                "[0]",
+            ),
+            "%reset",
+        ),
+        (
+            path_of("__main__", ".shell", ".InteractiveTB", ".tb", ".tb_next"),
             "1/0",
         ),
-        ("__main__.Output[12]", None),
-        ("__main__._cache[1]", None),
-        ("__main__._7x", None),
-        ("train.Out[12]", None),
-        ("sys.last_resort", None),
+        (
+            path_of(
+                "__main__",
+                *TRAITS,
+                "['last_execution_result']",
+                ".error_in_exec",
+            ),
+            "1/0",
+        ),
+        (path_of("sys", ".last_exc", ".__traceback__"), "1/0"),
+        (path_of("__main__", ".Output", "[12]"), None),
+        (path_of("__main__", "._cache", "[1]"), None),
+        (path_of("__main__", "._7x"), None),
+        (path_of("__main__", ".names", "['Out']", "[12]"), None),
+        (path_of("train", ".Out", "[12]"), None),
+        (path_of("sys", ".last_resort"), None),
     ],
+    ids=str,
 )
-def test_what_is_a_shell_s(
-    shell: None, expression: str, said: str | None
-) -> None:
-    advice = shell_advice(expression)
+def test_what_is_a_shell_s(shell: None, path: Path, said: str | None) -> None:
+    advice = shell_advice(path)
     assert advice is None if said is None else said in str(advice)
 
 
 def test_a_script_may_have_an_out() -> None:
-    assert shell_advice("__main__.Out[12]") is None
+    assert shell_advice(path_of("__main__", ".Out", "[12]")) is None
     assert cell_name("/tmp/ipykernel_1/2.py") is None
 
 

@@ -392,8 +392,8 @@ def test_a_nearly_full_control_group_is_recorded(tmp_path: Path) -> None:
         settled(tracker, 5)
     assert path is not None and tracker.last_oom_dump_path == path
     bundle = read_bundle(path)
-    assert "the control group is 97.0 % full" in bundle.header["reason"]
-    assert bundle.header["live_bytes"] == 4000
+    assert "the control group is 97.0 % full" in bundle.header.reason
+    assert bundle.header.live_bytes == 4000
     assert [e.event_type for e in tracker.get_alerts()] == ["critical"]
 
 

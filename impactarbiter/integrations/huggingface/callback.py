@@ -75,7 +75,7 @@ class LeakDetectionCallback(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         """Micro-batches before the step's last one are a phase."""
         several = args.gradient_accumulation_steps > 1
-        self._enter("accumulation" if several else None)
+        self._enter("micro-batches" if several else None)
 
     @harmless
     def on_pre_optimizer_step(

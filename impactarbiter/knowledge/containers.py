@@ -1,0 +1,31 @@
+"""Containers: what fills them, and what is no more than one."""
+
+from __future__ import annotations
+
+_HOOKS = frozenset(
+    {
+        "register_backward_hook",
+        "register_forward_hook",
+        "register_forward_pre_hook",
+        "register_full_backward_hook",
+        "register_hook",
+    }
+)
+_LIST = frozenset({"append", "extend", "insert"})
+_DICT = frozenset({"setdefault", "update"}) | _HOOKS
+
+#: Type -> methods that add to it.
+GROWING = {
+    "list": _LIST,
+    "deque": _LIST | {"appendleft", "extendleft", "put", "put_nowait"},
+    "set": frozenset({"add", "update"}),
+    "dict": _DICT,
+    "OrderedDict": _DICT,
+    "defaultdict": _DICT | _LIST,
+}
+#: Methods that add to a container of another type.
+ANY = frozenset({"add", "push", "put", "put_nowait"}).union(*GROWING.values())
+#: Types that ``x[key] = value`` adds to.
+MAPPINGS = frozenset({"dict", "OrderedDict", "defaultdict"})
+#: Types between a holder and a tensor that say nothing of whose they are.
+PLAIN = frozenset({*GROWING, "tuple", "frozenset", "Tensor"})

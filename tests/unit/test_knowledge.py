@@ -1,0 +1,181 @@
+"""What is known of containers, graphs and paths, as tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from impactarbiter.judging.allowlist import allow_object, is_allowed_object
+from impactarbiter.judging.masks import obfuscated
+from impactarbiter.knowledge.advice import advise
+from impactarbiter.knowledge.autograd import CAUSES, cause_of
+from impactarbiter.model.finding import Finding, Holder, Site
+from impactarbiter.model.path import Edge, Path, name_in
+from impactarbiter.model.report import Report
+
+SITE = Site("/home/me/train.py", 12, "step", "loss = model(x)")
+
+
+def edge(text: str, kind: str = "attribute", type_: str = "object") -> Edge:
+    return Edge(kind, name_in(text), type_, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (".history", "history"),
+        ("[17]", "17"),
+        ("['loss']", "loss"),
+        ("['it\\'s [0]']", "it\\'s [0]"),
+        (".__dict__['not a name']", "not a name"),
+        (".saved[mat1]", "mat1"),
+        (".<closure>.store", "store"),
+        (".<locals>.x", "x"),
+        (".<hook>", "<hook>"),
+        (
+            "\N{RIGHTWARDS ARROW}AddBackward0",
+            "\N{RIGHTWARDS ARROW}AddBackward0",
+        ),
+        (".<cache>(x=3)", "<cache>(x=3)"),
+    ],
+)
+def test_what_an_edge_is_called(text: str, name: str) -> None:
+    assert name_in(text) == name
+
+
+# -- paths ----------------------------------------------------------------
+
+RUNS = Path(
+    "__main__",
+    (
+        edge(".models"),
+        edge("['a']", "key"),
+        *[edge(".prev")] * 6,
+        edge("[3]", "index"),
+    ),
+)
+
+
+def test_the_holder_s_depth_is_found_where_it_is_not_given() -> None:
+    for depth in range(len(RUNS.edges) + 1):
+        assert RUNS.depth_of(str(RUNS.upto(depth))) == depth
+    assert RUNS.depth_of("__main__.other") == 0
+
+
+def test_siblings_share_what_is_without_items() -> None:
+    other = Path("__main__", (*RUNS.edges[:-1], edge("[4]", "index")))
+    assert RUNS.without_items == other.without_items
+    assert str(RUNS) != str(other)
+
+
+def test_a_list_that_was_allowed_is_known_by_its_siblings() -> None:
+    allowed: list[object] = []  # takes no weak reference
+    allow_object(allowed)
+    address = [id(allowed)]
+    assert is_allowed_object(address, RUNS)
+    assert is_allowed_object(address, Path("__main__", RUNS.edges))
+    assert not is_allowed_object(address, Path("other", RUNS.edges))
+
+
+# -- advice ---------------------------------------------------------------
+
+
+def held(*types: str, kinds: tuple[str, ...] = ()) -> Finding:
+    """A tensor in `__main__.kept`, below objects of these types."""
+    kinds = kinds or ("index",) * len(types)
+    below = [
+        edge(f"[{number}]", kind, type_)
+        for number, (type_, kind) in enumerate(zip(types, kinds, strict=True))
+    ]
+    return Finding(
+        verdict="leak",
+        allocated_at=SITE,
+        path=Path("__main__", (edge(".kept", "attribute", "list"), *below)),
+        holder=Holder("__main__.kept", "list", length=9, depth=1),
+    )
+
+
+@pytest.mark.parametrize("container", ["defaultdict", "OrderedDict", "list"])
+def test_a_container_is_nobody_s_own_object(container: str) -> None:
+    said = advise(held(container, "Tensor"))
+    assert said.startswith("bound `__main__.kept` or clear it"), said
+
+
+def test_an_object_of_the_user_s_is_named() -> None:
+    said = advise(held("defaultdict", "Record", "Tensor"))
+    assert said.startswith("drop each Record from `__main__.kept`")
+
+
+def test_a_traceback_below_the_holder() -> None:
+    kinds = ("index", "traceback", "frame object")
+    said = advise(held("ValueError", "traceback", "Tensor", kinds=kinds))
+    assert said.startswith("keep `str(error)` in `__main__.kept`")
+
+
+def test_a_traceback_above_the_holder_is_its_own_business() -> None:
+    found = held("Tensor")
+    assert found.path is not None
+    above = edge(".__traceback__", "traceback", "traceback")
+    path = Path("__main__", (above, *found.path.edges))
+    holder = Holder("__main__.__traceback__.kept", "list", 9, depth=2)
+    moved = Finding(
+        verdict="leak", allocated_at=SITE, path=path, holder=holder
+    )
+    assert "traceback keeps" not in advise(moved)
+
+
+# -- causes ---------------------------------------------------------------
+
+NODE = edge(
+    ".grad_fn\N{RIGHTWARDS ARROW}MulBackward0", "grad_fn", "MulBackward0"
+)
+CYCLES = {
+    "checkpoint": (
+        edge(".<ctx>", "ctx", "CheckpointFunctionBackward"),
+        edge(".out"),
+        NODE,
+    ),
+    "gradient": (edge(".grad", "grad", "Tensor"), NODE),
+    "hook": (NODE, edge(".<hook>", "hook", "function")),
+    "context": (NODE, edge(".<ctx>", "ctx", "MineBackward"), edge(".out")),
+    "saved": (NODE, edge(".saved[result]", "saved", "Tensor")),
+}
+
+
+def test_each_cause_has_its_cycle() -> None:
+    assert list(CYCLES) == [cause.name for cause in CAUSES]
+
+
+@pytest.mark.parametrize("name", CYCLES)
+def test_what_closes_a_cycle(name: str) -> None:
+    cycle = Path("<Tensor>", CYCLES[name])
+    (cause,) = (cause for cause in CAUSES if cause.name == name)
+    assert cause_of(cycle) == cause.remedy
+
+
+def test_a_gradient_that_python_does_not_know() -> None:
+    way = edge(".grad.grad_fn\N{RIGHTWARDS ARROW}Add", "grad_fn", "Add")
+    assert "a gradient and its own graph" in cause_of(Path("<Tensor>", (way,)))
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        (edge(".self"),),
+        (NODE, edge(".self")),
+        (edge(".gradients"), edge(".self")),  # the user's own attribute
+    ],
+)
+def test_no_cause_is_made_up(edges: tuple[Edge, ...]) -> None:
+    assert cause_of(Path("<object>", edges)) == ""
+
+
+# -- masks ----------------------------------------------------------------
+
+
+def test_a_masked_holder_lies_on_the_masked_path() -> None:
+    report = Report(findings=(held("Record", "Tensor"),))
+    (masked,) = obfuscated(report).findings
+    assert masked.path is not None and masked.holder is not None
+    assert masked.holder.expression == str(masked.path.upto(1))
+    assert ".kept" not in str(masked) and "Record" not in str(masked)
+    assert [e.type for e in masked.below_holder] == ["Type1", "Tensor"]
