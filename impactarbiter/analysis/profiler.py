@@ -166,6 +166,8 @@ class GPUMemoryProfiler:
             self._depth -= 1
         # Looks at suspects are ours, and no part of the call.
         took = end - opened.start - (_looks_seconds() - opened.looks)
+        if self.collect_stack_traces:
+            self.results.keep_stack(interval.peak_stack)
         row = (
             self.results.number_of(name),
             interval.peak_stack,

@@ -32,7 +32,7 @@ SNAPSHOT = np.dtype(
 RESULT = np.dtype(
     [
         ("function", "u4"),
-        ("stack", "u4"),
+        ("stack", "u8"),
         ("time", "f8"),
         ("before", SNAPSHOT),
         ("after", SNAPSHOT),
@@ -129,6 +129,7 @@ class Results(Sequence[ProfileResult]):
         """Forgets all of them."""
         self.names: list[str] = []
         self._index: dict[str, int] = {}
+        self._stacks: dict[int, str] = {}
         self._rows = np.zeros(64, RESULT)
         self._count = 0
 
@@ -173,6 +174,13 @@ class Results(Sequence[ProfileResult]):
             self._index[name] = len(self.names)
             self.names.append(name)
         return self._index[name]
+
+    def keep_stack(self, number: int) -> None:
+        """Reads a stack now: the ledger drops what is not in use."""
+        from ..core.sources import stack_text
+
+        if number not in self._stacks:
+            self._stacks[number] = stack_text(number)
 
     def append(self, result: Any) -> None:
         """Adds anything that has the attributes of a ``ProfileResult``."""
@@ -221,9 +229,7 @@ class Results(Sequence[ProfileResult]):
             *counts,
         )
         if self.collect_stack_traces:
-            from ..core.sources import stack_text
-
-            result.memory_peak.stack_trace = stack_text(stack)
+            result.memory_peak.stack_trace = self._stacks.get(stack, "")
         return result
 
     def __len__(self) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UsageError
 from ..core import ledger
+from ..core.sources import site_of
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from ..model.finding import Site
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,13 +20,15 @@ class Snapshot:
     """Live storages at one moment.
 
     ``array`` is a NumPy structured array with a row per storage: ``address``
-    (u8), ``bytes`` (u8), ``site``, ``stack``, ``generation`` (u4), ``device``
-    (u2, type << 8 | index), ``allowed`` (u2, 0 or the label of the
-    ``allow()`` block).  ``step`` is the generation that was open.
+    (u8), ``bytes`` (u8), ``site``, ``stack`` (u8), ``generation`` (u4),
+    ``device`` (u2, type << 8 | index), ``allowed`` (u2, 0 or the label of the
+    ``allow()`` block).  ``step`` is the generation that was open, ``sites``
+    says which line each number of a site is.
     """
 
     array: np.ndarray[Any, Any]
     step: int
+    sites: dict[int, Site] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.array)
@@ -50,13 +55,11 @@ class Snapshot:
             dtype=bool,
             count=len(self.array),
         )
-        return Snapshot(self.array[new], self.step)
+        return Snapshot(self.array[new], self.step, self.sites)
 
     def by_site(self) -> list[tuple[str, int, int]]:
         """(site, storages, bytes), the most bytes first."""
         import numpy as np
-
-        from ..core.sources import site_of
 
         sites, where = np.unique(self.array["site"], return_inverse=True)
         counts = np.bincount(where, minlength=len(sites))
@@ -64,7 +67,7 @@ class Snapshot:
             where, weights=self.array["bytes"], minlength=len(sites)
         )
         rows = [
-            (str(site_of(int(site))), int(count), int(size))
+            (str(self.sites[int(site)]), int(count), int(size))
             for site, count, size in zip(sites, counts, sizes, strict=True)
         ]
         return sorted(rows, key=lambda row: -row[2])
@@ -95,4 +98,7 @@ def snapshot() -> Snapshot:
             " impactarbiter.watch() first"
         )
     ledger.refresh()
-    return Snapshot(ledger.rows(), ledger.totals().generation)
+    rows = ledger.rows()
+    # Now: the ledger drops sites of which nothing is alive.
+    sites = {number: site_of(number) for number in set(rows["site"].tolist())}
+    return Snapshot(rows, ledger.totals().generation, sites)

@@ -625,6 +625,11 @@ def python_stack() -> list[tuple[str, int, str]]:
     return frames
 
 
+def kept_of(frames: list[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
+    """A line that the stack comes back to is kept once, the innermost."""
+    return list(dict.fromkeys(frames[:96]))
+
+
 def test_stack_is_the_whole_call_chain(arbiter: Arbiter) -> None:
     def inner() -> tuple[torch.Tensor, list[tuple[str, int, str]]]:
         return torch.empty(5), python_stack()
@@ -633,7 +638,7 @@ def test_stack_is_the_whole_call_chain(arbiter: Arbiter) -> None:
         return inner()
 
     tensor, expected = outer()
-    assert [frame[:3] for frame in stack_of(tensor)] == expected[:96]
+    assert [frame[:3] for frame in stack_of(tensor)] == kept_of(expected)
 
 
 def test_stack_of_a_call_through_a_library(arbiter: Arbiter) -> None:
@@ -651,9 +656,10 @@ def test_stack_of_a_call_through_a_library(arbiter: Arbiter) -> None:
     assert stack[0][2] == "relu" and stack[0][3]
     assert stack[1][2] == Layer.forward.__qualname__ and not stack[1][3]
     assert stack[1][1] == seen[0][0][1] + 1
-    assert [frame[:3] for frame in stack[2:]] == seen[0][1:95]
+    assert [frame[:3] for frame in stack[2:]] == kept_of(seen[0][1:95])
+    # Two of them call each other on one line.
     library = [frame[2] for frame in stack if frame[3]]
-    assert library.count("Sequential.forward") == 2
+    assert library.count("Sequential.forward") == 1
     assert source_of(tensor) == stack[1]
 
 
@@ -663,9 +669,33 @@ def test_stack_of_a_deep_recursion(arbiter: Arbiter) -> None:
 
     tensor = dive(300)
     stack = stack_of(tensor)
-    assert len(stack) == 96
-    assert {frame[2] for frame in stack} == {dive.__qualname__}
+    assert [frame[2] for frame in stack] == [dive.__qualname__]
     assert source_of(tensor) == stack[0]
+
+
+def through(lines: list[str], space: dict[str, Any]) -> torch.Tensor:
+    """A tensor born behind a call on each of these (file, function)s."""
+    space["torch"] = torch
+    call = "torch.empty(3)"
+    for at, file in enumerate(lines):
+        text = f"def f{at}(): return {call}"
+        exec(compile(text, file, "exec"), space)
+        call = f"f{at}()"
+    tensor: torch.Tensor = eval(call, space)
+    return tensor
+
+
+def test_of_a_long_stack_the_users_lines_are_kept(arbiter: Arbiter) -> None:
+    """Innermost 10 of a library, 20 of the user, 40 of a library."""
+    library = torch.__file__
+    files = [library] * 10 + ["/user/code.py"] * 20 + [library] * 40
+    stack = stack_of(through(files, {}))
+    assert len(stack) == 48
+    users = [frame[2] for frame in stack if not frame[3]]
+    assert users[:20] == [f"f{at}" for at in range(10, 30)]
+    # The libraries' farthest from the user's line went first: it is f10.
+    kept = [int(f[2][1:]) for f in stack if f[3] and f[2][0] == "f"]
+    assert kept == [*range(10), *range(30, 30 + len(kept) - 10)]
 
 
 def test_unknown_numbers_have_no_source() -> None:
@@ -680,8 +710,8 @@ DTYPE = np.dtype(
     [
         ("address", "u8"),
         ("bytes", "u8"),
-        ("site", "u4"),
-        ("stack", "u4"),
+        ("site", "u8"),
+        ("stack", "u8"),
         ("generation", "u4"),
         ("device", "u2"),
         ("allowed", "u2"),

@@ -40,10 +40,13 @@ read_sites(diagnosis *d, PyObject *sites, uint8_t mark)
     if (list == NULL)
         return -1;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++) {
-        unsigned long site =
-            PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(list, i));
+        unsigned long long number =
+            PyLong_AsUnsignedLongLong(PySequence_Fast_GET_ITEM(list, i));
         if (PyErr_Occurred())
             break;
+        ia_ledger_lock();
+        uint32_t site = ia_site_of_number(number);
+        ia_ledger_unlock();
         if (site < d->wanted.nsites)
             d->wanted.of_site[site] = mark;
     }
@@ -131,11 +134,30 @@ find(diagnosis *d)
 
 /* -- the answer ---------------------------------------------------------- */
 
+static unsigned long long
+number_of_site(uint32_t site)
+{
+    ia_ledger_lock();
+    uint64_t number = ia_site_number(site);
+    ia_ledger_unlock();
+    return number;
+}
+
+static unsigned long long
+number_of_stack(uint32_t stack)
+{
+    ia_ledger_lock();
+    uint64_t number = ia_stack_number(stack);
+    ia_ledger_unlock();
+    return number;
+}
+
 static PyObject *
 build_group(const ia_group *g)
 {
     return Py_BuildValue(
-        "{s:I,s:I,s:I,s:I,s:I,s:I,s:K}", "site", g->site, "count", g->count,
+        "{s:K,s:I,s:I,s:I,s:I,s:I,s:K}", "site", number_of_site(g->site),
+        "count", g->count,
         "generations", g->generations, "first", g->first_generation, "last",
         g->last_generation, "depth", g->depth, "bytes",
         (unsigned long long)g->bytes);
@@ -255,10 +277,11 @@ build_keeper(diagnosis *d, uint32_t i)
                              : NULL;
     if (cycle != NULL)
         return Py_BuildValue(
-            "{s:I,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:I,s:I,s:s}", "site",
-            primary->site, "holder_depth", depth, "path", path, "holder",
+            "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s}", "site",
+            number_of_site(primary->site), "holder_depth", depth, "path", path, "holder",
             holder, "groups", groups, "cost", cost, "example", tensor,
-            "cycle", cycle, "forever", forever, "stack", example->stack, "generation",
+            "cycle", cycle, "forever", forever, "stack",
+            number_of_stack(example->stack), "generation",
             example->generation, "purpose",
             ia_purpose_name(primary->purpose));
     Py_XDECREF(path);
@@ -315,11 +338,17 @@ ia_diagnose(PyObject *sites, PyObject *any_age)
     int collecting = PyGC_Disable();
     double start = ia_seconds();
     ia_kinds_forget();
+    ia_ledger_lock();
+    ia_stacks_pin(); /* ids are kept until the answer is made */
+    ia_ledger_unlock();
     if (read_wanted(&d, sites, any_age) == 0 && walk(&d) == 0 && find(&d) == 0) {
         d.seconds = ia_seconds() - start;
         result = build(&d);
     }
     finish(&d);
+    ia_ledger_lock();
+    ia_stacks_unpin();
+    ia_ledger_unlock();
     if (collecting)
         PyGC_Enable();
     return result;

@@ -4,7 +4,7 @@
 #include "../base/array.h"
 #include "../base/read.h"
 #include "../ledger/frames.h"
-#include "../ledger/sites.h"
+#include "../ledger/libraries.h"
 #include "roots.h"
 
 #include <stdlib.h>
@@ -61,7 +61,7 @@ is_user_module(PyObject *dict, const char *name)
     PyObject *file = ia_dict_value(dict, "__file__");
     if (file == NULL || !PyUnicode_CheckExact(file))
         return 0;
-    return !ia_sites_is_library(ia_utf8(file));
+    return !ia_library_has(ia_utf8(file));
 }
 
 static int
@@ -137,7 +137,7 @@ add_frame(ia_roots *roots, ia_frame *frame, int user)
     PyCodeObject *code = ia_frame_code(frame);
     const char *file = ia_utf8(code->co_filename);
     char name[120];
-    if (is_own(file) || ia_sites_is_library(file) == user)
+    if (is_own(file) || ia_library_has(file) == user)
         return 0;
     snprintf(name, sizeof name, "%s()", ia_utf8(code->co_qualname));
     return ia_roots_add(roots, IA_ROOT_FRAME,

@@ -113,6 +113,14 @@ ia_places_note_backward(uint32_t stack)
     backward_stack = stack;
 }
 
+void
+ia_places_mark_stacks(void)
+{
+    ia_stack_mark(backward_stack);
+    for (uint32_t i = 0; nodes != NULL && i < IA_NODES_KNOWN; i++)
+        ia_stack_mark(nodes[i].stack);
+}
+
 size_t
 ia_places_bytes(void)
 {

@@ -35,6 +35,8 @@ int ia_places_follows_nodes(void);
 void ia_places_note_nodes(const ia_node_mark *next, uint32_t stack);
 /* This stack calls backward(): for nodes whose line isn't known. */
 void ia_places_note_backward(uint32_t stack);
+/* For a sweep. */
+void ia_places_mark_stacks(void);
 size_t ia_places_bytes(void);
 
 #endif /* IA_BIRTHPLACE_H */

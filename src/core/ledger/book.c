@@ -49,6 +49,7 @@ void
 ia_ledger_after_fork(void)
 {
     pthread_mutex_init(&lock, NULL);
+    ia_stacks_after_fork();
 }
 
 int
@@ -62,7 +63,7 @@ ia_ledger_init(void)
     book.cohort_capacity = 64;
     book.ncohorts = 1;
     book.free_row = book.free_cohort = IA_NO_ROW;
-    return ia_sites_init();
+    return ia_stacks_init() < 0 ? -1 : ia_sites_init();
 }
 
 void
@@ -358,7 +359,23 @@ ia_ledger_bytes(void)
     return ia_ptrmap_bytes(&book.row_of_key) +
            book.row_capacity * sizeof *book.rows +
            book.cohort_capacity * sizeof *book.cohorts +
-           book.nsites * sizeof *book.sites + ia_sites_bytes();
+           book.nsites * sizeof *book.sites + ia_stacks_bytes() +
+           ia_sites_bytes() + ia_sources_bytes();
+}
+
+void
+ia_book_mark_stacks(void)
+{
+    for (uint32_t i = 0; i < book.nrows; i++)
+        if (book.rows[i].key != 0)
+            ia_stack_mark(book.rows[i].stack);
+}
+
+void
+ia_book_forget_site(uint32_t site)
+{
+    if (site < book.nsites)
+        book.sites[site] = (ia_site_totals){0};
 }
 
 int

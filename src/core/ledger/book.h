@@ -96,6 +96,9 @@ ia_row *ia_ledger_find(uintptr_t key);
 ia_row *ia_ledger_rows(uint32_t *count);
 int ia_ledger_devices(const ia_device_totals **);
 size_t ia_ledger_bytes(void);
+/* For a sweep: the stacks of what is alive; a site without any is dropped. */
+void ia_book_mark_stacks(void);
+void ia_book_forget_site(uint32_t site);
 /* Do all totals equal the sums over rows?  Slow. */
 int ia_ledger_consistent(void);
 

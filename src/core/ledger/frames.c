@@ -194,3 +194,89 @@ ia_frame_runs(const void *code)
         f = ia_frame_back(f);
     return f != NULL;
 }
+
+/* -- the end of code ------------------------------------------------------- */
+
+/* Code watchers are there from 3.12 on, and eight of them; the slot is the
+ * same in all versions.  Set once, and kept: somebody's wrapper may still
+ * reach us after the end. */
+static destructor code_dealloc;
+
+atomic_uint ia_code_ends[IA_CODE_LIVES];
+
+static void
+dealloc_code(PyObject *code)
+{
+    atomic_fetch_add_explicit(
+        &ia_code_ends[((uintptr_t)code >> 5) % IA_CODE_LIVES], 1,
+        memory_order_relaxed);
+    code_dealloc(code);
+}
+
+void
+ia_code_watch(int on)
+{
+    destructor now = PyCode_Type.tp_dealloc;
+    /* Somebody who wrapped ours still calls it. */
+    if (on && now != dealloc_code && code_dealloc == NULL)
+        code_dealloc = now;
+    if (on && now == code_dealloc)
+        PyCode_Type.tp_dealloc = dealloc_code;
+    else if (!on && now == dealloc_code)
+        PyCode_Type.tp_dealloc = code_dealloc;
+}
+
+/* -- a chain, on the hot path ------------------------------------------------ */
+
+void
+ia_stack_top(ia_raw_frame *out)
+{
+    PyThreadState *tstate = PyGILState_GetThisThreadState();
+    ia_frame *f = tstate ? ia_frame_top(tstate) : NULL;
+    *out = (ia_raw_frame){0};
+    if (f != NULL)
+        *out = (ia_raw_frame){ia_frame_code(f), ia_frame_instr(f)};
+}
+
+/* A frame's own number, beside the chain of those that are mixed: a frame
+ * waits for one multiplication of the frame before it. */
+static inline uint64_t
+number_of(const void *code, int instr)
+{
+    uint64_t place = (uint64_t)(uint32_t)instr << 32 | ia_code_life(code);
+    return (uint64_t)(uintptr_t)code * UINT64_C(0xC2B2AE3D27D4EB4F) +
+           place * UINT64_C(0x165667B19E3779F9);
+}
+
+static inline uint64_t
+mix(uint64_t h, uint64_t value)
+{
+    h = (h ^ value) * UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ (h >> 29);
+}
+
+/* Code is told from other code that lay at its address before by the ends
+ * that were seen there: notebooks and exec() free code and get its memory
+ * again, line table and all. */
+void
+ia_stack_capture(ia_raw_stack *out)
+{
+    out->count = 0;
+    out->hash = 3;
+    PyThreadState *tstate = PyGILState_GetThisThreadState();
+    if (tstate == NULL)
+        return;
+    ia_frame *f = ia_frame_top(tstate);
+    uint64_t h = 3;
+    int n = 0;
+    for (; f != NULL && n < IA_MAX_FRAMES; f = ia_frame_back(f)) {
+        PyCodeObject *code = ia_frame_code(f);
+        int instr = ia_frame_instr(f);
+        out->frames[n].code = code;
+        out->frames[n].instr = instr;
+        n++;
+        h = mix(h, number_of(code, instr));
+    }
+    out->count = n;
+    out->hash = h | 1;
+}

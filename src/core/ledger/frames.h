@@ -8,6 +8,7 @@
 #define IA_FRAMES_H
 
 #include <Python.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 typedef struct _PyInterpreterFrame ia_frame;
@@ -46,5 +47,43 @@ ia_frame *ia_frame_of_object(PyObject *);
 
 /* Line of a byte offset; no allocation. */
 int ia_code_line(PyCodeObject *, int instr);
+
+/* While code is watched, this tells what lies at an address from what lay
+ * there before.  Ends are counted by address: when code ends, one in so many
+ * others changes, too. */
+#define IA_CODE_LIVES 1024
+extern atomic_uint ia_code_ends[IA_CODE_LIVES];
+
+static inline uint32_t
+ia_code_life(const void *code)
+{
+    return atomic_load_explicit(
+        &ia_code_ends[((uintptr_t)code >> 5) % IA_CODE_LIVES],
+        memory_order_relaxed);
+}
+
+/* Needs the GIL. */
+void ia_code_watch(int on);
+
+/* Innermost frames that tell one stack from another.  A Trainer's forward is
+ * 40 to 60 deep; deeper recursion is cut at the outer end. */
+#define IA_MAX_FRAMES 96
+
+/* What is read of one frame on the hot path. */
+typedef struct {
+    void *code; /* borrowed, valid while the frame is on the chain */
+    int instr;
+} ia_raw_frame;
+
+typedef struct {
+    uint64_t hash;
+    int count;
+    ia_raw_frame frames[IA_MAX_FRAMES];
+} ia_raw_stack;
+
+/* The calling thread's innermost frame only; code NULL when it has none. */
+void ia_stack_top(ia_raw_frame *);
+/* Reads the calling thread's chain. */
+void ia_stack_capture(ia_raw_stack *);
 
 #endif /* IA_FRAMES_H */

@@ -2,6 +2,7 @@
 
 #include "book.h"
 #include "intervals.h"
+#include "sites.h"
 
 int ia_windows_open;
 
@@ -42,6 +43,14 @@ ia_windows_died(uint16_t device, uint64_t bytes)
         w->died_bytes += bytes;
         w->deaths++;
     }
+}
+
+void
+ia_windows_mark_stacks(void)
+{
+    for (int i = 0; i < IA_MAX_WINDOWS; i++)
+        if (windows[i].serial != 0)
+            ia_stack_mark(windows[i].peak_stack);
 }
 
 static uint64_t
@@ -94,6 +103,7 @@ ia_window_close(uint64_t handle, ia_window *out)
     if (slot < IA_MAX_WINDOWS && serial != 0 &&
         windows[slot].serial == serial) {
         *out = windows[slot];
+        out->peak_number = ia_stack_number(out->peak_stack);
         out->steps = generation_now() - windows[slot].steps;
         windows[slot].serial = 0;
         ia_windows_open--;

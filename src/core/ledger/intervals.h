@@ -18,6 +18,7 @@ typedef struct {
     uint64_t deaths;
     uint64_t before_bytes; /* live when it was opened */
     uint64_t peak_bytes;   /* most that was live, at least before_bytes */
+    uint64_t peak_number;  /* that of peak_stack, once it is closed */
     uint32_t peak_stack;   /* of the birth that made the peak, or 0 */
     uint32_t steps;        /* ended meanwhile; open: generation at the start */
     uint32_t serial;       /* 0: closed */
@@ -29,6 +30,9 @@ extern int ia_windows_open;
 
 void ia_windows_born(uint16_t device, uint64_t bytes, uint32_t stack);
 void ia_windows_died(uint16_t device, uint64_t bytes);
+
+/* For a sweep. */
+void ia_windows_mark_stacks(void);
 
 /* Both take the lock.  A handle, or 0 when all windows are in use. */
 uint64_t ia_window_open(uint16_t device);

@@ -13,6 +13,7 @@ static _Thread_local uint16_t allowed_label;
 /* Stack of this thread's last birth and the frame it was in, until a tensor
  * object born in the same place claims it. */
 static _Thread_local uint32_t fresh_stack;
+static _Thread_local uint32_t fresh_epoch; /* a sweep may have dropped it */
 static _Thread_local ia_raw_frame fresh_frame;
 
 /* One hook call in SAMPLE is timed, and counts for all of them. */
@@ -74,8 +75,10 @@ ia_ledger_add(const ia_place *place, uintptr_t key, size_t bytes,
     };
     add_row(&row);
     fresh_stack = place->raw.count > 0 ? row.stack : IA_NO_STACK;
-    if (fresh_stack != IA_NO_STACK)
+    if (fresh_stack != IA_NO_STACK) {
         fresh_frame = place->raw.frames[0];
+        fresh_epoch = ia_stacks_epoch();
+    }
     return row.stack;
 }
 
@@ -126,8 +129,9 @@ stack_of_birth(void)
     ia_raw_frame top;
     ia_stack_top(&top);
     fresh_stack = IA_NO_STACK;
-    if (stack != IA_NO_STACK && top.code == fresh_frame.code &&
-        top.instr == fresh_frame.instr)
+    /* The GIL keeps sweeps away. */
+    if (stack != IA_NO_STACK && fresh_epoch == ia_stacks_epoch() &&
+        top.code == fresh_frame.code && top.instr == fresh_frame.instr)
         return stack;
     ia_raw_stack raw;
     ia_stack_capture(&raw);

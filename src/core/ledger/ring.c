@@ -66,6 +66,14 @@ ia_ring_mark(uint16_t device, uint64_t asked)
     e->kind = IA_RING_MARK;
 }
 
+void
+ia_ring_mark_sites(void)
+{
+    uint64_t kept = ring.all < ring.capacity ? ring.all : ring.capacity;
+    for (uint64_t i = 0; i < kept; i++)
+        ia_site_mark(ring.events[i].site);
+}
+
 uint32_t
 ia_ring_copy(ia_ring_event *out, uint64_t *all)
 {

@@ -39,6 +39,8 @@ void ia_ring_detach(void);
 
 void ia_ring_note(ia_ring_kind, const ia_row *);
 void ia_ring_mark(uint16_t device, uint64_t asked);
+/* For a sweep: the sites of all events. */
+void ia_ring_mark_sites(void);
 /* Copies them, oldest first; returns how many, and in *all how many there
  * ever were. */
 uint32_t ia_ring_copy(ia_ring_event *out, uint64_t *all);

@@ -1,57 +1,46 @@
 /* Sites: which line of the user's program allocated a storage.
  *
- * A stack is interned on the hot path by a hash over its frames' (code,
- * instruction, first line, line table); only the first sight of one reads
- * names and lines, into memory of our own.  No reference to anybody's code is
- * kept, so a reused code address must not be taken for the old code: the line
- * table's address and the first line are part of the hash.
+ * A stack is known on the hot path by a hash over its frames' (code,
+ * instruction); only the first sight of one reads names and lines.  A line
+ * that a recursion comes back to is kept once, so that call paths which never
+ * repeat are few stacks all the same.
  *
- * Every function but ia_stack_capture expects the ledger's lock to be held.
+ * Stacks and sites that nothing names any more are dropped by a sweep, and
+ * their ids are given out again.  So an id is good under the ledger's lock, or
+ * where its owner marks it at every sweep (steps/sweep.c lists the owners).
+ * Whoever keeps one longer, as all of Python does, keeps its number: numbers
+ * are never used again, and that of what was dropped is known to be.
+ *
+ * Every function expects the lock to be held.
  */
 #ifndef IA_SITES_H
 #define IA_SITES_H
 
-#include <stdint.h>
-#include <stddef.h>
+#include "sources.h"
 
-/* Innermost frames that tell one stack from another.  A Trainer's forward is
- * 40 to 60 deep; deeper recursion is cut at the outer end. */
-#define IA_MAX_FRAMES 96
+#include <stddef.h>
+#include <stdint.h>
+
+/* Different lines that are kept of a stack: a Trainer's forward has some 30.
+ * A report shows the user's line and what is around it, so the libraries'
+ * lines go first, those farthest from the user's before the others. */
+#define IA_KEPT_FRAMES 48
+
+/* Stacks made since the last sweep before another is due, besides as many as
+ * were in use then: less than a MiB. */
+#define IA_SWEEP_AFTER 2048
 
 #define IA_NO_STACK 0u /* allocated by a thread without a Python frame */
 #define IA_NO_SITE 0u
+#define IA_DROPPED UINT32_MAX /* what a number stood for is gone */
 
 typedef struct {
-    const char *file;     /* owned by the string table, UTF-8 */
-    const char *function; /* qualified name */
-    int line;
-    int library;          /* torch, the standard library, installed package */
-} ia_source_frame;
-
-typedef struct {
-    uint64_t hash;
+    uint32_t *frames; /* owned; sources, innermost first */
     uint32_t site;
-    uint32_t first;  /* index of the innermost frame in the frame arena */
-    uint16_t frames;
-    uint16_t user;   /* which of them the site is */
+    uint16_t count;
+    uint16_t user; /* which of them the site is */
 } ia_stack;
 
-/* What was read of one frame on the hot path. */
-typedef struct {
-    void *code; /* borrowed, valid while the frame is on the chain */
-    int instr;
-} ia_raw_frame;
-
-typedef struct {
-    uint64_t hash;
-    int count;
-    ia_raw_frame frames[IA_MAX_FRAMES];
-} ia_raw_stack;
-
-/* The calling thread's innermost frame only; code NULL when it has none. */
-void ia_stack_top(ia_raw_frame *);
-/* Reads the calling thread's chain.  Needs neither GIL nor lock. */
-void ia_stack_capture(ia_raw_stack *);
 /* Stack id of a captured stack; IA_NO_STACK when memory is short. */
 uint32_t ia_stack_intern(const ia_raw_stack *);
 
@@ -62,19 +51,49 @@ uint32_t ia_stack_behind(uint32_t stack, const char *function, size_t length);
 uint32_t ia_stack_site(uint32_t stack);
 const ia_stack *ia_stack_get(uint32_t stack);
 const ia_source_frame *ia_stack_frame(const ia_stack *, int i);
-uint32_t ia_stack_count(void);
 
-/* The user's line behind a site; NULL for IA_NO_SITE. */
+/* The site of a source that some stack holds; IA_NO_SITE when memory is
+ * short. */
+uint32_t ia_site_of_source(uint32_t source);
+/* The user's line behind a site; NULL for IA_NO_SITE and for a free id. */
 const ia_source_frame *ia_site_source(uint32_t site);
+/* Ids 0 .. count-1, free ones included. */
 uint32_t ia_site_count(void);
 
-/* Path prefixes of library code; copies them.  0 or -1 (memory). */
-int ia_sites_set_libraries(const char *const *prefixes, size_t count);
-/* Files that are the user's although a library prefix covers them. */
-int ia_sites_set_user_files(const char *const *files, size_t count);
-int ia_sites_is_library(const char *file);
+/* An id's number, and the id that it stands for, or IA_DROPPED. */
+uint64_t ia_stack_number(uint32_t stack);
+uint64_t ia_site_number(uint32_t site);
+uint32_t ia_stack_of_number(uint64_t number);
+uint32_t ia_site_of_number(uint64_t number);
 
+/* Nothing is dropped meanwhile, so that ids and strings can be used without
+ * the lock.  They nest. */
+void ia_stacks_pin(void);
+void ia_stacks_unpin(void);
+int ia_stacks_are_pinned(void);
+/* In the child of a fork: who had something pinned may be gone. */
+void ia_stacks_after_fork(void);
+
+/* A sweep marks what is named, drops the stacks that are neither marked nor
+ * came up (again) since the last sweep, marks the sites of the others and
+ * such sites as are worth keeping, and drops the rest, which those who know
+ * things of it forget.  It needs the GIL besides, so that no other thread is
+ * between two uses of an id. */
+int ia_stacks_sweep_is_due(void);
+void ia_stack_mark(uint32_t stack);
+void ia_stacks_sweep(void);
+void ia_site_mark(uint32_t site);
+int ia_site_is_idle(uint32_t site); /* in use, and not marked */
+void ia_sites_sweep(void (*forget)(uint32_t site));
+/* Changes with every sweep that dropped a stack. */
+uint32_t ia_stacks_epoch(void);
+
+/* Code may have ended unseen: no path is known any more. */
+void ia_stacks_forget_paths(void);
+
+int ia_stacks_init(void);
 int ia_sites_init(void);
+size_t ia_stacks_bytes(void);
 size_t ia_sites_bytes(void);
 
 #endif /* IA_SITES_H */

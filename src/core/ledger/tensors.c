@@ -167,6 +167,13 @@ ia_tensors_newest(uint32_t nsites)
     return newest;
 }
 
+void
+ia_tensors_mark_stacks(void)
+{
+    for (uint32_t i = 0; i < book.count; i++)
+        ia_stack_mark(book.items[i].birth.stack);
+}
+
 uint32_t
 ia_tensors_count(void)
 {

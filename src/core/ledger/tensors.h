@@ -26,6 +26,8 @@ typedef struct {
 ia_newest_tensor *ia_tensors_newest(uint32_t nsites);
 
 void ia_tensors_reset(void);
+/* For a sweep: needs the GIL and the ledger's lock. */
+void ia_tensors_mark_stacks(void);
 uint32_t ia_tensors_count(void);
 size_t ia_tensors_bytes(void);
 

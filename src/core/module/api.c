@@ -8,6 +8,7 @@
 #include "../ledger/tensors.h"
 #include "../steps/failure.h"
 #include "../steps/steps.h"
+#include "../steps/sweep.h"
 #include "../recorder/recorder.h"
 #include "api.h"
 
@@ -50,8 +51,10 @@ api_active(void)
 static void
 api_tensor_born(PyObject *op)
 {
-    if (ia_active)
-        ia_tensors_born(op);
+    if (!ia_active)
+        return;
+    ia_tensors_born(op);
+    ia_sweep(); /* here too: some programs have no steps */
 }
 
 static int

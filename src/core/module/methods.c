@@ -4,8 +4,10 @@
 #include "../base/build.h"
 #include "../base/process.h"
 #include "../ledger/devices.h"
+#include "../ledger/frames.h"
 #include "../ledger/intervals.h"
 #include "../ledger/ledger.h"
+#include "../ledger/libraries.h"
 #include "../ledger/sites.h"
 #include "../ledger/tensors.h"
 #include "../steps/criterion.h"
@@ -62,7 +64,9 @@ start(PyObject *self, PyObject *args, PyObject *kwargs)
     ia_ledger_lock();
     ia_ledger_reset(o.warmup);
     ia_criterion_reset(o.warmup, o.window);
+    ia_stacks_forget_paths();
     ia_ledger_unlock();
+    ia_code_watch(1);
     ia_devices_reset();
     ia_tensors_reset();
     ia_stepping_start(&o);
@@ -74,6 +78,7 @@ stop(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
     ia_stepping_stop();
+    ia_code_watch(0);
     Py_RETURN_NONE;
 }
 
@@ -118,8 +123,8 @@ set_code(PyObject *self, PyObject *args)
               read_strings(users, &files, &nfiles) < 0;
     if (!bad) {
         ia_ledger_lock();
-        bad = ia_sites_set_libraries(prefixes, nprefixes) < 0 ||
-              ia_sites_set_user_files(files, nfiles) < 0 ||
+        bad = ia_libraries_set(prefixes, nprefixes) < 0 ||
+              ia_libraries_except(files, nfiles) < 0 ||
               ia_roots_set_own(own) < 0;
         ia_ledger_unlock();
         if (bad)
@@ -140,7 +145,7 @@ is_library(PyObject *self, PyObject *arg)
     if (file == NULL)
         return NULL;
     ia_ledger_lock();
-    int library = ia_sites_is_library(file);
+    int library = ia_library_has(file);
     ia_ledger_unlock();
     return PyBool_FromLong(library);
 }
@@ -297,44 +302,57 @@ build_frame(const ia_source_frame *f)
                          f->library ? Py_True : Py_False);
 }
 
-/* Strings and frames are never moved or freed once interned, but for the
- * arrays that index them: those are read under the lock. */
+/* Making objects may run the collector, and that the program: the strings are
+ * pinned until they are read. */
+static void
+unpin(void)
+{
+    ia_ledger_lock();
+    ia_stacks_unpin();
+    ia_ledger_unlock();
+}
+
 static PyObject *
 site_source(PyObject *self, PyObject *arg)
 {
-    unsigned long id = PyLong_AsUnsignedLong(arg);
+    unsigned long long number = PyLong_AsUnsignedLongLong(arg);
+    const ia_source_frame *source;
     ia_source_frame copy = {0};
     (void)self;
     if (PyErr_Occurred())
         return NULL;
     ia_ledger_lock();
-    if (id != IA_NO_SITE && id < ia_site_count())
-        copy = *ia_site_source((uint32_t)id);
+    uint32_t site = ia_site_of_number(number);
+    source = site == IA_DROPPED ? NULL : ia_site_source(site);
+    if (source != NULL)
+        copy = *source;
+    ia_stacks_pin();
     ia_ledger_unlock();
-    if (copy.file == NULL)
-        Py_RETURN_NONE;
-    return build_frame(&copy);
+    PyObject *result = copy.file ? build_frame(&copy) : Py_NewRef(Py_None);
+    unpin();
+    return result;
 }
 
 static PyObject *
 stack_frames(PyObject *self, PyObject *arg)
 {
-    unsigned long id = PyLong_AsUnsignedLong(arg);
-    ia_source_frame copy[IA_MAX_FRAMES];
+    unsigned long long number = PyLong_AsUnsignedLongLong(arg);
+    ia_source_frame copy[IA_KEPT_FRAMES];
     int n = 0;
     (void)self;
     if (PyErr_Occurred())
         return NULL;
     ia_ledger_lock();
-    if (id < ia_stack_count()) {
-        const ia_stack *s = ia_stack_get((uint32_t)id);
-        for (; n < s->frames; n++)
-            copy[n] = *ia_stack_frame(s, n);
-    }
+    uint32_t stack = ia_stack_of_number(number);
+    const ia_stack *s = stack == IA_DROPPED ? NULL : ia_stack_get(stack);
+    for (; s != NULL && n < s->count; n++)
+        copy[n] = *ia_stack_frame(s, n);
+    ia_stacks_pin();
     ia_ledger_unlock();
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < n; i++)
         ia_list_add(&list, build_frame(&copy[i]));
+    unpin();
     return list;
 }
 
@@ -344,8 +362,8 @@ static PyObject *
 build_suspect(const ia_suspect *s)
 {
     return Py_BuildValue(
-        "{s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:d,s:d,s:d,s:I,s:I,s:I,s:I}", "site",
-        s->site, "kinds", s->kinds, "generations", s->generations,
+        "{s:K,s:I,s:I,s:I,s:K,s:K,s:K,s:d,s:d,s:d,s:I,s:I,s:I,s:I}", "site",
+        (unsigned long long)s->number, "kinds", s->kinds, "generations", s->generations,
         "live_count", s->live_count, "live_bytes",
         (unsigned long long)s->live_bytes, "cycle_bytes",
         (unsigned long long)s->cycle_bytes, "graph_nodes",
@@ -379,14 +397,14 @@ static PyObject *
 site_trend(PyObject *self, PyObject *arg)
 {
     ia_suspect found;
-    unsigned long site = PyLong_AsUnsignedLong(arg);
+    unsigned long long number = PyLong_AsUnsignedLongLong(arg);
     (void)self;
     if (PyErr_Occurred())
         return NULL;
     ia_ledger_lock();
     uint32_t step = ia_ledger_totals_now()->generation;
-    int alive = ia_criterion_describe((uint32_t)site, step ? step - 1 : 0,
-                                      &found);
+    int alive = ia_criterion_describe(ia_site_of_number(number),
+                                      step ? step - 1 : 0, &found);
     ia_ledger_unlock();
     return alive ? build_suspect(&found) : Py_NewRef(Py_None);
 }
@@ -394,13 +412,14 @@ site_trend(PyObject *self, PyObject *arg)
 static PyObject *
 past(PyObject *self, PyObject *arg)
 {
-    unsigned long site = PyLong_AsUnsignedLong(arg);
+    unsigned long long number = PyLong_AsUnsignedLongLong(arg);
     (void)self;
     if (PyErr_Occurred())
         return NULL;
     ia_ledger_lock();
     uint32_t step = ia_ledger_totals_now()->generation;
-    ia_past p = ia_criterion_past((uint32_t)site, step ? step - 1 : 0);
+    ia_past p = ia_criterion_past(ia_site_of_number(number),
+                                  step ? step - 1 : 0);
     ia_ledger_unlock();
     return Py_BuildValue("{s:O,s:I,s:I,s:I,s:I}", "growing",
                          p.growing ? Py_True : Py_False, "peak", p.peak,
@@ -447,12 +466,13 @@ window_close(PyObject *self, PyObject *arg)
     ia_stepping_refresh();
     if (!ia_window_close(handle, &w))
         Py_RETURN_NONE;
-    return Py_BuildValue("(KKKKKKII)", (unsigned long long)w.before_bytes,
+    return Py_BuildValue("(KKKKKKKI)", (unsigned long long)w.before_bytes,
                          (unsigned long long)w.born_bytes,
                          (unsigned long long)w.died_bytes,
                          (unsigned long long)w.peak_bytes,
                          (unsigned long long)w.births,
-                         (unsigned long long)w.deaths, w.peak_stack,
+                         (unsigned long long)w.deaths,
+                         (unsigned long long)w.peak_number,
                          w.steps);
 }
 

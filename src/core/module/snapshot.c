@@ -10,11 +10,12 @@
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
 
+/* Of site and stack their numbers. */
 #define LIVE_COLUMNS(C)                                                      \
     C(u8, address)                                                           \
     C(u8, bytes)                                                             \
-    C(u4, site)                                                              \
-    C(u4, stack)                                                             \
+    C(u8, site)                                                              \
+    C(u8, stack)                                                             \
     C(u4, generation)                                                        \
     C(u2, device)                                                            \
     C(u2, allowed)
@@ -55,8 +56,8 @@ copy_rows(live_row *out, npy_intp room)
         out[n++] = (live_row){
             .address = rows[i].key,
             .bytes = rows[i].bytes,
-            .site = ia_stack_site(rows[i].stack),
-            .stack = rows[i].stack,
+            .site = ia_site_number(ia_stack_site(rows[i].stack)),
+            .stack = ia_stack_number(rows[i].stack),
             .generation = rows[i].generation,
             .device = rows[i].device,
             .allowed = rows[i].allowed,

@@ -122,8 +122,7 @@ set_row(uint32_t i, uint32_t site, const ia_site_totals *t)
                                                     : (ia_source_frame){0};
 }
 
-/* The sites with the most live bytes; needs the ledger's lock.  Names stay
- * where they are for ever, so they may be read after it. */
+/* The sites with the most live bytes; needs the ledger's lock. */
 static void
 collect_sites(ia_bundle *b)
 {
@@ -147,7 +146,8 @@ collect_sites(ia_bundle *b)
     b->nsites = n;
 }
 
-/* One copy under the ledger's lock: writing takes long. */
+/* One copy under the ledger's lock: writing takes long.  The names are pinned
+ * until let_go_of_names(). */
 static void
 collect(ia_bundle *b)
 {
@@ -159,11 +159,20 @@ collect(ia_bundle *b)
     memcpy(b->devices, devices, (size_t)b->ndevices * sizeof *devices);
     b->nevents = ia_ring_copy(rec.copy, &b->all_events);
     collect_sites(b);
+    ia_stacks_pin();
     ia_ledger_unlock();
     b->events = rec.copy;
     b->sites = rec.sites;
     b->sources = rec.sources;
     b->resident = ia_process_resident();
+}
+
+static void
+let_go_of_names(void)
+{
+    ia_ledger_lock();
+    ia_stacks_unpin();
+    ia_ledger_unlock();
 }
 
 /* -- writing ------------------------------------------------------------- */
@@ -194,6 +203,7 @@ write_bundle(const char *reason, uint16_t device, uint64_t asked, char *name)
              ia_clock_ns(CLOCK_REALTIME) / 1000000, (long)getpid(),
              ++rec.sequence);
     rec.error = ia_bundle_write(&b, rec.folder, name);
+    let_go_of_names();
     rec.last_ns = ia_clock_ns(CLOCK_MONOTONIC);
     if (rec.error == 0) {
         rec.written++;

@@ -1,6 +1,7 @@
 /* Trends of every site's survivors, and when they make a suspect. */
 
 #include "../ledger/ledger.h"
+#include "../ledger/sites.h"
 #include "criterion.h"
 
 #include <stdlib.h>
@@ -232,6 +233,7 @@ describe(uint32_t site, uint32_t kinds, uint32_t step, ia_suspect *out)
         trend = &t->graph;
     const ia_high *first = oldest(trend);
     *out = (ia_suspect){
+        .number = ia_site_number(site),
         .site = site,
         .kinds = kinds,
         .generations = s->generations,
@@ -285,6 +287,25 @@ ia_criterion_suspects(uint32_t step, ia_suspect *out, uint32_t room)
         found++;
     }
     return found;
+}
+
+void
+ia_criterion_mark_sites(void)
+{
+    uint32_t step = ia_ledger_totals_now()->generation;
+    for (uint32_t i = 0; i < state.nsites && i < ia_ledger_sites(); i++) {
+        const ia_site_totals *s = ia_ledger_site(i);
+        if (s->cycle_generations >= state.window ||
+            kinds_of(&state.sites[i], s, step) != 0)
+            ia_site_mark(i);
+    }
+}
+
+void
+ia_criterion_forget_site(uint32_t site)
+{
+    if (site < state.nsites)
+        state.sites[site] = (site_trends){0};
 }
 
 size_t

@@ -36,6 +36,7 @@ enum {
 };
 
 typedef struct {
+    uint64_t number; /* the site's, for those who keep it */
     uint32_t site;
     uint32_t kinds;
     uint32_t generations;
@@ -74,6 +75,10 @@ typedef struct {
 } ia_past;
 
 ia_past ia_criterion_past(uint32_t site, uint32_t step);
+/* For a sweep: suspects stay; what was known of a dropped site is not told of
+ * the next one with its id. */
+void ia_criterion_mark_sites(void);
+void ia_criterion_forget_site(uint32_t site);
 size_t ia_criterion_bytes(void);
 
 #endif /* IA_CRITERION_H */

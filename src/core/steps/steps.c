@@ -17,6 +17,7 @@
 #include "graphs.h"
 #include "optimizers.h"
 #include "steps.h"
+#include "sweep.h"
 
 #include <string.h>
 #include <time.h>
@@ -189,6 +190,7 @@ boundary(void)
     live = ia_ledger_totals_now()->live_bytes;
     ia_ledger_next_generation();
     ia_ledger_unlock();
+    ia_sweep();
     note_history(fresh, live);
     run.boundary_seconds += now() - start;
     if ((fresh > 0 || (run.look_at != 0 && run.step >= run.look_at)) &&
