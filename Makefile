@@ -17,7 +17,7 @@ export TOKENIZERS_PARALLELISM ?= false
 SOURCES := setup.py pyproject.toml README.md LICENSE \
     $(shell find src impactarbiter -name __pycache__ -prune -o -print)
 
-.PHONY: help demo lab test bench asan sweep lint venv build clean \
+.PHONY: help demo lab test whole bench asan sweep lint venv build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
     check-torch-suite
 .DELETE_ON_ERROR:
@@ -26,6 +26,7 @@ help:
 	@echo 'make demo    find the leak of examples/finetune_gpt2.py'
 	@echo 'make lab     the eight leaks of the leaks lab and their fixes'
 	@echo 'make test    run the tests; TESTS=tests/unit ARGS="-k ledger" for some'
+	@echo 'make whole   whole programs, leaky and fixed: what is said of each'
 	@echo 'make bench   cost of watching, as ratios with and without'
 	@echo 'make asan    tests under AddressSanitizer and UBSan'
 	@echo 'make sweep   all leak patterns, healthy look-alikes, torch operators'
@@ -53,6 +54,10 @@ test: build
 bench: build
 	@echo '== benchmarks: ratios of interleaved pairs'
 	@$(PY) -P benchmarks/run.py $(ARGS)
+
+whole: build
+	@echo '== whole programs: leaky and fixed, what is said and what is true'
+	@$(PY) tests/whole/run.py --jobs 2 $(ARGS)
 
 sweep: build
 	@echo '== sweep: leak patterns, healthy look-alikes, torch operators'
