@@ -199,9 +199,10 @@ class Run:
             return Result(name, "no tests", *versions, note=self._last_error())
         note = ""
         if failed:  # those alone, once more: a busy machine's time-outs
-            retried, failed, _ = self._pytest("again", "--last-failed")
-            passed += retried
-            note = f"{retried} at the second try" if retried else ""
+            retried, again, _ = self._pytest("again", "--last-failed")
+            if retried + len(again) == len(failed):  # no crash
+                passed, failed = passed + retried, again
+                note = f"{retried} at the second try" if retried else ""
         note = "; ".join(filter(None, [note, ", ".join(failed[:SHOWN])]))
         return Result(
             name,
