@@ -136,6 +136,11 @@ def common_flags() -> Flags:
     return flags
 
 
+def require_gil() -> None:
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise BuildError("free-threaded builds of Python are not supported")
+
+
 def require_python_headers() -> None:
     header = Path(sysconfig.get_path("include")) / "Python.h"
     if not header.is_file():
@@ -228,6 +233,7 @@ class BuildExt(build_ext):
     """
 
     def run(self) -> None:
+        require_gil()
         require_python_headers()
         torch = require_torch()
         inplace = bool(self.inplace or getattr(self, "editable_mode", False))

@@ -11,6 +11,13 @@
 static int
 exec(PyObject *module)
 {
+    /* One ledger, one heap: the slot below refuses only those interpreters
+     * that ask for it. */
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError,
+                        "impactarbiter works in the main interpreter only");
+        return -1;
+    }
     if (ia_ledger_init() < 0)
         return ia_no_memory();
     if (ia_snapshot_init() < 0)
