@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ class CudaEvents:
     def __init__(self) -> None:
         self.hidden: str | None = None
         self._wanted = False
+        self._module: ModuleType | None = None  # once it reports
 
     def install(self) -> None:
         """Attaches now, or as soon as the program initializes CUDA."""
@@ -61,10 +63,8 @@ class CudaEvents:
             return
         queue = getattr(torch.cuda, "_queued_calls", [])
         queue[:] = [item for item in queue if item[0] != self._start]
-        with suppress(ImportError):
-            from .. import _cuda
-
-            _cuda.silence()
+        if self._module is not None:
+            self._module.silence()
 
     def _start(self) -> None:
         """Runs inside torch's initialization: must not raise."""
@@ -88,6 +88,7 @@ class CudaEvents:
                 " CUDA Toolkit's headers and build it anew"
             )
             return
+        self._module = _cuda
         try:
             _cuda.attach()
         except RuntimeError:

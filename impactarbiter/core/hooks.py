@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
 from typing import Protocol
 
 from .. import _core
@@ -18,6 +20,18 @@ class Handle(Protocol):
         """Out; a second call changes nothing."""
 
 
+@dataclass(frozen=True)
+class Hooks:
+    """What is in place, and the module that takes it out again.
+
+    The program may have thrown our modules out of ``sys.modules`` by then,
+    and this one can be loaded only once.
+    """
+
+    torch: ModuleType
+    optimizer: Handle | None = None
+
+
 def start(
     *,
     every: int,
@@ -25,7 +39,7 @@ def start(
     window: int,
     manual: bool,
     callback: Callable[[int], object],
-) -> Handle:
+) -> Hooks:
     """Counting and hooks begin; what to give to ``stop`` at the end.
 
     ``callback(step)`` is called at the end of a step where a look is due.
@@ -39,17 +53,22 @@ def start(
         manual=manual,
         callback=callback,
     )
+    from .. import _torch
+
     try:
-        return _install()
+        return _install(_torch)
     except BaseException:
-        stop(None)
+        stop(Hooks(_torch))
         raise
 
 
-def stop(optimizer_hook: Handle | None) -> None:
-    """Counting and hooks end; what lives on stays valid."""
+def stop(hooks: Hooks) -> None:
+    """Counting and hooks end; what lives on stays valid.
+
+    Imports nothing of ours.
+    """
     _core.stop()
-    _uninstall(optimizer_hook)
+    _uninstall(hooks)
 
 
 def step() -> None:
@@ -75,25 +94,22 @@ def set_allowed(label: int) -> int:
     return _core.set_allowed(label)
 
 
-def _install() -> Handle:
+def _install(torch: ModuleType) -> Hooks:
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    from .. import _torch
-
-    _torch.install()
+    torch.install()
     devices.cuda.install()
     gc.callbacks.append(_core.collector_event)
-    return register_optimizer_step_post_hook(_core.optimizer_stepped)
+    stepped = register_optimizer_step_post_hook(_core.optimizer_stepped)
+    return Hooks(torch, stepped)
 
 
-def _uninstall(optimizer_hook: Handle | None) -> None:
-    from .. import _torch
-
-    if optimizer_hook is not None:
-        optimizer_hook.remove()
+def _uninstall(hooks: Hooks) -> None:
+    if hooks.optimizer is not None:
+        hooks.optimizer.remove()
     if _core.collector_event in gc.callbacks:
         gc.callbacks.remove(_core.collector_event)
         # This may run inside a collection, whose end is not told any more.
         _core.collector_event("stop", {})
     devices.cuda.uninstall()
-    _torch.uninstall()
+    hooks.torch.uninstall()

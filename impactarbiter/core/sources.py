@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 from functools import lru_cache
 
+from .. import __version__
 from ..base.ranks import rank
 from ..base.shell import cell_name
 from ..model.finding import Site
@@ -64,8 +65,6 @@ def stack_text(number: int) -> str:
 
 def environment() -> dict[str, str]:
     """Versions and place of this run."""
-    from .. import __version__
-
     known = {
         "impactarbiter": __version__,
         "python": platform.python_version(),

@@ -1074,3 +1074,31 @@ def test_the_program_may_end_while_watched(end: str) -> None:
     """
     done = run(code)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_the_package_may_be_thrown_out_of_sys_modules() -> None:
+    """As tools do that load a project anew: the end imports nothing."""
+    code = """if True:
+        import sys, torch, warnings, impactarbiter
+        from impactarbiter import _torch
+        warnings.simplefilter("error")
+        arbiter, kept = impactarbiter.watch(step="manual"), []
+        for _ in range(30):
+            kept.append(torch.ones(1000))
+            arbiter.step()
+        ours = [name for name in sys.modules
+                if name.partition(".")[0] == "impactarbiter"]
+        for name in ours:
+            del sys.modules[name]
+
+        class Refuse:
+            def find_spec(self, name, path=None, target=None):
+                assert name.partition(".")[0] != "impactarbiter", name
+
+        sys.meta_path.insert(0, Refuse())
+        report = arbiter.stop()
+        assert [f.verdict for f in report.findings] == ["leak"], report
+        assert not any(_torch.installed().values())
+        assert not report.warnings, report.warnings
+    """
+    run(code)
