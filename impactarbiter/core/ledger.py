@@ -65,12 +65,12 @@ def open_interval(device: int) -> int:
 
     Too many at once give 0, which closes as an empty one.
     """
-    return _core.window_open(device)
+    return _core.interval_open(device)
 
 
 def close_interval(handle: int) -> wire.Interval:
     """What was counted since."""
-    counted = _core.window_close(handle)
+    counted = _core.interval_close(handle)
     return wire.Interval(*counted) if counted else wire.Interval()
 
 

@@ -10,6 +10,9 @@ from ..model.path import Path
 from . import wire
 from .code import prepare
 
+#: Paths to one object that can be asked for.
+MOST_PATHS = _core.MOST_PATHS
+
 
 def explain(objects: tuple[object, ...], paths: int) -> list[wire.Answer]:
     """Who holds each object, at most so many paths each.

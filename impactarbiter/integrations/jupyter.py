@@ -15,13 +15,14 @@ from ..base.errors import MissingExtraError
 from ..base.errors import UsageError as WrongUse
 from ..base.text import clean
 from ..core import ledger
+from ..core.questions import MOST_PATHS
 from ..knowledge.ipython import shell_advice
 from ..model.finding import Finding
 from ..model.retention import Retention
 from ..model.words import BOUNDED
 from ..reports.wording import headline
 from ..watching.arbiter import Arbiter, current, watch
-from ..watching.explain import MOST_PATHS, explain
+from ..watching.explain import explain
 
 try:
     from IPython.core.error import UsageError

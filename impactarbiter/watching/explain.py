@@ -12,8 +12,7 @@ from ..knowledge.ipython import shell_advice
 from ..model.path import Path, pattern_of
 from ..model.retention import InstanceGroup, Instances, Retention, Retentions
 
-#: Most paths that can be asked for, and instances of a class that are shown.
-MOST_PATHS = 256
+#: Instances of a class that are shown.
 MOST_INSTANCES = 200
 #: A class's name, whatever its metaclass says.
 _NAME_OF = type.__dict__["__name__"].__get__
@@ -28,10 +27,10 @@ def explain(*objects: object, paths: int = 1) -> Any:
     """
     if not objects:
         raise UsageError("explain() needs an object: explain(tensor)")
-    if type(paths) is not int or not 1 <= paths <= MOST_PATHS:
+    if type(paths) is not int or not 1 <= paths <= questions.MOST_PATHS:
         raise UsageError(
             f"paths is {paths!r}: expected a whole number from 1 to"
-            f" {MOST_PATHS}"
+            f" {questions.MOST_PATHS}"
         )
     if len(objects) == 1 and issubclass(type(objects[0]), type):
         return _instances(objects[0])

@@ -128,13 +128,13 @@ def test_threads(profiler: GPUMemoryProfiler) -> None:
 
 
 def test_more_windows_than_there_are(profiler: GPUMemoryProfiler) -> None:
-    handles = [_core.window_open(0) for _ in range(70)]
+    handles = [_core.interval_open(0) for _ in range(70)]
     assert len(set(handles) - {0}) == 64 and handles[64:] == [0] * 6
     result = profiler.profile_function(torch.ones, 100)
     assert (result.memory_allocated, result.tensors_created) == (0, 0)
-    closed = [_core.window_close(handle) for handle in handles]
+    closed = [_core.interval_close(handle) for handle in handles]
     assert all(closed[:64]) and closed[64:] == [None] * 6
-    assert _core.window_close(handles[0]) is None
+    assert _core.interval_close(handles[0]) is None
     result = profiler.profile_function(torch.ones, 100)
     assert result.memory_allocated == 400
 

@@ -382,14 +382,15 @@ CASES: dict[str, tuple[str, str]] = {
         "warnings.simplefilter('ignore')\n",
         "_core.start(); _core._fail('no'); _core._fail('again')",
     ),
-    "_core.window_open": (
+    "_core.interval_open": (
         WATCHING,
-        "_core.window_close(_core.window_open(0));"
-        " raises(TypeError, _core.window_open, 'cpu')",
+        "_core.interval_close(_core.interval_open(0));"
+        " raises(TypeError, _core.interval_open, 'cpu')",
     ),
-    "_core.window_close": (
+    "_core.interval_close": (
         WATCHING,
-        "_core.window_close(12345); raises(TypeError, _core.window_close, '')",
+        "_core.interval_close(12345);"
+        " raises(TypeError, _core.interval_close, '')",
     ),
     "_core.resident_bytes": ("", "_core.resident_bytes()"),
     "_core.recorder_arm": (

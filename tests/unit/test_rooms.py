@@ -189,3 +189,11 @@ def test_no_import_circle() -> None:
         if file.name != "__init__.py"
     }
     assert not circle(graph)
+
+
+def test_the_model_s_door_leads_somewhere() -> None:
+    """What a report asks for by name is a function of a room above."""
+    from impactarbiter.model import door
+
+    for name in door._RENDERERS:
+        assert callable(door.renderer(name))

@@ -168,12 +168,12 @@ def test_the_past_of_a_line_that_rests(arbiter: Arbiter) -> None:
 
 
 def test_the_stack_of_an_open_intervals_peak(arbiter: Arbiter) -> None:
-    window = _core.window_open(0)
+    interval = _core.interval_open(0)
     peak = [born_at("/peak.py") for _ in range(100)]
     del peak
     churn("a")
     churn("b")
-    stack = _core.window_close(window)[6]
+    stack = _core.interval_close(interval)[6]
     assert _core.stack_frames(stack)[0][0] == "/peak.py"
 
 

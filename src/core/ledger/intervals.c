@@ -1,27 +1,27 @@
-/* Windows over the ledger's births and deaths. */
+/* Intervals over the ledger's births and deaths. */
 
 #include "book.h"
 #include "intervals.h"
 #include "sites.h"
 
-int ia_windows_open;
+int ia_intervals_open;
 
-static ia_window windows[IA_MAX_WINDOWS];
+static ia_interval intervals[IA_MAX_INTERVALS];
 static uint32_t serials;
 
 /* What died may be older than the ledger knows: after a restart of it. */
 static uint64_t
-live_in(const ia_window *w)
+live_in(const ia_interval *w)
 {
     uint64_t gained = w->before_bytes + w->born_bytes;
     return gained > w->died_bytes ? gained - w->died_bytes : 0;
 }
 
 void
-ia_windows_born(uint16_t device, uint64_t bytes, uint32_t stack)
+ia_intervals_born(uint16_t device, uint64_t bytes, uint32_t stack)
 {
-    for (int i = 0; i < IA_MAX_WINDOWS; i++) {
-        ia_window *w = &windows[i];
+    for (int i = 0; i < IA_MAX_INTERVALS; i++) {
+        ia_interval *w = &intervals[i];
         if (w->serial == 0 || w->device != device)
             continue;
         w->born_bytes += bytes;
@@ -34,10 +34,10 @@ ia_windows_born(uint16_t device, uint64_t bytes, uint32_t stack)
 }
 
 void
-ia_windows_died(uint16_t device, uint64_t bytes)
+ia_intervals_died(uint16_t device, uint64_t bytes)
 {
-    for (int i = 0; i < IA_MAX_WINDOWS; i++) {
-        ia_window *w = &windows[i];
+    for (int i = 0; i < IA_MAX_INTERVALS; i++) {
+        ia_interval *w = &intervals[i];
         if (w->serial == 0 || w->device != device)
             continue;
         w->died_bytes += bytes;
@@ -46,11 +46,11 @@ ia_windows_died(uint16_t device, uint64_t bytes)
 }
 
 void
-ia_windows_mark_stacks(void)
+ia_intervals_mark_stacks(void)
 {
-    for (int i = 0; i < IA_MAX_WINDOWS; i++)
-        if (windows[i].serial != 0)
-            ia_stack_mark(windows[i].peak_stack);
+    for (int i = 0; i < IA_MAX_INTERVALS; i++)
+        if (intervals[i].serial != 0)
+            ia_stack_mark(intervals[i].peak_stack);
 }
 
 static uint64_t
@@ -71,42 +71,42 @@ generation_now(void)
 }
 
 uint64_t
-ia_window_open(uint16_t device)
+ia_interval_open(uint16_t device)
 {
     uint64_t handle = 0;
     ia_ledger_lock();
-    for (int i = 0; handle == 0 && i < IA_MAX_WINDOWS; i++) {
-        if (windows[i].serial != 0)
+    for (int i = 0; handle == 0 && i < IA_MAX_INTERVALS; i++) {
+        if (intervals[i].serial != 0)
             continue;
         uint64_t live = live_on(device);
         if (++serials == 0)
             serials = 1;
-        windows[i] = (ia_window){.before_bytes = live,
-                                 .peak_bytes = live,
-                                 .steps = generation_now(),
-                                 .serial = serials,
-                                 .device = device};
+        intervals[i] = (ia_interval){.before_bytes = live,
+                                     .peak_bytes = live,
+                                     .steps = generation_now(),
+                                     .serial = serials,
+                                     .device = device};
         handle = (uint64_t)serials << 8 | (uint64_t)i;
-        ia_windows_open++;
+        ia_intervals_open++;
     }
     ia_ledger_unlock();
     return handle;
 }
 
 int
-ia_window_close(uint64_t handle, ia_window *out)
+ia_interval_close(uint64_t handle, ia_interval *out)
 {
     int found = 0;
     size_t slot = handle & 0xFF;
     uint64_t serial = handle >> 8;
     ia_ledger_lock();
-    if (slot < IA_MAX_WINDOWS && serial != 0 &&
-        windows[slot].serial == serial) {
-        *out = windows[slot];
+    if (slot < IA_MAX_INTERVALS && serial != 0 &&
+        intervals[slot].serial == serial) {
+        *out = intervals[slot];
         out->peak_number = ia_stack_number(out->peak_stack);
-        out->steps = generation_now() - windows[slot].steps;
-        windows[slot].serial = 0;
-        ia_windows_open--;
+        out->steps = generation_now() - intervals[slot].steps;
+        intervals[slot].serial = 0;
+        ia_intervals_open--;
         found = 1;
     }
     ia_ledger_unlock();

@@ -42,8 +42,8 @@ ia_ledger_remove(uintptr_t key)
     ia_row gone;
     if (!ia_book_strike(key, collecting, &gone))
         return;
-    if (ia_windows_open)
-        ia_windows_died(gone.device, gone.bytes);
+    if (ia_intervals_open)
+        ia_intervals_died(gone.device, gone.bytes);
     if (ia_ring_on)
         ia_ring_note(IA_RING_DEATH, &gone);
 }
@@ -54,8 +54,8 @@ add_row(const ia_row *row)
     ia_ledger_remove(row->key); /* one whose death was not seen */
     if (ia_book_enter(row) < 0)
         return;
-    if (ia_windows_open)
-        ia_windows_born(row->device, row->bytes, row->stack);
+    if (ia_intervals_open)
+        ia_intervals_born(row->device, row->bytes, row->stack);
     if (ia_ring_on)
         ia_ring_note(IA_RING_BIRTH, row);
 }

@@ -2,6 +2,7 @@
  * as C has them. */
 
 #include "../base/compat.h"
+#include "../answers/explain.h"
 #include "../base/device_event.h"
 #include "../base/device_name.h"
 #include "../heap/roots.h"
@@ -87,6 +88,7 @@ ia_constants_add(PyObject *module)
             build_words(ia_device_types, IA_DEVICE_TYPES)) < 0)
         return -1;
     if (PyModule_AddIntConstant(module, "MOST_BUNDLES", IA_MAX_KEPT) < 0 ||
+        PyModule_AddIntConstant(module, "MOST_PATHS", IA_MAX_REFERRERS) < 0 ||
         PyModule_AddIntConstant(module, "LONGEST_ROOT", IA_ROOT_NAME - 1) <
             0)
         return -1;

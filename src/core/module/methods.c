@@ -445,26 +445,26 @@ consistent(PyObject *self, PyObject *unused)
 }
 
 static PyObject *
-window_open(PyObject *self, PyObject *arg)
+interval_open(PyObject *self, PyObject *arg)
 {
     unsigned long device = PyLong_AsUnsignedLong(arg);
     (void)self;
     if (PyErr_Occurred())
         return NULL;
     ia_stepping_refresh();
-    return PyLong_FromUnsignedLongLong(ia_window_open((uint16_t)device));
+    return PyLong_FromUnsignedLongLong(ia_interval_open((uint16_t)device));
 }
 
 static PyObject *
-window_close(PyObject *self, PyObject *arg)
+interval_close(PyObject *self, PyObject *arg)
 {
     unsigned long long handle = PyLong_AsUnsignedLongLong(arg);
-    ia_window w;
+    ia_interval w;
     (void)self;
     if (PyErr_Occurred())
         return NULL;
     ia_stepping_refresh();
-    if (!ia_window_close(handle, &w))
+    if (!ia_interval_close(handle, &w))
         Py_RETURN_NONE;
     return Py_BuildValue("(KKKKKKKI)", (unsigned long long)w.before_bytes,
                          (unsigned long long)w.born_bytes,
@@ -593,12 +593,12 @@ DOC(past, "(site)",
     "though what it kept may be gone by now.");
 DOC(rows, "()", "Live storages as a structured array.");
 DOC(consistent, "()", "Do the ledger's totals equal the sums over its rows?");
-DOC(window_open, "(device)",
+DOC(interval_open, "(device)",
     "Begin to count births and deaths on a device; returns a handle, or 0\n"
-    "when too many windows are open.");
-DOC(window_close, "(handle)",
+    "when too many intervals are open.");
+DOC(interval_close, "(handle)",
     "(before, born, died, peak bytes, births, deaths, stack of the peak,\n"
-    "steps that ended), or None for a handle of no open window.");
+    "steps that ended), or None for a handle of no open interval.");
 DOC(resident_bytes, "()", "Resident memory of this process, 0: unknown.");
 DOC(recorder_arm,
     "(folder, names, *, events, sites, keep, interval, reserve, sources,\n"
@@ -656,8 +656,8 @@ PyMethodDef ia_methods[] = {
     {"past", past, METH_O, past_doc},
     {"rows", rows, METH_NOARGS, rows_doc},
     {"consistent", consistent, METH_NOARGS, consistent_doc},
-    {"window_open", window_open, METH_O, window_open_doc},
-    {"window_close", window_close, METH_O, window_close_doc},
+    {"interval_open", interval_open, METH_O, interval_open_doc},
+    {"interval_close", interval_close, METH_O, interval_close_doc},
     {"resident_bytes", resident_bytes, METH_NOARGS, resident_bytes_doc},
     {"recorder_arm", FAST(ia_recorder_arm), METH_VARARGS | METH_KEYWORDS,
      recorder_arm_doc},

@@ -15,7 +15,7 @@ static void
 mark_all(void)
 {
     ia_book_mark_stacks();
-    ia_windows_mark_stacks();
+    ia_intervals_mark_stacks();
     ia_places_mark_stacks();
     ia_tensors_mark_stacks();
     ia_ring_mark_sites();
