@@ -27,6 +27,20 @@ keep_all(void)
 }
 
 static void
+clear_what_is_new(void)
+{
+    uint32_t *items = NULL, capacity = 0;
+    for (uint32_t i = 0; i < 5000; i++) {
+        assert(IA_CLEAR_ROOM(items, capacity, i + 1) == 0);
+        assert(items[i] == 0 && items[capacity - 1] == 0);
+        items[i] = i + 1;
+    }
+    for (uint32_t i = 0; i < 5000; i++)
+        assert(items[i] == i + 1);
+    free(items);
+}
+
+static void
 run_out_of_memory(void)
 {
     uint64_t *items = NULL;
@@ -52,6 +66,7 @@ int
 main(void)
 {
     keep_all();
+    clear_what_is_new();
     run_out_of_memory();
     puts("array: ok");
     return 0;

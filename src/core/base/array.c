@@ -25,3 +25,16 @@ ia_array_grow(void *array, uint32_t *capacity, uint64_t wanted, size_t item)
     *capacity = (uint32_t)bigger;
     return 0;
 }
+
+int
+ia_array_grow_clear(void *array, uint32_t *capacity, uint64_t wanted,
+                    size_t item)
+{
+    uint32_t before = *capacity;
+    char *items;
+    if (ia_array_grow(array, capacity, wanted, item) < 0)
+        return -1;
+    memcpy(&items, array, sizeof items);
+    memset(items + before * item, 0, (*capacity - before) * item);
+    return 0;
+}

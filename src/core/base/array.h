@@ -17,8 +17,17 @@
          ? 0                                                                  \
          : ia_array_grow(&(array), &(capacity), (wanted), sizeof *(array)))
 
+/* The same; what is new is cleared. */
+#define IA_CLEAR_ROOM(array, capacity, wanted)                                \
+    ((wanted) <= (capacity)                                                   \
+         ? 0                                                                  \
+         : ia_array_grow_clear(&(array), &(capacity), (wanted),               \
+                               sizeof *(array)))
+
 /* `array` is the address of a pointer to items of any type. */
 int ia_array_grow(void *array, uint32_t *capacity, uint64_t wanted,
                   size_t item);
+int ia_array_grow_clear(void *array, uint32_t *capacity, uint64_t wanted,
+                        size_t item);
 
 #endif /* IA_ARRAY_H */

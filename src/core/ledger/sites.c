@@ -1,5 +1,6 @@
 /* Sites: the user's lines, by number and by what they are. */
 
+#include "../base/array.h"
 #include "../base/ptrmap.h"
 #include "sites.h"
 
@@ -20,26 +21,12 @@ static struct {
     ia_ptrmap of_hash;
 } table;
 
-static int
-grow(void)
-{
-    uint32_t bigger = table.capacity ? table.capacity * 2 : 256;
-    site *moved = realloc(table.items, bigger * sizeof *moved);
-    if (moved == NULL)
-        return -1;
-    memset(moved + table.capacity, 0,
-           (bigger - table.capacity) * sizeof *moved);
-    table.items = moved;
-    table.capacity = bigger;
-    return 0;
-}
-
 int
 ia_sites_init(void)
 {
     if (table.count > 0)
         return 0;
-    if (grow() < 0)
+    if (IA_CLEAR_ROOM(table.items, table.capacity, 1) < 0)
         return -1;
     table.count = 1;
     return 0;
@@ -54,7 +41,7 @@ take_site(void)
         table.free = table.items[i].next_free;
         return i;
     }
-    if (table.count == table.capacity && grow() < 0)
+    if (IA_CLEAR_ROOM(table.items, table.capacity, table.count + 1) < 0)
         return IA_NO_SITE;
     return table.count++;
 }

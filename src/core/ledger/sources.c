@@ -1,6 +1,7 @@
 /* Frames as text, and who holds them. */
 
 #include "../base/compat.h"
+#include "../base/array.h"
 #include "../base/ptrmap.h"
 #include "frames.h"
 #include "libraries.h"
@@ -58,18 +59,13 @@ hash_text(uint64_t h, const char *text)
 /* The index of a place in a growing array, taken from its free list or added
  * to its end; 0 when memory is short. */
 static uint32_t
-take_place(void **array, uint32_t *count, uint32_t *capacity, size_t item)
+take_place(void *array, uint32_t *count, uint32_t *capacity, size_t item)
 {
     if (*count == 0)
         *count = 1;
-    if (*count >= *capacity) {
-        uint32_t bigger = *capacity ? *capacity * 2 : 256;
-        void *moved = realloc(*array, bigger * item);
-        if (moved == NULL)
-            return 0;
-        *array = moved;
-        *capacity = bigger;
-    }
+    if (*count >= *capacity &&
+        ia_array_grow(array, capacity, (uint64_t)*count + 1, item) < 0)
+        return 0;
     return (*count)++;
 }
 
@@ -80,7 +76,7 @@ take_string(void)
     if (i != 0)
         table.free_string = table.strings[i].next_free;
     else
-        i = take_place((void **)&table.strings, &table.nstrings,
+        i = take_place(&table.strings, &table.nstrings,
                        &table.string_capacity, sizeof *table.strings);
     if (i != 0)
         table.strings[i] = (string){0};
@@ -179,7 +175,7 @@ take_frame(void)
     if (i != 0)
         table.free_frame = table.frames[i].next_free;
     else
-        i = take_place((void **)&table.frames, &table.nframes,
+        i = take_place(&table.frames, &table.nframes,
                        &table.frame_capacity, sizeof *table.frames);
     if (i != 0)
         table.frames[i] = (frame){0};

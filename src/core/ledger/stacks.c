@@ -1,6 +1,7 @@
 /* Stacks of allocations, and the sweep of those that nobody names. */
 
 #include "../base/compat.h"
+#include "../base/array.h"
 #include "../base/ptrmap.h"
 #include "sites.h"
 
@@ -34,26 +35,12 @@ static struct {
     uint32_t pins;
 } table;
 
-static int
-grow(void)
-{
-    uint32_t bigger = table.capacity ? table.capacity * 2 : 256;
-    stack *moved = realloc(table.items, bigger * sizeof *moved);
-    if (moved == NULL)
-        return -1;
-    memset(moved + table.capacity, 0,
-           (bigger - table.capacity) * sizeof *moved);
-    table.items = moved;
-    table.capacity = bigger;
-    return 0;
-}
-
 int
 ia_stacks_init(void)
 {
     if (table.count > 0)
         return 0;
-    if (grow() < 0)
+    if (IA_CLEAR_ROOM(table.items, table.capacity, 1) < 0)
         return -1;
     table.count = 1;
     return 0;
@@ -76,7 +63,7 @@ take_stack(void)
         table.free = table.items[i].next_free;
         return i;
     }
-    if (table.count == table.capacity && grow() < 0)
+    if (IA_CLEAR_ROOM(table.items, table.capacity, table.count + 1) < 0)
         return IA_NO_STACK;
     return table.count++;
 }
