@@ -1,7 +1,7 @@
 """Ledger, criterion and heap walk, in C."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
@@ -9,8 +9,19 @@ import numpy as np
 _Frame = tuple[str, int, str, bool]
 #: (kind, text, type, is_python)
 _Edge = tuple[str, str, str, bool]
+_RootKind = Literal[
+    "module",
+    "module state",
+    "frame",
+    "thread",
+    "interpreter",
+    "outside",
+    "native",
+    "cycle",
+    "caller",
+]
 #: (root kind, root name, is_user, edges)
-_Path = tuple[str, str, bool, list[_Edge]]
+_Path = tuple[_RootKind, str, bool, list[_Edge]]
 
 class _Totals(TypedDict):
     live_bytes: int
@@ -56,7 +67,7 @@ class _Tensor(TypedDict):
 
 class _Explained(TypedDict):
     type: str
-    verdict: str
+    verdict: Literal["held", "cycle", "native", "free"]
     paths: list[_Path]
     cycle: list[_Edge] | None
     forever: int

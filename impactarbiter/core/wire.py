@@ -17,13 +17,14 @@ if TYPE_CHECKING:
         _Explained,
         _Path,
         _Retained,
+        _RootKind,
         _Status,
         _Tensor,
         _Totals,
     )
 
 #: Roots that are either the user's own or a library's.
-_OF_LIBRARIES = ("module", "module state", "frame")
+_OF_LIBRARIES: tuple[_RootKind, ...] = ("module", "module state", "frame")
 
 
 # -- the ledger ---------------------------------------------------------------
