@@ -121,7 +121,7 @@ class Arbiter:
             memory_limit=memory_limit,
             phases=self._phase_names,
         )
-        self._hooks = hooks.start(
+        self._hooks: hooks.Hooks | None = hooks.start(
             every=every,
             warmup=warmup,
             window=window,
@@ -261,7 +261,10 @@ class Arbiter:
 
     def _take_hooks_out(self) -> None:
         global _current
-        hooks.stop(self._hooks)
+        # An arbiter that is over keeps no module of ours alive.
+        ours, self._hooks = self._hooks, None
+        if ours is not None:
+            hooks.stop(ours)
         if _current is self:
             _current = None
 
