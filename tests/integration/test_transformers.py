@@ -26,13 +26,14 @@ from transformers import (
 import impactarbiter
 from impactarbiter import _torch
 from impactarbiter.base.errors import ReportError, UsageError
-from impactarbiter.integrations.huggingface import flags as training_flags
+from impactarbiter.integrations.huggingface.adopt import adopt
 from impactarbiter.integrations.huggingface.flags import Request, take_out
 from impactarbiter.integrations.transformers import (
     LeakDetectionCallback,
     TrainingArguments,
 )
 from impactarbiter.model.report import Report
+from impactarbiter.watching import arbiter as arbiters
 from impactarbiter.watching.arbiter import current
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -499,7 +500,7 @@ def test_a_failure_of_ours_is_told_once(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("no memory for us")
 
-    monkeypatch.setattr(impactarbiter.arbiter, "watch", fail)
+    monkeypatch.setattr(arbiters, "watch", fail)
     args = arguments(tmp_path, detect_memory_leaks=True)
     assert trainer_of(args).train().global_step == 16
     (text,) = said(caplog)
@@ -559,7 +560,7 @@ def test_values_that_cannot_be(line: str) -> None:
 def test_starters_of_other_processes_hand_flags_on() -> None:
     target = ["-m", "torch.distributed.run", "x", "--detect_memory_leaks"]
     given: dict[str, Any] = {}
-    assert training_flags.adopt(target, given) == target
+    assert adopt(target, given) == target
     assert given == {}
 
 
