@@ -29,8 +29,9 @@ from pathlib import Path
 import truth
 
 READINGS = 60  # in a run; each costs a collection
-NOISE = 250  # bytes a step: malloc and torch still settle in short runs
+NOISE = 300  # bytes a step: malloc and torch still settle in short runs
 SMALL = 0.1  # of the leaky twin's rate
+TIMEOUT = 1800  # seconds a run, on a busy machine
 GROWS = 5.0  # times the fixed twin's rate
 
 
@@ -127,7 +128,7 @@ def readings_of(
             cwd=folder,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=TIMEOUT,
         )
         if done.returncode != program.exit:
             raise SystemExit(

@@ -149,21 +149,28 @@ def words(finding: dict) -> str:
 class Lines:
     """A leak's lines as numbers in the script that ran."""
 
-    file: str
+    grown_file: str
     grown: set[int]
+    allocated_file: str
     allocated: set[int]
 
+    def grow(self, finding: dict) -> bool:
+        return stands_at(finding.get("grown_at"), self.grown_file, self.grown)
+
+    def allocate(self, finding: dict) -> bool:
+        site = finding.get("allocated_at")
+        return stands_at(site, self.allocated_file, self.allocated)
+
     def met_by(self, finding: dict) -> bool:
-        return stands_at(
-            finding.get("grown_at"), self.file, self.grown
-        ) or stands_at(finding.get("allocated_at"), self.file, self.allocated)
+        return self.grow(finding) or self.allocate(finding)
 
 
 def lines_of(leak: truth.Leak, script: Path) -> Lines:
     return Lines(
         leak.file or script.name,
         truth.lines_of(script, leak.file, leak.grown),
-        truth.lines_of(script, leak.file, leak.allocated),
+        leak.allocated_file or script.name,
+        truth.lines_of(script, leak.allocated_file, leak.allocated),
     )
 
 
@@ -244,13 +251,10 @@ def answer_of(
     fits = [f for f in told if truth.holder_fits(leak, holder_of(f))]
     answer.holder = bool(fits)
     best = max(fits or told, key=rate_of)
-    answer.allocated = any(
-        stands_at(f.get("allocated_at"), lines.file, lines.allocated)
-        for f in fits or told
-    )
+    answer.allocated = any(lines.allocate(f) for f in fits or told)
     if best.get("grown_at") is None:
         answer.statement = "not seen"
-    elif stands_at(best["grown_at"], lines.file, lines.grown):
+    elif lines.grow(best):
         answer.statement = "right"
     else:
         answer.statement = "wrong"

@@ -20,6 +20,7 @@ class Leak:
     file: str  # in the program's folder; empty: the script itself
     grown: tuple[str, ...]  # lines that grow the holder, any is right
     allocated: tuple[str, ...]  # lines that allocate what is kept
+    allocated_file: str  # as file, where it is another one
     holders: tuple[str, ...]  # regular expressions on the whole holder
     verdicts: tuple[str, ...]
     dominates: str  # "tensors" or "graph"
@@ -50,6 +51,7 @@ def _leak(record: dict) -> Leak:
         file=record.get("file", ""),
         grown=_texts(record["grown"]),
         allocated=_texts(record["allocated"]),
+        allocated_file=record.get("allocated_file", record.get("file", "")),
         holders=_texts(record["holders"]),
         verdicts=_texts(record.get("verdicts", "leak")),
         dominates=record["dominates"],
