@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -275,3 +277,27 @@ def test_numbers_fit_an_array(arbiter: Arbiter) -> None:
     rows = _core.rows()
     assert rows["site"].dtype == rows["stack"].dtype == np.dtype("u8")
     assert kept is not None
+
+
+def test_lines_that_allocate_more_than_once() -> None:
+    """What comes up again at once is no line that is in use.
+
+    In a process of its own, where no other test has made room for more.
+    """
+    code = f"""if True:
+        import torch, impactarbiter
+        from impactarbiter import _core
+        arbiter, most = impactarbiter.watch(step="manual"), 0
+        for i in range(4 * {SWEEP_AFTER}):
+            space = {{"torch": torch}}
+            text = "t = torch.empty(3)\\nfor i in range(3): t = t + i"
+            exec(compile(text, f"/generated/loop_{{i}}.py", "exec"), space)
+            if i % 64 == 0:
+                stacks = _core.rows()["stack"].tolist()
+                most = max(most, *(number % 2**32 for number in stacks))
+        # Two a file: those before the last sweep, and since.
+        assert 0 < most <= 2 * ({SWEEP_AFTER} + 64), most
+    """
+    run = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(run, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

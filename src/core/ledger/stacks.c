@@ -20,7 +20,7 @@ typedef struct {
     uint32_t next_free;
     uint8_t marked;
     uint8_t fresh; /* made since the last sweep */
-    uint8_t again; /* came up again since then */
+    uint8_t again; /* came up since then, perhaps soon after it was made */
 } stack;
 
 static struct {
@@ -30,7 +30,7 @@ static struct {
     ia_ptrmap of_frames; /* by the hash of its frames */
     ia_ptrmap of_path;   /* by that of a raw stack */
     uint32_t made;   /* stacks, since the last sweep */
-    uint32_t in_use; /* at the last sweep: marked, or came up again */
+    uint32_t in_use; /* at the last sweep: marked, or old and came up again */
     uint32_t epoch;
     uint32_t pins;
 } table;
@@ -369,7 +369,7 @@ ia_stacks_sweep(void)
             continue;
         }
         ia_site_mark(s->shown.site);
-        table.in_use += s->marked || s->again;
+        table.in_use += s->marked || (s->again && !s->fresh);
         s->marked = s->again = s->fresh = 0;
     }
     if (dropped) {
