@@ -54,17 +54,38 @@ typedef struct {
     ia_handed handed; /* owned array */
     uint32_t handed_capacity;
     int past_targets; /* on through the targets */
+    uint32_t *above; /* owned: the nearest target above each entry, or NONE */
+    uint32_t traced, above_capacity;
     int in_walk;
 } question;
 
 /* -- references into the targets ----------------------------------------- */
 
+/* Traced as far as it is asked for: parents stand before their children, and
+ * a way may be a million entries long. */
+static uint32_t
+target_above(question *q, uint32_t entry)
+{
+    if (IA_ROOM(q->above, q->above_capacity, (uint64_t)entry + 1) < 0) {
+        q->w.failed = 1;
+        return IA_NO_ENTRY;
+    }
+    for (; q->traced <= entry; q->traced++) {
+        uint32_t up = q->w.queue[q->traced].parent;
+        if (up != IA_NO_ENTRY &&
+            ia_ptrmap_get(&q->index, q->w.queue[up].ref) == IA_PTRMAP_NONE)
+            up = q->above[up];
+        q->above[q->traced] = up;
+    }
+    return q->above[entry];
+}
+
 /* Does the way to this entry lead through the target? */
 static int
-is_below(const ia_walk *w, uint32_t entry, PyObject *op)
+is_below(question *q, uint32_t entry, PyObject *op)
 {
-    for (; entry != IA_NO_ENTRY; entry = w->queue[entry].parent)
-        if (w->queue[entry].ref == (uintptr_t)op)
+    for (; entry != IA_NO_ENTRY; entry = target_above(q, entry))
+        if (q->w.queue[entry].ref == (uintptr_t)op)
             return 1;
     return 0;
 }
@@ -83,7 +104,7 @@ note_reference(ia_walk *w, PyObject *op, void *arg)
     }
     if (t->count == IA_MAX_REFERRERS ||
         (t->count > 0 && t->referrers[t->count - 1] == w->parent) ||
-        (q->past_targets && is_below(w, w->parent, op)))
+        (q->past_targets && is_below(q, w->parent, op)))
         return;
     t->referrers[t->count++] = w->parent;
 }
@@ -323,6 +344,7 @@ finish(question *q)
     for (Py_ssize_t i = 0; q->targets != NULL && i < q->ntargets; i++)
         free(q->targets[i].referrers);
     free(q->targets);
+    free(q->above);
     free(q->cuts);
     free(q->handed.items);
 }

@@ -298,42 +298,56 @@ seed_outside(ia_walk *w, ia_roots *roots, const orphans *o, int tensors)
     return result;
 }
 
-/* Going back along referrers from an object whose references all come from
- * inside must meet some object twice: that one is on a cycle.  The first
- * member of the cycle stands for it.  NONE where the way back ends at
- * something that only the caller of ours holds. */
+#define UNSEEN (UINT32_MAX - 1)
+#define ON_THE_WAY (UINT32_MAX - 2)
+
+/* The first member of the cycle that an orphan is on. */
 static uint32_t
-cycle_of(const orphans *o, uint32_t start)
+first_of_cycle(const orphans *o, uint32_t member)
 {
-    uint32_t slow = start, fast = start;
-    do {
-        slow = o->items[slow].before;
-        for (int i = 0; i < 2 && fast != IA_PTRMAP_NONE; i++)
-            fast = o->items[fast].before;
-    } while (slow != IA_PTRMAP_NONE && fast != IA_PTRMAP_NONE &&
-             slow != fast);
-    if (slow == IA_PTRMAP_NONE || fast == IA_PTRMAP_NONE)
-        return IA_PTRMAP_NONE;
-    uint32_t least = slow;
-    for (uint32_t i = o->items[slow].before; i != slow;
+    uint32_t least = member;
+    for (uint32_t i = o->items[member].before; i != member;
          i = o->items[i].before)
         if (i < least)
             least = i;
     return least;
 }
 
+/* Going back along referrers from an object whose references all come from
+ * inside must meet some object twice: that one is on a cycle.  The first
+ * member of the cycle stands for it.  NONE where the way back ends at
+ * something that only the caller of ours holds.  Every way is gone once:
+ * garbage may be one chain.  Owned array, or NULL when memory is short. */
+static uint32_t *
+find_cycles(const orphans *o)
+{
+    uint32_t *of = malloc((o->count + 1) * sizeof *of);
+    for (uint32_t i = 0; of != NULL && i < o->count; i++)
+        of[i] = UNSEEN;
+    for (uint32_t start = 0; of != NULL && start < o->count; start++) {
+        uint32_t i = start, found = IA_PTRMAP_NONE;
+        for (; i != IA_PTRMAP_NONE && of[i] == UNSEEN; i = o->items[i].before)
+            of[i] = ON_THE_WAY;
+        if (i != IA_PTRMAP_NONE)
+            found = of[i] == ON_THE_WAY ? first_of_cycle(o, i) : of[i];
+        for (i = start; i != IA_PTRMAP_NONE && of[i] == ON_THE_WAY;
+             i = o->items[i].before)
+            of[i] = found;
+    }
+    return of;
+}
+
 static int
-list_cycles(const ia_walk *w, const orphans *o, int spared,
-            object_list *list)
+list_cycles(const ia_walk *w, const orphans *o, const uint32_t *cycle_of,
+            int spared, object_list *list)
 {
     uint8_t *listed = calloc(o->count + 1, 1);
     int result = listed == NULL ? -1 : 0;
     for (uint32_t i = 0; result == 0 && i < o->count; i++) {
-        if (ia_bitmap_test(w->seen, (uintptr_t)o->items[i].op))
-            continue;
-        uint32_t at = cycle_of(o, i);
+        uint32_t at = cycle_of[i];
         if (at == IA_PTRMAP_NONE || listed[at] ||
-            o->items[at].spared != spared)
+            o->items[at].spared != spared ||
+            ia_bitmap_test(w->seen, (uintptr_t)o->items[i].op))
             continue;
         listed[at] = 1;
         result = add_object(list, o->items[at].op);
@@ -346,17 +360,19 @@ list_cycles(const ia_walk *w, const orphans *o, int spared,
 static int
 seed_cycles(ia_walk *w, ia_roots *roots, const orphans *o)
 {
-    int result = 0;
+    uint32_t *cycle_of = find_cycles(o);
+    int result = cycle_of == NULL ? -1 : 0;
     for (int spared = 1; result == 0 && spared >= 0; spared--) {
         object_list list = {0};
         uint32_t first = roots->count;
-        result = list_cycles(w, o, spared, &list);
+        result = list_cycles(w, o, cycle_of, spared, &list);
         if (result == 0)
             result = seed_all(w, roots, &list, IA_ROOT_CYCLE);
         for (; first < roots->count; first++)
             roots->items[first].forever = spared;
         free(list.items);
     }
+    free(cycle_of);
     return result;
 }
 

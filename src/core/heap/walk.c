@@ -16,12 +16,24 @@
 /* Stands for the parent of a root in the table of cuts. */
 #define IA_NO_PARENT UINTPTR_MAX
 
+static int
+seen_before_by_others(ia_walk *w, uintptr_t address)
+{
+    if (ia_bitmap_test(w->claims->shared, address) ||
+        ia_bitmap_mark(w->seen, address))
+        return 1;
+    if (ia_bitmap_mark(w->claims->any, address))
+        ia_bitmap_mark(w->claims->shared, address);
+    return 0;
+}
+
 static inline int
 seen_before(ia_walk *w, uintptr_t address)
 {
     if (w->below != NULL && ia_bitmap_test(w->below, address))
         return 1;
-    return ia_bitmap_mark(w->seen, address);
+    return w->claims != NULL ? seen_before_by_others(w, address)
+                             : ia_bitmap_mark(w->seen, address);
 }
 
 static void
@@ -127,10 +139,15 @@ sink_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
 /* A storage that is new since the first pass is not ours to judge; one that
  * a pass below this one reached keeps its mark. */
 static void
-put_mark(ia_marks *marks, uint32_t i)
+put_mark(const ia_walk *w, uint32_t i)
 {
-    if (i < marks->limit && marks->of_storage[i] != IA_MARK_KEPT)
-        marks->of_storage[i] = marks->stamp;
+    ia_marks *marks = w->marks;
+    if (i >= marks->limit || marks->of_storage[i] == IA_MARK_KEPT)
+        return;
+    int others = marks->of_storage[i] != 0 &&
+                 marks->of_storage[i] != marks->stamp;
+    marks->of_storage[i] = others && w->claims != NULL ? IA_MARK_SHARED
+                                                       : marks->stamp;
 }
 
 static int
@@ -145,7 +162,7 @@ sink_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
         return 0;
     }
     if (w->marks != NULL) {
-        put_mark(w->marks, (uint32_t)(item - w->storages->items));
+        put_mark(w, (uint32_t)(item - w->storages->items));
         return 0;
     }
     if (item->entry == IA_NO_ENTRY)

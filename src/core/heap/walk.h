@@ -70,6 +70,7 @@ typedef struct {
 } ia_cut;
 
 #define IA_MARK_KEPT UINT32_MAX /* reached with all cuts made */
+#define IA_MARK_SHARED (UINT32_MAX - 1) /* by passes of two stamps, or more */
 
 /* Marks of a second pass, one per storage of the first. */
 typedef struct {
@@ -78,11 +79,19 @@ typedef struct {
     uint32_t stamp;       /* what this pass writes */
 } ia_marks;
 
+/* What several passes over the same rest have met: what a second one meets is
+ * followed once more, and then no more. */
+typedef struct {
+    ia_bitmap *any;    /* by some pass before */
+    ia_bitmap *shared; /* by two */
+} ia_claims;
+
 typedef struct ia_walk ia_walk;
 struct ia_walk {
     ia_sink sink; /* first: the framework calls back through it */
     ia_bitmap *seen;
     ia_bitmap *below; /* second set, consulted first; may be NULL */
+    ia_claims *claims; /* borrowed; NULL where each pass stands alone */
     ia_entry *queue;  /* owned */
     uint32_t count, capacity, head;
     uint32_t parent; /* entry that is being expanded */

@@ -49,6 +49,9 @@ typedef struct {
     uint32_t *best;   /* holder of what hangs here */
     uint32_t *weight; /* how telling it is */
     uint32_t *branch; /* scratch: generations of one parent's branches */
+    uint32_t *root;   /* where the way to the entry starts */
+    uint32_t *above;  /* what the graph that the entry is a node of hangs on */
+    uint32_t *depth;  /* below the root */
 } scores;
 
 static void
@@ -63,14 +66,18 @@ scores_free(scores *s)
     free(s->best);
     free(s->weight);
     free(s->branch);
+    free(s->root);
+    free(s->above);
+    free(s->depth);
 }
 
 /* calloc throughout: what no target's path touches stays untouched pages. */
 static int
 scores_init(scores *s, size_t n)
 {
-    uint32_t **arrays[] = {&s->own,  &s->newest, &s->score,  &s->run,
-                           &s->head, &s->best,   &s->weight, &s->branch};
+    uint32_t **arrays[] = {&s->own,  &s->newest, &s->score, &s->run,
+                           &s->head, &s->best,   &s->weight, &s->branch,
+                           &s->root, &s->above,  &s->depth};
     memset(s, 0, sizeof *s);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         *arrays[i] = calloc(n + 1, sizeof(uint32_t));
@@ -113,6 +120,23 @@ find_paths(const ia_walk *w, const member *targets, uint32_t n, scores *s)
                 (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(rest);
     free(marked);
     return s->path != NULL ? 0 : -1;
+}
+
+/* What climbing would tell of each entry, and a chain may be a million long:
+ * parents stand before their children. */
+static void
+trace_paths(const ia_walk *w, scores *s)
+{
+    for (uint32_t at = 0; at < s->npath; at++) {
+        uint32_t i = s->path[at], parent = w->queue[i].parent;
+        s->root[i] = s->above[i] = i;
+        if (parent == IA_NO_ENTRY)
+            continue;
+        s->root[i] = s->root[parent];
+        s->depth[i] = s->depth[parent] + 1;
+        if (IA_TAG(w->queue[i].ref) == IA_TAG_NODE)
+            s->above[i] = s->above[parent];
+    }
 }
 
 static int
@@ -189,8 +213,6 @@ static void
 link_up(const ia_walk *w, scores *s, uint32_t i)
 {
     uint32_t up = w->queue[i].parent;
-    s->run[i] = 1;
-    s->head[i] = first_link(w, i);
     for (int hop = 0; hop < MAX_LINK_HOPS && up != IA_NO_ENTRY; hop++) {
         if (s->score[up] >= 2 && w->queue[up].parent != IA_NO_ENTRY) {
             s->run[i] = s->run[up] + 1;
@@ -199,6 +221,8 @@ link_up(const ia_walk *w, scores *s, uint32_t i)
         }
         up = w->queue[up].parent;
     }
+    s->run[i] = 1;
+    s->head[i] = first_link(w, i);
 }
 
 /* Modules and running calls are no holders: they are where names live. */
@@ -230,75 +254,97 @@ choose_holders(const ia_walk *w, scores *s)
     }
 }
 
-/* The tensor, or whatever else Python has, that a graph node hangs on. */
-static uint32_t
-above_graph(const ia_walk *w, uint32_t entry)
-{
-    while (IA_TAG(w->queue[entry].ref) == IA_TAG_NODE &&
-           w->queue[entry].parent != IA_NO_ENTRY)
-        entry = w->queue[entry].parent;
-    return entry;
-}
-
-typedef struct {
-    PyObject *member;
-    int found;        /* the member is among them */
-    uint32_t results; /* tensors that a graph leads to */
-} peers;
-
-static int
-count_peers(PyObject *op, void *arg)
-{
-    peers *p = arg;
-    if (op == NULL)
-        return 0;
-    p->found |= op == p->member;
-    p->results += ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR &&
-                  ia_the_framework->grad_fn_of(op) != NULL;
-    return 0;
-}
-
 /* Containers of more items than this are no states. */
 #define MAX_PEERS 64
 
-/* Is it a small container that has this result and another? */
+typedef struct {
+    PyObject *results[MAX_PEERS]; /* tensors that a graph leads to */
+    uint32_t count;
+} peers;
+
 static int
-has_with_peers(const ia_walk *w, uint32_t entry, PyObject *member)
+list_peer(PyObject *op, void *arg)
 {
-    peers p = {.member = member};
+    peers *p = arg;
+    if (op != NULL && p->count < MAX_PEERS &&
+        ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR &&
+        ia_the_framework->grad_fn_of(op) != NULL)
+        p->results[p->count++] = op;
+    return 0;
+}
+
+/* The results in a small container of more than one; else none. */
+static void
+find_peers(const ia_walk *w, uint32_t entry, peers *p)
+{
+    p->count = 0;
     if (!ia_entry_is_container(w, entry))
-        return 0;
+        return;
     PyObject *op = (PyObject *)w->queue[entry].ref;
     if (ia_container_length(op) <= MAX_PEERS && Py_TYPE(op)->tp_traverse)
-        Py_TYPE(op)->tp_traverse(op, count_peers, &p);
-    return p.found && p.results >= 2;
+        Py_TYPE(op)->tp_traverse(op, list_peer, p);
+    if (p->count < 2)
+        p->count = 0;
+}
+
+/* The last answer of with_peers(), as members of one holder come together, and
+ * the containers beside variables, by the results in them. */
+typedef struct {
+    uint32_t entry, holder;
+    ia_ptrmap beside;
+    int listed; /* those containers are in it */
+} peers_memo;
+
+/* A result in a container that is a variable of the same namespace. */
+static uintptr_t
+key_beside(uint32_t namespace, PyObject *op)
+{
+    return (uintptr_t)op + namespace * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+static int
+list_beside(const ia_walk *w, peers_memo *memo)
+{
+    peers p;
+    for (uint32_t i = 0; i < w->count; i++) {
+        uint32_t up = w->queue[i].parent;
+        if (up == IA_NO_ENTRY || w->queue[up].parent != IA_NO_ENTRY)
+            continue;
+        find_peers(w, i, &p);
+        for (uint32_t n = 0; n < p.count; n++) {
+            uintptr_t key = key_beside(up, p.results[n]);
+            if (ia_ptrmap_get(&memo->beside, key) == IA_PTRMAP_NONE &&
+                ia_ptrmap_set(&memo->beside, key, i) < 0)
+                return -1;
+        }
+    }
+    return 0;
 }
 
 /* Results that stand side by side, the (h, c) of an LSTM or the weights of an
  * inner loop, hang on one graph: cutting one of them frees nothing, their
  * container is what holds it, be one of them a variable besides. */
 static uint32_t
-with_peers(const ia_walk *w, uint32_t entry)
+with_peers(const ia_walk *w, uint32_t entry, peers_memo *memo)
 {
+    peers p;
     uint32_t up = w->queue[entry].parent;
     PyObject *op = (PyObject *)w->queue[entry].ref;
     if (up == IA_NO_ENTRY || IA_TAG(w->queue[entry].ref) != IA_TAG_OBJECT ||
         ia_kind_of(Py_TYPE(op)) != IA_KIND_TENSOR)
         return entry;
-    if (has_with_peers(w, up, op))
-        return up;
+    find_peers(w, up, &p);
+    for (uint32_t n = 0; n < p.count; n++)
+        if (p.results[n] == op)
+            return up;
     if (w->queue[up].parent != IA_NO_ENTRY)
         return entry;
-    for (uint32_t i = up + 1; i < w->count; i++)
-        if (w->queue[i].parent == up && has_with_peers(w, i, op))
-            return i;
-    return entry;
+    if (!memo->listed)
+        memo->listed = list_beside(w, memo) == 0;
+    uint32_t beside = ia_ptrmap_get(&memo->beside, key_beside(up, op));
+    return beside != IA_PTRMAP_NONE && w->queue[beside].parent == up ? beside
+                                                                     : entry;
 }
-
-/* The last answer of with_peers(): members of one holder come together. */
-typedef struct {
-    uint32_t entry, holder;
-} peers_memo;
 
 /* With one storage only nothing parts: the tensor stands for itself. */
 static uint32_t
@@ -306,22 +352,21 @@ holder_of(const ia_walk *w, const scores *s, uint32_t entry,
           peers_memo *memo)
 {
     if (s->weight[entry] < 2)
-        return above_graph(w, entry);
-    uint32_t best = above_graph(w, s->best[entry]);
-    if (memo->entry != best)
-        *memo = (peers_memo){best, with_peers(w, best)};
+        return s->above[entry];
+    uint32_t best = s->above[s->best[entry]];
+    if (memo->entry != best) {
+        memo->holder = with_peers(w, best, memo);
+        memo->entry = best;
+    }
     return memo->holder;
 }
 
+/* A holder that stands beside the way has no part in it. */
 static uint32_t
-depth_below(const ia_walk *w, uint32_t entry, uint32_t holder)
+depth_below(const scores *s, uint32_t entry, uint32_t holder)
 {
-    uint32_t depth = 0;
-    while (entry != holder && entry != IA_NO_ENTRY) {
-        entry = w->queue[entry].parent;
-        depth++;
-    }
-    return depth;
+    uint32_t above = s->depth[holder];
+    return s->depth[entry] > above ? s->depth[entry] - above : 0;
 }
 
 static int
@@ -335,11 +380,9 @@ by_group(const void *a, const void *b)
     return (x->generation > y->generation) - (x->generation < y->generation);
 }
 
-/* Depths are looked at for a few members only: a chain's may be long. */
-#define MAX_DEPTH_PROBES 64
-
 static void
-add_member(const ia_walk *w, ia_group *g, const member *m, uint32_t last)
+add_member(const ia_walk *w, const scores *s, ia_group *g, const member *m,
+           uint32_t last)
 {
     const ia_reached *r = &w->storages->items[m->storage];
     if (g->count == 0 || m->generation != last)
@@ -352,9 +395,7 @@ add_member(const ia_walk *w, ia_group *g, const member *m, uint32_t last)
         g->first_generation = m->generation;
     g->last_generation = m->generation;
     g->bytes += r->bytes;
-    if (g->count > MAX_DEPTH_PROBES && m->generation == last)
-        return;
-    uint32_t depth = depth_below(w, r->entry, m->holder);
+    uint32_t depth = depth_below(s, r->entry, m->holder);
     if (g->count == 1 || depth <= g->depth) {
         g->depth = depth;
         g->example = m->storage;
@@ -362,7 +403,8 @@ add_member(const ia_walk *w, ia_group *g, const member *m, uint32_t last)
 }
 
 static int
-make_groups(const ia_walk *w, member *members, uint32_t n, ia_groups *out)
+make_groups(const ia_walk *w, const scores *s, member *members, uint32_t n,
+            ia_groups *out)
 {
     qsort(members, n, sizeof *members, by_group);
     out->items = calloc(n ? n : 1, sizeof *out->items);
@@ -376,7 +418,7 @@ make_groups(const ia_walk *w, member *members, uint32_t n, ia_groups *out)
             g->holder = members[i].holder;
             g->site = members[i].site;
         }
-        add_member(w, g, &members[i], i ? members[i - 1].generation : 0);
+        add_member(w, s, g, &members[i], i ? members[i - 1].generation : 0);
     }
     return 0;
 }
@@ -432,7 +474,7 @@ list_homeless(const ia_walk *w, const scores *s, const member *members,
     uint32_t found = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t entry = w->storages->items[members[i].storage].entry;
-        uint32_t root = ia_walk_root(w, entry);
+        uint32_t root = s->root[entry];
         if (s->weight[entry] >= 2 || !is_module(w, root))
             continue;
         out[found] = members[i];
@@ -469,7 +511,7 @@ int
 ia_holders_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
 {
     scores s = {0};
-    peers_memo memo = {IA_NO_ENTRY, IA_NO_ENTRY};
+    peers_memo memo = {.entry = IA_NO_ENTRY, .holder = IA_NO_ENTRY};
     const ia_reached *items = w->storages->items;
     member *members = NULL;
     uint32_t n = 0;
@@ -488,6 +530,7 @@ ia_holders_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
         if (members[i].generation + 1 > s.own[entry])
             s.own[entry] = members[i].generation + 1;
     }
+    trace_paths(w, &s);
     score_entries(w, &s);
     choose_holders(w, &s);
     for (uint32_t i = 0; i < n; i++)
@@ -495,11 +538,12 @@ ia_holders_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
             holder_of(w, &s, items[members[i].storage].entry, &memo);
     if (settle_homeless(w, &s, members, n) < 0)
         goto done;
-    result = make_groups(w, members, n, out);
+    result = make_groups(w, &s, members, n, out);
     out->path = s.path;
     out->npath = s.npath;
     s.path = NULL;
 done:
+    ia_ptrmap_free(&memo.beside);
     free(members);
     scores_free(&s);
     return result;

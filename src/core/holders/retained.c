@@ -1,8 +1,10 @@
 /* What would be freed if references were cut.
  *
  * One walk with all cuts made leaves unreached only what the holders retain.
- * For each group that small rest is walked again from the other groups'
- * holders: what stays unreached then would be freed by this group alone.
+ * That rest is walked from each group's cuts in turn: what one group alone
+ * reaches would be freed by it, and nothing is walked more than twice.  A group
+ * whose holder lies in the rest itself, below another's, is rare: for it the
+ * rest is walked from all the other groups, and what stays unreached is its.
  */
 
 #include "../base/compat.h"
@@ -45,32 +47,31 @@ keep_what_stays(ia_walk *base, const ia_walk *full, const ia_cut *cuts,
     return base->failed ? -1 : 0;
 }
 
-/* Makes up for the other groups' cuts whose parents stay reachable. */
+/* Makes up for one cut whose parent stays reachable. */
 static void
-undo_others(ia_walk *w, const ia_cut *cuts, uint32_t count, uint32_t group,
-            const ia_walk *base)
+undo(ia_walk *w, const ia_cut *c, const ia_walk *base)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        const ia_cut *c = &cuts[i];
-        if (c->group == group)
-            continue;
-        if (c->parent == 0)
-            ia_walk_follow(w, c->child, IA_NO_ENTRY);
-        else if (!ia_bitmap_test(base->seen, IA_ADDRESS(c->parent)))
-            continue;
-        else if (c->child != 0)
-            ia_walk_follow(w, c->child, IA_NO_ENTRY);
-        else
-            ia_walk_expand(w, c->parent);
-    }
+    if (c->parent == 0)
+        ia_walk_follow(w, c->child, IA_NO_ENTRY);
+    else if (!ia_bitmap_test(base->seen, IA_ADDRESS(c->parent)))
+        return;
+    else if (c->child != 0)
+        ia_walk_follow(w, c->child, IA_NO_ENTRY);
+    else
+        ia_walk_expand(w, c->parent);
 }
 
-/* Graph nodes that nothing but the holders keeps: few, and looked at once
- * for each group. */
+/* Graph nodes that nothing but the holders keeps. */
 typedef struct {
     uintptr_t *refs; /* owned */
     uint32_t count;
 } loose_nodes;
+
+/* Whose alone a loose node or a storage is: group + 1. */
+typedef struct {
+    uint32_t *of_node;    /* owned */
+    uint32_t *of_storage; /* owned */
+} owners;
 
 static int
 is_loose(const ia_walk *base, uintptr_t ref)
@@ -134,17 +135,17 @@ by_weight(const void *a, const void *b)
 /* Kinds of nodes that are told apart; a program has fewer. */
 #define MAX_NODE_KINDS 256
 
+/* The nodes that are this group's, by kind, and what they saved. */
 static int
-count_nodes(const ia_walk *full, const loose_nodes *loose,
-            const ia_walk *again, const ia_marks *marks, uint32_t stamp,
-            ia_cost *cost)
+count_nodes(const ia_walk *full, const loose_nodes *loose, const owners *of,
+            uint32_t group, uint32_t limit, ia_cost *cost)
 {
     ia_node_cost *table = calloc(MAX_NODE_KINDS, sizeof *table), *kind;
     int n = 0;
     if (table == NULL)
         return -1;
     for (uint32_t i = 0; i < loose->count; i++) {
-        if (ia_bitmap_test(again->seen, IA_ADDRESS(loose->refs[i])))
+        if (of->of_node[i] != group + 1)
             continue;
         cost->nodes++;
         cost->node_bytes += ia_the_framework->node_bytes(
@@ -153,11 +154,12 @@ count_nodes(const ia_walk *full, const loose_nodes *loose,
         if (kind != NULL)
             kind->count++;
     }
-    for (uint32_t i = 0; i < marks->limit; i++) {
+    for (uint32_t i = 0; i < limit; i++) {
         const ia_reached *r = &full->storages->items[i];
-        uint32_t node = node_that_holds(full, r->entry);
-        if (marks->of_storage[i] == IA_MARK_KEPT ||
-            marks->of_storage[i] == stamp || node == IA_NO_ENTRY)
+        uint32_t node = of->of_storage[i] == group + 1
+                            ? node_that_holds(full, r->entry)
+                            : IA_NO_ENTRY;
+        if (node == IA_NO_ENTRY)
             continue;
         cost->saved++;
         cost->saved_bytes += r->bytes;
@@ -174,47 +176,142 @@ count_nodes(const ia_walk *full, const loose_nodes *loose,
 }
 
 static void
-count_storages(const ia_walk *full, ia_marks *marks, uint32_t stamp,
-               ia_cost *cost)
+count_storages(const ia_walk *full, const owners *of, uint32_t group,
+               uint32_t limit, ia_cost *cost)
 {
-    for (uint32_t i = 0; i < marks->limit; i++) {
-        const ia_reached *r = &full->storages->items[i];
-        uint32_t mark = marks->of_storage[i];
-        if (mark == IA_MARK_KEPT || mark == stamp || r->claimed ||
+    for (uint32_t i = 0; i < limit; i++) {
+        ia_reached *r = &full->storages->items[i];
+        if (of->of_storage[i] != group + 1 || r->claimed ||
             r->entry == IA_NO_ENTRY)
             continue;
-        full->storages->items[i].claimed = 1;
+        r->claimed = 1;
         cost->bytes += r->bytes;
         cost->storages++;
     }
 }
 
+/* -- whose alone ----------------------------------------------------------- */
+
+typedef struct {
+    const ia_walk *full;
+    ia_walk base; /* with all cuts made */
+    ia_marks marks;
+    const ia_cut *cuts; /* borrowed */
+    uint32_t count;
+    loose_nodes loose;
+    owners parted; /* among the groups that are_outer */
+    owners single; /* of one other group */
+} measuring;
+
 static int
-measure_group(const ia_walk *full, const ia_walk *base,
-              const loose_nodes *loose, const ia_cut *cuts, uint32_t count,
-              uint32_t group, ia_marks *marks, ia_cost *cost)
+owners_init(owners *of, uint32_t nodes, uint32_t storages)
+{
+    of->of_node = calloc((size_t)nodes + 1, sizeof *of->of_node);
+    of->of_storage = calloc((size_t)storages + 1, sizeof *of->of_storage);
+    return of->of_node != NULL && of->of_storage != NULL ? 0 : -1;
+}
+
+static void
+owners_free(owners *of)
+{
+    free(of->of_node);
+    free(of->of_storage);
+}
+
+/* Do all its cuts stay reachable, but for what they cut off? */
+static int
+is_outer(const measuring *m, uint32_t group)
+{
+    for (uint32_t i = 0; i < m->count; i++)
+        if (m->cuts[i].group == group && m->cuts[i].parent != 0 &&
+            !ia_bitmap_test(m->base.seen, IA_ADDRESS(m->cuts[i].parent)))
+            return 0;
+    return 1;
+}
+
+/* From the cuts of one group, or of all others with this one's made. */
+static int
+walk_rest(const measuring *m, ia_walk *again, uint32_t group, int others,
+          ia_marks *marks)
+{
+    again->graph = m->full->graph;
+    again->below = m->base.seen;
+    again->marks = marks;
+    marks->stamp = group + 1;
+    for (uint32_t i = 0; i < m->count; i++)
+        if ((m->cuts[i].group != group) == others)
+            undo(again, &m->cuts[i], &m->base);
+    ia_walk_run(again);
+    return again->failed ? -1 : 0;
+}
+
+static int
+part_group(measuring *m, uint32_t group, ia_claims *claims, ia_marks *marks)
+{
+    ia_walk again = {0};
+    int result = -1;
+    if (ia_walk_init(&again, m->full->storages, m->full->roots) < 0)
+        goto done;
+    again.claims = claims;
+    if (walk_rest(m, &again, group, 0, marks) < 0)
+        goto done;
+    for (uint32_t i = 0; i < m->loose.count; i++)
+        if (m->parted.of_node[i] == 0 &&
+            ia_bitmap_test(again.seen, IA_ADDRESS(m->loose.refs[i])))
+            m->parted.of_node[i] = group + 1;
+    result = 0;
+done:
+    ia_walk_free(&again);
+    return result;
+}
+
+/* Parts the rest among the groups whose holders are outside of it; what the
+ * others reach from outside, by a name of theirs, is no one's alone either. */
+static int
+part(measuring *m, uint32_t groups)
+{
+    ia_claims claims = {ia_bitmap_new(), ia_bitmap_new()};
+    ia_marks marks = {m->parted.of_storage, m->marks.limit, 0};
+    int result = claims.any == NULL || claims.shared == NULL ? -1 : 0;
+    memcpy(m->parted.of_storage, m->marks.of_storage,
+           m->marks.limit * sizeof(uint32_t));
+    for (uint32_t g = 0; result == 0 && g < groups; g++)
+        result = part_group(m, g, &claims, &marks);
+    for (uint32_t i = 0; result == 0 && i < m->loose.count; i++)
+        if (ia_bitmap_test(claims.shared, IA_ADDRESS(m->loose.refs[i])))
+            m->parted.of_node[i] = 0;
+    ia_bitmap_free(claims.any);
+    ia_bitmap_free(claims.shared);
+    return result;
+}
+
+/* What no other group reaches. */
+static int
+part_alone(measuring *m, uint32_t group)
 {
     ia_walk again = {0};
     int result = -1;
     uint32_t n = 0;
-    ia_cut *own = calloc(count, sizeof *own);
-    if (own == NULL || ia_walk_init(&again, full->storages, full->roots) < 0)
+    ia_cut *own = calloc(m->count, sizeof *own);
+    if (own == NULL ||
+        ia_walk_init(&again, m->full->storages, m->full->roots) < 0)
         goto done;
-    for (uint32_t i = 0; i < count; i++)
-        if (cuts[i].group == group)
-            own[n++] = cuts[i];
-    if (ia_walk_set_cuts(&again, own, n) < 0)
+    for (uint32_t i = 0; i < m->count; i++)
+        if (m->cuts[i].group == group)
+            own[n++] = m->cuts[i];
+    if (ia_walk_set_cuts(&again, own, n) < 0 ||
+        walk_rest(m, &again, group, 1, &m->marks) < 0)
         goto done;
-    again.graph = full->graph;
-    again.below = base->seen;
-    marks->stamp = group + 1;
-    again.marks = marks;
-    undo_others(&again, cuts, count, group, base);
-    ia_walk_run(&again);
-    if (again.failed || count_nodes(full, loose, &again, marks, group + 1,
-                                    cost) < 0)
-        goto done;
-    count_storages(full, marks, group + 1, cost);
+    for (uint32_t i = 0; i < m->loose.count; i++) {
+        uintptr_t node = IA_ADDRESS(m->loose.refs[i]);
+        m->single.of_node[i] =
+            ia_bitmap_test(again.seen, node) ? 0 : group + 1;
+    }
+    for (uint32_t i = 0; i < m->marks.limit; i++) {
+        uint32_t mark = m->marks.of_storage[i];
+        m->single.of_storage[i] =
+            mark == IA_MARK_KEPT || mark == group + 1 ? 0 : group + 1;
+    }
     result = 0;
 done:
     ia_walk_free(&again);
@@ -222,34 +319,49 @@ done:
     return result;
 }
 
+static int
+measure_group(measuring *m, uint32_t group, ia_cost *cost)
+{
+    int outer = is_outer(m, group);
+    const owners *of = outer ? &m->parted : &m->single;
+    if (!outer && part_alone(m, group) < 0)
+        return -1;
+    if (count_nodes(m->full, &m->loose, of, group, m->marks.limit, cost) < 0)
+        return -1;
+    count_storages(m->full, of, group, m->marks.limit, cost);
+    return 0;
+}
+
 int
 ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
                 uint32_t groups, ia_cost *costs)
 {
-    ia_walk base = {0};
-    loose_nodes loose = {0};
+    measuring m = {.full = full, .cuts = cuts, .count = count};
     int result = -1;
-    uint32_t limit = full->storages->count;
-    ia_marks marks = {
-        .of_storage = calloc(limit + 1, sizeof(uint32_t)),
-        .limit = limit,
+    m.marks = (ia_marks){
+        .of_storage = calloc(full->storages->count + 1, sizeof(uint32_t)),
+        .limit = full->storages->count,
         .stamp = IA_MARK_KEPT,
     };
     memset(costs, 0, groups * sizeof *costs);
-    if (marks.of_storage == NULL)
+    if (m.marks.of_storage == NULL)
         goto done;
     ia_cuts_order(cuts, count);
-    if (keep_what_stays(&base, full, cuts, count, &marks) < 0 ||
-        find_loose_nodes(full, &base, &loose) < 0)
+    if (keep_what_stays(&m.base, full, cuts, count, &m.marks) < 0 ||
+        find_loose_nodes(full, &m.base, &m.loose) < 0 ||
+        owners_init(&m.parted, m.loose.count, m.marks.limit) < 0 ||
+        owners_init(&m.single, m.loose.count, m.marks.limit) < 0 ||
+        part(&m, groups) < 0)
         goto done;
     for (uint32_t g = 0; g < groups; g++)
-        if (measure_group(full, &base, &loose, cuts, count, g, &marks,
-                          &costs[g]) < 0)
+        if (measure_group(&m, g, &costs[g]) < 0)
             goto done;
     result = 0;
 done:
-    ia_walk_free(&base);
-    free(loose.refs);
-    free(marks.of_storage);
+    ia_walk_free(&m.base);
+    free(m.loose.refs);
+    free(m.marks.of_storage);
+    owners_free(&m.parted);
+    owners_free(&m.single);
     return result;
 }
