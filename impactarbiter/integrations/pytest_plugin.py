@@ -15,46 +15,22 @@ import copy
 import gc
 import importlib.util
 import sys
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.runner import runtestprotocol
 
-from ..base.convert import whole
 from ..base.errors import UsageError
-from ..base.text import clean
-from ..base.units import format_bytes, parse_bytes, plural
+from ..base.units import plural
+from .pytest_settings import Settings, changed
 
 if TYPE_CHECKING:
-    from ..model.finding import Finding
     from ..model.report import Report
     from ..watching.arbiter import Arbiter
 
 MARKER = "no_tensor_leaks"
 EXEMPT = "allow_tensor_leaks"
-#: Findings that a failure spells out.
-_MOST_SHOWN = 3
-#: Labels of the facts that a failure shows, as ``wording.facts`` has them.
-_SHOWN = frozenset(
-    {"allocated", "kept by", "holder", "grown at", "graph", "do"}
-)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """``max_bytes`` may stay behind each step; the rest is ``watch()``'s."""
-
-    max_bytes: int = 0
-    warmup: int = 1
-    window: int = 4
-    allow: tuple[Any, ...] = ()
-
-    @property
-    def runs(self) -> int:
-        """Watched runs of a test."""
-        return self.warmup + self.window
 
 
 # -- settings ---------------------------------------------------------------
@@ -121,39 +97,7 @@ def _defaults(config: pytest.Config) -> Settings:
         value = config.getoption(name) or config.getini(name)
         if value:
             given[name.removeprefix("tensor_leaks_")] = value
-    return _changed(Settings(), given, "tensor_leaks")
-
-
-def _changed(base: Settings, given: dict[str, Any], who: str) -> Settings:
-    """``base`` with other values; UsageError for what does not fit."""
-    for name, value in given.items():
-        if name not in _CONVERT:
-            raise UsageError(
-                f"{who} has no {name!r}: expected one of {', '.join(_CONVERT)}"
-            )
-        try:
-            value = _CONVERT[name](value)
-        except UsageError as error:
-            raise UsageError(f"{who}: {name}: {error}") from None
-        base = replace(base, **{name: value})
-    return base
-
-
-def _size(value: object) -> int:
-    return 0 if value in (0, "0") else parse_bytes(str(value))
-
-
-def _rules(value: Any) -> tuple[Any, ...]:
-    one = isinstance(value, (str, type)) or callable(value)
-    return (value,) if one else tuple(value)
-
-
-_CONVERT: dict[str, Callable[[Any], Any]] = {
-    "max_bytes": _size,
-    "warmup": lambda value: whole(0)(str(value)),
-    "window": lambda value: whole(2)(str(value)),
-    "allow": _rules,
-}
+    return changed(Settings(), given, "tensor_leaks")
 
 
 def _settings(item: pytest.Item) -> Settings:
@@ -163,7 +107,7 @@ def _settings(item: pytest.Item) -> Settings:
     if marker is None:
         return base
     given = dict(zip(["max_bytes"], marker.args, strict=False))
-    return _changed(base, {**given, **marker.kwargs}, MARKER)
+    return changed(base, {**given, **marker.kwargs}, MARKER)
 
 
 # -- the fixture ------------------------------------------------------------
@@ -405,72 +349,8 @@ def _warn(item: pytest.Item, message: str) -> None:
         item.warn(pytest.PytestWarning(f"{item.nodeid}: {message}"))
 
 
-# -- what is said -----------------------------------------------------------
-
-
 def _failure(settings: Settings, report: Report) -> str | None:
-    """Why the test fails: more stays behind each step than may."""
-    from ..reports.wording import alarming, growth, subject
+    """Why the test fails; what says so is not imported for other tests."""
+    from .pytest_words import failure_of
 
-    found = alarming(report)
-    kept = sum(finding.all_bytes_per_step for finding in found)
-    if not found or (settings.max_bytes and kept <= settings.max_bytes):
-        return None
-    found = [_by_fixture(finding) for finding in found]
-    lines: list[str] = []
-    for finding in found[:_MOST_SHOWN]:
-        lines += _finding_lines(finding)
-    for finding in found[_MOST_SHOWN:]:
-        lines.append(f"and {subject(finding)} keeps {growth(finding)}")
-    if settings.max_bytes:
-        lines.append(
-            f"{format_bytes(kept)} a step in all, allowed are"
-            f" {format_bytes(settings.max_bytes)}"
-        )
-    lines += [f"warning: {text}" for text in report.warnings]
-    return "\n".join(clean(text) for text in lines)
-
-
-def _finding_lines(finding: Finding) -> list[str]:
-    """As short as an assertion; the first line says it all."""
-    from ..reports.wording import facts, growth, subject
-
-    lines = [f"tensor leak: {subject(finding)} keeps {growth(finding)}"]
-    code: tuple[str, ...] = ()
-    for fact in facts(finding):
-        # A statement that makes and keeps a tensor stands once.
-        if fact.label in _SHOWN and (not code or fact.code != code):
-            code = fact.code or code
-            lines.append(f"  {fact.label:<10} {fact.text}")
-            lines += [f"             {text}" for text in fact.code]
-    if finding.site.known:
-        lines.append(f"{finding.site.file}:{finding.site.line}: tensor leak")
-    return lines
-
-
-def _by_fixture(finding: Finding) -> Finding:
-    """What the value of a wider fixture holds, by the fixture's name.
-
-    pytest keeps such values as ``..fixturedefs['name'][0].cached_result[0]``.
-    """
-    path, holder = finding.path, finding.holder
-    if path is None or holder is None:
-        return finding
-    names = [edge.name for edge in path.edges]
-    defs = [i for i, name in enumerate(names) if name.endswith("fixturedefs")]
-    if not defs or "cached_result" not in names[defs[0] :]:
-        return finding
-    fixture = names[defs[0] + 1]
-    # Of (value, key, exception) it is the value.
-    begin = names.index("cached_result", defs[0]) + 2
-    depth = finding.holder_depth - begin
-    if depth < 0 or names[begin - 1] != "0":
-        return finding
-    path = replace(path, root=f"<fixture {fixture}>", edges=path.edges[begin:])
-    called = str(path.upto(depth))
-    return replace(
-        finding,
-        path=path,
-        holder=replace(holder, expression=called, depth=depth),
-        advice=finding.advice.replace(holder.expression, called),
-    )
+    return failure_of(settings.max_bytes, report)
