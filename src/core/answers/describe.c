@@ -14,7 +14,7 @@ ia_cost_build(const ia_cost *cost)
     PyObject *biggest = PyList_New(0);
     for (int i = 0; biggest && i < cost->nbiggest; i++) {
         const ia_node_cost *n = &cost->biggest[i];
-        ia_list_add(&biggest, Py_BuildValue("(sKK)", n->name,
+        ia_list_add(&biggest, Py_BuildValue("(NKK)", ia_str(n->name),
                                             (unsigned long long)n->count,
                                             (unsigned long long)n->bytes));
     }

@@ -208,7 +208,7 @@ build_holder(const diagnosis *d, const ia_keeper *k)
         Py_DECREF(bound);
         return NULL;
     }
-    return Py_BuildValue("{s:s,s:n,s:N,s:N}", "type", type, "length",
+    return Py_BuildValue("{s:N,s:n,s:N,s:N}", "type", ia_str(type), "length",
                          length, "bound", bound, "owners", owners);
 }
 

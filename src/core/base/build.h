@@ -4,6 +4,14 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <string.h>
+
+/* A str of UTF-8 that the end of a buffer may have cut within a character. */
+static inline PyObject *
+ia_str(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
 
 /* Appends what was just built, or NULL where that failed; takes it over.  A
  * failure clears the list, with an exception set. */

@@ -298,8 +298,8 @@ history(PyObject *self, PyObject *unused)
 static PyObject *
 build_frame(const ia_source_frame *f)
 {
-    return Py_BuildValue("(sisO)", f->file, f->line, f->function,
-                         f->library ? Py_True : Py_False);
+    return Py_BuildValue("(NiNO)", ia_str(f->file), f->line,
+                         ia_str(f->function), f->library ? Py_True : Py_False);
 }
 
 /* Making objects may run the collector, and that the program: the strings are

@@ -42,7 +42,7 @@ is_literal(PyObject *key, int depth)
         return PyBytes_GET_SIZE(key) <= MAX_KEY_TEXT;
     if (PyTuple_CheckExact(key) && depth < 3) {
         Py_ssize_t n = PyTuple_GET_SIZE(key);
-        for (Py_ssize_t i = 0; i < n; i++)
+        for (Py_ssize_t i = 0; i < n && n <= MAX_KEY_ITEMS; i++)
             if (!is_literal(PyTuple_GET_ITEM(key, i), depth + 1))
                 return 0;
         return n <= MAX_KEY_ITEMS;

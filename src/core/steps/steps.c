@@ -9,6 +9,7 @@
  */
 
 #include "../base/compat.h"
+#include "../base/build.h"
 #include "../base/kinds.h"
 #include "../ledger/ledger.h"
 #include "../ledger/tensors.h"
@@ -303,15 +304,16 @@ ia_stepping_status(void)
                          : run.source == NO_SOURCE
                              ? NULL
                              : sources[run.source];
+    const char *failed = ia_failure();
     return Py_BuildValue(
-        "{s:I,s:I,s:z,s:O,s:d,s:d,s:d,s:d,s:O,s:z}", "steps", run.step, "offset",
+        "{s:I,s:I,s:z,s:O,s:d,s:d,s:d,s:d,s:O,s:N}", "steps", run.step, "offset",
         run.offset, "source", source, "provisional",
         run.provisional ? Py_True : Py_False,
         "boundary_seconds", run.boundary_seconds, "callback_seconds",
         run.callback_seconds, "step_seconds", run.step_seconds,
         "elapsed_seconds", now() - run.started, "collector",
         run.collector_waits || PyGC_IsEnabled() ? Py_True : Py_False,
-        "failure", ia_failure());
+        "failure", failed ? ia_str(failed) : Py_NewRef(Py_None));
 }
 
 PyObject *

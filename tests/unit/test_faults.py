@@ -1,0 +1,59 @@
+"""What may go wrong around us, and in us: the program goes on as it would."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+import impactarbiter
+from impactarbiter.judging.diagnostician import Diagnostician
+
+# -- names that are longer than our buffers ----------------------------------
+
+
+def test_names_may_be_long_and_in_any_script() -> None:
+    """A buffer's end may lie within a character: 100 of two bytes each."""
+    name = "\u00c9" * 100
+    function = type(
+        name,
+        (torch.autograd.Function,),
+        {
+            "forward": staticmethod(lambda ctx, x: x * 2),
+            "backward": staticmethod(lambda ctx, gradient: gradient * 2),
+        },
+    )
+    kept = type(name, (list,), {})()
+    with impactarbiter.watch(step="manual", warmup=1, window=2) as arbiter:
+        for _ in range(12):
+            weight = torch.ones(3, requires_grad=True)
+            kept.append(function.apply(weight).sum())
+            arbiter.step()
+        report = arbiter.report()
+    assert report.warnings == ()
+    (finding,) = [f for f in report.findings if f.verdict == "leak"]
+    assert finding.holder is not None
+    assert finding.holder.type.startswith("\u00c9" * 60)
+    assert finding.graph is not None
+    names = [name for name, _count, _bytes in finding.graph.biggest]
+    assert any(name.startswith("\u00c9" * 30) for name in names)
+
+
+def test_a_long_message_of_a_failure_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def look(self: Diagnostician, step: int) -> None:
+        raise ValueError("\u00c9" * 300)
+
+    monkeypatch.setattr(Diagnostician, "look", look)
+    kept = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with impactarbiter.watch(step="manual") as arbiter:
+            for _ in range(20):
+                kept.append(torch.ones(3))
+                arbiter.step()
+    (said,) = caught
+    assert "ValueError: \u00c9" in str(said.message)
+    assert any("\u00c9" * 50 in text for text in arbiter.report().warnings)
