@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import logging
 import time
@@ -15,6 +16,7 @@ import numpy as np
 
 from ..base import cgroups
 from ..base.errors import UsageError
+from ..base.files import write_atomic
 from ..core import ledger
 from ..watching.arbiter import current
 from ..watching.lease import Lease
@@ -407,18 +409,21 @@ class MemoryTracker:
         }
 
     def export_events(self, filename: str, format: str = "csv") -> None:
-        """Writes the events as "csv" or "json"."""
+        """Writes the events as "csv" or "json"; ReportError where it can't."""
         if format not in ("csv", "json"):
             raise UsageError(f"format is {format!r}: expected 'csv' or 'json'")
         records = [event.to_dict() for event in self._ring.events()]
-        with open(filename, "w", newline="", encoding="utf-8") as file:
-            if format == "json":
-                json.dump(records, file, indent=2)
-                return
-            fields = list(TrackingEvent.__dataclass_fields__)
-            writer = csv.DictWriter(file, fields)
+        if format == "json":
+            text = json.dumps(records, indent=2)
+        else:
+            rows = io.StringIO(newline="")
+            writer = csv.DictWriter(
+                rows, list(TrackingEvent.__dataclass_fields__)
+            )
             writer.writeheader()
             writer.writerows(records)
+            text = rows.getvalue()
+        write_atomic(filename, text.encode("utf-8", "backslashreplace"))
 
     def clear_events(self) -> None:
         """Forgets events and statistics."""

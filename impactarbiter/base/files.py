@@ -1,4 +1,7 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all.
+
+They hold names of the program: a new one is for its owner's eyes alone.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,10 @@ def _is_special(target: str) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
+#: Modes of new files, before the umask: a report's, and one for everybody.
+PRIVATE, PUBLIC = 0o600, 0o666
+
+
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raises ReportError unless a file could be written at ``path`` now.
 
@@ -38,20 +45,25 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             return
         if os.path.exists(target) and not os.access(target, os.W_OK):
             raise PermissionError(13, "the file is read-only")
-        os.unlink(_create(target))
+        os.unlink(_create(target, PRIVATE))
     except OSError as error:
         raise _unwritable(path, error) from None
 
 
-def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes beside ``path`` and renames; ReportError where that fails."""
+def write_atomic(
+    path: str | os.PathLike[str], data: bytes, mode: int = PRIVATE
+) -> None:
+    """Writes beside ``path`` and renames; ReportError where that fails.
+
+    A file that is there keeps its mode.
+    """
     target = _target(path)
     try:
         if _is_special(target):
             with open(target, "wb") as stream:
                 stream.write(data)
             return
-        beside = _create(target)
+        beside = _create(target, mode)
         try:
             with open(beside, "wb") as stream:
                 stream.write(data)
@@ -67,14 +79,14 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
         raise _unwritable(path, error) from None
 
 
-def _create(target: str) -> str:
-    """Makes an empty file beside ``target`` with the user's own umask."""
+def _create(target: str, mode: int) -> str:
+    """Makes an empty file beside ``target``: nobody else's, no link."""
     folder, name = os.path.split(target)
     for attempt in range(100):
         beside = os.path.join(folder, f".{name}.{os.getpid()}.{attempt}.tmp")
         try:
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-            os.close(os.open(beside, flags, 0o666))
+            os.close(os.open(beside, flags, mode))
         except FileExistsError:
             continue
         return beside

@@ -12,7 +12,7 @@ import site
 import sysconfig
 
 from ..base.errors import ImpactArbiterError
-from ..base.files import write_atomic
+from ..base.files import PUBLIC, write_atomic
 
 NAME = "impactarbiter.pth"
 _MARK = "# Written by `impactarbiter enable`; `impactarbiter disable` removes"
@@ -84,7 +84,7 @@ def is_ours(path: str) -> bool:
 def write(path: str) -> None:
     """Puts the file there; ImpactArbiterError where that is refused."""
     try:
-        write_atomic(path, text().encode())
+        write_atomic(path, text().encode(), PUBLIC)
     except ImpactArbiterError as error:
         raise _impossible("write", path, error.__context__) from None
 

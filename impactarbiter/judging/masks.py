@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import builtins
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 
 from ..knowledge.advice import advise
-from ..model.finding import Cycle, Finding, Holder, Site
+from ..model.finding import Cycle, Finding, GraphCost, Holder, Site
 from ..model.path import Edge, Path, name_in
 from ..model.report import Report
 
@@ -58,6 +59,8 @@ _PUBLIC_TYPES = frozenset(
         "traceback",
     ]
 ) | frozenset(dir(builtins))
+#: A node's name, where an edge leads to one.
+_NODE = re.compile("(\N{RIGHTWARDS ARROW})(.+)")
 _WORD = re.compile(r"[^\W\d]\w*")
 _QUOTED = re.compile(r"(['\"])(?:\\.|(?!\1).)*\1")
 _FRAMING = frozenset({"closure", "locals", "cache", "key", "of", "type"})
@@ -86,7 +89,7 @@ class _Masks:
         )
 
     def type(self, name: str) -> str:
-        if name in _PUBLIC_TYPES or re.search(r"Backward\d*$", name):
+        if name in _PUBLIC_TYPES or _is_node_of_torch(name):
             return name
         return self.of("Type", name)
 
@@ -110,15 +113,19 @@ class _Masks:
         )
 
     def root(self, root: str) -> str:
-        if root == "__main__" or root.startswith("<"):
+        if root == "__main__":
             return root
+        if root.startswith("<"):
+            return f"<{self.type(root.strip('<>'))}>"
         if root.endswith("()"):
             return self.of("function", root[:-2]) + "()"
         return self.of("module", root)
 
     def edge(self, edge: Edge) -> Edge:
-        public = edge.kind in _PUBLIC_KINDS
-        text = edge.text if public else self.text(edge.text)
+        if edge.kind in _PUBLIC_KINDS:
+            text = _NODE.sub(lambda m: m[1] + self.type(m[2]), edge.text)
+        else:
+            text = self.text(edge.text)
         return Edge(
             kind=edge.kind,
             name=name_in(text),
@@ -161,6 +168,7 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
         path=path,
         cycle=_cycle(finding.cycle, masks),
         holder=holder,
+        graph=_graph(finding.graph, masks),
         grown_at=masks.site(finding.grown_at),
         stack=tuple(masks.site(s) or s for s in finding.stack),
         tensors=tuple(replace(t, shape=None) for t in finding.tensors),
@@ -168,6 +176,19 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
         phase=masks.of("phase", finding.phase) if finding.phase else None,
     )
     return replace(masked, advice=advise(masked))
+
+
+def _is_node_of_torch(name: str) -> bool:
+    """A custom Function's node is named after the user's class."""
+    torch = sys.modules.get("torch")
+    return torch is not None and hasattr(torch._C._functions, name)
+
+
+def _graph(graph: GraphCost | None, masks: _Masks) -> GraphCost | None:
+    if graph is None:
+        return None
+    biggest = tuple((masks.type(n), c, b) for n, c, b in graph.biggest)
+    return replace(graph, biggest=biggest)
 
 
 def _cycle(cycle: Cycle | None, masks: _Masks) -> Cycle | None:
@@ -185,12 +206,18 @@ def _holder(holder: Holder, depth: int, path: Path, masks: _Masks) -> Holder:
     )
 
 
+#: How a warning begins that goes on to quote the program, and what stays.
+_QUOTING = {
+    "allow rule ": "an allow rule matched nothing",
+    "on_finding raised ": "on_finding raised an exception",
+    "watching ended early: ": "watching ended early",
+    "no report could be made: ": "no report could be made",
+    "no diagnosis could be made: ": "no diagnosis could be made",
+}
+
+
 def _warnings(warnings: Iterable[str]) -> Iterable[str]:
     """Rules and errors quote the program: only that there was one stays."""
     for warning in warnings:
-        if warning.startswith("allow rule "):
-            yield "an allow rule matched nothing"
-        elif warning.startswith("on_finding raised "):
-            yield "on_finding raised an exception"
-        else:
-            yield warning
+        said = (s for how, s in _QUOTING.items() if warning.startswith(how))
+        yield next(said, warning)

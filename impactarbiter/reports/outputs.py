@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ..base.errors import MissingExtraError, UsageError
-from ..base.files import check_writable
+from ..base.files import check_writable, write_atomic
 from ..model.order import reaches
 from ..model.report import Report
 from .timeline import check_suffix
@@ -71,8 +71,8 @@ def write_report(report: Report, path: str) -> None:
 def write_files(report: Report, stem: str) -> list[str]:
     """``stem`` as .json, .txt and, with jinja2, .html; the files' names."""
     report.to_json(f"{stem}.json")
-    with open(f"{stem}.txt", "w", encoding="utf-8") as stream:
-        stream.write(f"{report}\n")
+    words = f"{report}\n".encode("utf-8", "backslashreplace")
+    write_atomic(f"{stem}.txt", words)
     try:
         report.to_html(f"{stem}.html")
     except MissingExtraError:

@@ -11,6 +11,7 @@ from types import TracebackType
 from ..base.errors import AlreadyWatchingError, UsageError
 from ..core import hooks, ledger
 from ..judging.allowlist import AllowList, AllowRule
+from ..judging.masks import obfuscated
 from ..model.finding import Finding
 from ..model.report import Report
 
@@ -232,6 +233,8 @@ class Arbiter:
         except Exception as error:
             said = f"no report could be made: {type(error).__name__}: {error}"
             self._last = Report(warnings=(said,))
+            if self.obfuscates:
+                self._last = obfuscated(self._last)
             # Warnings may be errors; ours never break the program.
             with suppress(RuntimeWarning):
                 warnings.warn(said, RuntimeWarning, stacklevel=2)

@@ -28,6 +28,7 @@ from ..core import ledger, questions
 from ..core import recorder as writer
 from ..core.bundle import EVENTS, MOST_KEPT, NAME
 from ..core.sources import environment, site_of
+from ..judging.masks import obfuscated
 from ..model.bundle import HeldBytes
 from ..model.path import pattern_of
 from ..model.report import Report
@@ -169,7 +170,7 @@ class FlightRecorder:
     def capture(self, reason: str) -> str | None:
         """Writes a bundle now; its path, or None where that failed."""
         try:
-            name = writer.write(_plain(reason))
+            name = writer.write(_plain(self._said(reason)))
         except Exception:
             return None
         if name is None:
@@ -177,6 +178,11 @@ class FlightRecorder:
         self._second_stage(name)
         self._settled = self.last
         return self.last
+
+    def _said(self, reason: str) -> str:
+        """The reason, which may quote the program, unless that is masked."""
+        watching = current()
+        return "masked" if watching and watching.obfuscates else reason
 
     def settle(self, reason: str) -> str | None:
         """The bundle of a failure that was caught: the hook's, else a new.
@@ -216,13 +222,13 @@ class FlightRecorder:
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
         watching = current()
-        return report_json(
-            Report(
-                findings=watching.known_findings() if watching else (),
-                environment=environment(),
-                warnings=(f"no diagnosis could be made: {why}",),
-            )
+        report = Report(
+            findings=watching.known_findings() if watching else (),
+            environment=environment(),
+            warnings=(f"no diagnosis could be made: {why}",),
         )
+        masked = watching is not None and watching.obfuscates
+        return report_json(obfuscated(report) if masked else report)
 
 
 _active: FlightRecorder | None = None

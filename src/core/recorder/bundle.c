@@ -120,7 +120,7 @@ open_file(int folder, const char *name)
 {
     file.used = 0;
     file.fd = openat(folder, name,
-                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file.fd < 0)
         file.error = errno;
 }
@@ -288,7 +288,7 @@ ia_bundle_write(const ia_bundle *b, int parent, const char *name)
 {
     char partial[IA_BUNDLE_NAME + 16];
     partial_name(partial, sizeof partial, name);
-    if (mkdirat(parent, partial, 0777) < 0)
+    if (mkdirat(parent, partial, 0700) < 0)
         return errno;
     int error = fill_folder(b, parent, partial);
     if (error == 0 && renameat(parent, partial, parent, name) < 0)

@@ -1,0 +1,225 @@
+"""Files of ours: whole or not there, and for their owner's eyes alone."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import impactarbiter
+from impactarbiter.base.errors import ReportError
+from impactarbiter.base.files import PUBLIC, write_atomic
+from impactarbiter.integrations import startup_file
+from impactarbiter.model.finding import Finding, Site
+from impactarbiter.model.report import History, Report
+from impactarbiter.reports.outputs import write_files
+
+REPORT = Report(
+    findings=(
+        Finding(
+            verdict="leak",
+            allocated_at=Site("/home/me/train.py", 3, "step"),
+            bytes_per_step=100.0,
+        ),
+    ),
+    steps=40,
+    live_bytes=4000,
+    history=History(tuple(range(40)), tuple(range(0, 4000, 100))),
+)
+
+
+def to_text(report: Report, path: str) -> None:
+    write_files(report, path)
+
+
+#: Every writer of a report.
+WRITERS: dict[str, Callable[[Report, str], object]] = {
+    "x.json": Report.to_json,
+    "x.html": Report.to_html,
+    "x.sarif": Report.to_sarif,
+    "x.png": Report.plot,
+    "x.svg": Report.plot,
+    "x.pdf": Report.plot,
+    "x": to_text,
+}
+writers = pytest.mark.parametrize(
+    ("name", "write"), WRITERS.items(), ids=list(WRITERS)
+)
+
+
+def mode(path: Path | str) -> int:
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+@pytest.fixture(autouse=True)
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)  # what we don't ask for, nobody forbids
+    yield
+    os.umask(before)
+
+
+# -- for whom -----------------------------------------------------------------
+
+
+@writers
+def test_a_report_is_its_owners(
+    name: str, write: Callable[[Report, str], object], tmp_path: Path
+) -> None:
+    write(REPORT, str(tmp_path / name))
+    files = list(tmp_path.iterdir())
+    assert files
+    assert {mode(file) for file in files} == {0o600}
+
+
+def test_a_file_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.touch()
+    path.chmod(0o644)
+    REPORT.to_json(path)
+    assert mode(path) == 0o644 and path.stat().st_size > 100
+
+
+def test_what_all_must_read_is_everybodys(tmp_path: Path) -> None:
+    path = tmp_path / "x.pth"
+    startup_file.write(str(path))
+    assert mode(path) == PUBLIC
+
+
+def test_a_bundle_is_its_owners(tmp_path: Path) -> None:
+    with impactarbiter.FlightRecorder(tmp_path / "dumps") as recorder:
+        bundle = recorder.capture("test")
+    assert bundle is not None
+    assert mode(bundle) == 0o700
+    names = {path.name: mode(path) for path in Path(bundle).iterdir()}
+    assert set(names.values()) == {0o600}
+    assert {"recorder.json", "events.npy", "report.json"} <= set(names)
+
+
+def test_no_one_can_lay_a_link_in_the_way(tmp_path: Path) -> None:
+    """The unfinished file is made new; a link by its name is left alone."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    for attempt in range(3):
+        link = tmp_path / f".x.json.{os.getpid()}.{attempt}.tmp"
+        link.symlink_to(victim)
+    REPORT.to_json(tmp_path / "x.json")
+    assert victim.read_text() == "precious"
+    assert Report.load(tmp_path / "x.json") == REPORT
+
+
+# -- whole or not there -------------------------------------------------------
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@writers
+@pytest.mark.parametrize("before", [b"", b"old"], ids=["new", "old"])
+def test_a_full_disk(
+    name: str,
+    write: Callable[[Report, str], object],
+    before: bytes,
+    tmp_path: Path,
+) -> None:
+    """No file may grow beyond 100 bytes: each writer fails on its way."""
+    import matplotlib.backends.backend_agg  # noqa: F401 - it caches fonts
+
+    path = tmp_path / name
+    if before:
+        path.write_bytes(before)
+    REPORT.plot(str(tmp_path / "fonts.png"))
+    (tmp_path / "fonts.png").unlink()
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))
+    try:
+        with pytest.raises(ReportError, match=r"cannot write .* too large"):
+            write(REPORT, str(path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert left(tmp_path) == ([name] if before else [])
+    assert not before or path.read_bytes() == before
+
+
+@writers
+def test_a_device_that_is_full(
+    name: str, write: Callable[[Report, str], object], tmp_path: Path
+) -> None:
+    """A device cannot be replaced, only written to."""
+    path = tmp_path / name
+    path.symlink_to("/dev/full")
+    for suffix in ("json", "txt", "html"):
+        (tmp_path / f"x.{suffix}").unlink(missing_ok=True)
+        (tmp_path / f"x.{suffix}").symlink_to("/dev/full")
+    with pytest.raises(ReportError, match="no space left"):
+        write(REPORT, str(path))
+    assert Path("/dev/full").is_char_device()
+
+
+#: Root may write anywhere: the capabilities that let it are given up first.
+UNPRIVILEGED = """
+import ctypes, sys
+version, none = 0x20080522, (ctypes.c_uint32 * 6)()
+assert ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(version), none) == 0
+"""
+
+
+def run_unprivileged(code: str, *args: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, *args],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    code = (
+        "import impactarbiter, impactarbiter.reports.outputs as outputs\n"
+        "import matplotlib.backends.backend_agg, jinja2\n"
+        "from impactarbiter.model.report import Report\n"
+        "from impactarbiter import FlightRecorder\n"
+        "from impactarbiter.base.errors import ReportError\n"
+        + UNPRIVILEGED
+        + "folder = sys.argv[1]\n"
+        "report = Report()\n"
+        "def recorder(path):\n"
+        "    FlightRecorder(path).start()\n"
+        "for write in (report.to_json, report.to_html, report.to_sarif,\n"
+        "              lambda p: report.plot(p + '.png'), recorder,\n"
+        "              lambda p: outputs.write_files(report, p)):\n"
+        "    try:\n"
+        "        write(folder + '/x')\n"
+        "    except ReportError as error:\n"
+        "        assert 'permission denied' in str(error).lower(), error\n"
+        "        print('refused')\n"
+    )
+    tmp_path.chmod(0o555)
+    assert run_unprivileged(code, str(tmp_path)) == "refused\n" * 6
+    tmp_path.chmod(0o755)
+    assert left(tmp_path) == []
+
+
+def test_an_interrupted_write_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(fd: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    path = tmp_path / "x.json"
+    path.write_text("old")
+    with pytest.raises(KeyboardInterrupt):
+        write_atomic(path, b"new")
+    assert left(tmp_path) == ["x.json"] and path.read_text() == "old"
