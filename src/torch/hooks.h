@@ -102,6 +102,9 @@ void ia_tensor_sweep(void);
 
 #include <cstdint>
 
+/* torch's classes are not ours to hide. */
+#pragma GCC visibility pop
+
 namespace at {
 class Tensor;
 }
@@ -115,6 +118,7 @@ namespace torch::autograd {
 struct Node;
 class SavedVariable;
 } // namespace torch::autograd
+#pragma GCC visibility push(hidden)
 
 namespace ia {
 

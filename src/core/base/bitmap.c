@@ -61,6 +61,6 @@ ia_bitmap_test(const ia_bitmap *map, uintptr_t address)
         map->directory[HIGH(number)][LOW(number)] == NULL)
         return 0;
     size_t bit = (address >> 4) & ((IA_CHUNK_WORDS * 64) - 1);
-    return (map->directory[HIGH(number)][LOW(number)][bit >> 6] >>
-            (bit & 63)) & 1;
+    uint64_t word = map->directory[HIGH(number)][LOW(number)][bit >> 6];
+    return (int)(word >> (bit & 63) & 1);
 }

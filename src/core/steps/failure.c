@@ -3,7 +3,7 @@
 #include "../base/compat.h"
 #include "failure.h"
 
-int ia_active;
+atomic_int ia_active;
 static char failure[300];
 
 void

@@ -2,8 +2,10 @@
 #ifndef IA_FAILURE_H
 #define IA_FAILURE_H
 
-/* Nonzero while hooks report; read without a lock. */
-extern int ia_active;
+#include <stdatomic.h>
+
+/* Nonzero while hooks report; read by any thread, changed under the GIL. */
+extern atomic_int ia_active;
 
 /* Switches everything off and warns once; the first message is kept for the
  * report.  Any thread, with or without the GIL. */
