@@ -1,10 +1,15 @@
-"""The parts that are plain C, compiled alone and run without Python."""
+"""The parts that are plain C, compiled alone and run without Python.
+
+`make tsan` runs the one with threads for longer: IMPACTARBITER_TURNS.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sysconfig
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,21 +18,65 @@ HERE = Path(__file__).resolve().parent
 CORE = HERE.parent.parent / "src" / "core"
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
 WARNINGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
-SANITIZE = "-fsanitize=address,undefined"
 FAILING = [f"-D{f}=ia_test_{f}" for f in ("malloc", "calloc", "realloc")]
-#: Each one's room in src/core, and the files it needs beside itself.
-ROOMS = {
-    "array": "base",
-    "ptrmap": "base",
-    "bitmap": "base",
-    "blocks": "ledger",
+TURNS = os.environ.get("IMPACTARBITER_TURNS", "5000")
+
+#: How a program is compiled and run.
+KINDS = {
+    "plain": ["-O2"],
+    "asan": [
+        "-O1",
+        "-g",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+    ],
+    "tsan": ["-O1", "-g", "-fsanitize=thread"],
 }
-NEEDS = {
-    "array": [],
-    "ptrmap": [],
-    "bitmap": [],
-    "blocks": ["array", "ptrmap"],
+
+
+@dataclass(frozen=True)
+class Program:
+    """A test of its own and the files of src/core that it tests.
+
+    ``short``: their memory can be made to fail.  ``python``: they read what
+    Python's headers declare, and nothing of them calls into Python.
+    """
+
+    tested: tuple[str, ...]
+    own: tuple[str, ...] = ()
+    short: bool = True
+    python: bool = False
+    arguments: tuple[str, ...] = ()
+
+
+PROGRAMS = {
+    "ptrmap": Program(("base/ptrmap",)),
+    "bitmap": Program(("base/bitmap",)),
+    "blocks": Program(("ledger/blocks", "base/array", "base/ptrmap")),
+    "threads": Program(
+        (
+            "ledger/birthplace",
+            "ledger/book",
+            "ledger/intervals",
+            "ledger/ledger",
+            "ledger/libraries",
+            "ledger/ring",
+            "ledger/sites",
+            "ledger/sources",
+            "ledger/stacks",
+            "steps/criterion",
+            "steps/sweep",
+            "base/array",
+            "base/ptrmap",
+        ),
+        own=("fake_frames",),
+        short=False,
+        python=True,
+        arguments=(TURNS,),
+    ),
 }
+CASES = [(name, kind) for name in PROGRAMS for kind in ("plain", "asan")]
+CASES.append(("threads", "tsan"))
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -38,44 +87,55 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         env=env,
-        timeout=120,
+        timeout=600,
     )
 
 
-def can_sanitize(folder: Path) -> bool:
+def runner(kind: str) -> list[str]:
+    """ThreadSanitizer wants its shadow where a random address may lie."""
+    fixed = shutil.which("setarch") if kind == "tsan" else None
+    return [fixed, "-R"] if fixed else []
+
+
+def can_build(folder: Path, flags: list[str], start: list[str]) -> bool:
     source = folder / "empty.c"
     source.write_text("int main(void) { return 0; }\n")
-    made = run(CC, SANITIZE, source, "-o", folder / "empty")
-    return made.returncode == 0 and run(folder / "empty").returncode == 0
+    made = run(CC, *flags, source, "-o", folder / "empty")
+    return (
+        made.returncode == 0 and run(*start, folder / "empty").returncode == 0
+    )
 
 
 def build(folder: Path, name: str, flags: list[str]) -> Path:
-    """The program of name_test.c and of name.c, whose memory can fail."""
-    tested = [CORE / ROOMS[own] / f"{own}.c" for own in (name, *NEEDS[name])]
+    """The program of name_test.c and of the files that it tests."""
+    program = PROGRAMS[name]
+    rooms = {f"-I{(CORE / one).parent}" for one in program.tested}
+    if program.python:
+        rooms.add(f"-isystem{sysconfig.get_path('include')}")
     parts = [
-        *((source, ["-UNDEBUG", *FAILING]) for source in tested),
-        (HERE / f"{name}_test.c", [f"-I{CORE / ROOMS[name]}"]),
+        *((CORE / f"{one}.c", program.short) for one in program.tested),
+        *((HERE / f"{one}.c", False) for one in program.own),
+        (HERE / f"{name}_test.c", False),
     ]
     objects = []
-    for source, own in parts:
+    for source, short in parts:
         made = folder / (source.stem + ".o")
+        own = ["-UNDEBUG", *sorted(rooms), *(FAILING if short else [])]
         done = run(CC, *WARNINGS, *flags, *own, "-c", source, "-o", made)
         assert done.returncode == 0, done.stderr
         objects.append(made)
-    program = folder / name
-    done = run(CC, *flags, *objects, "-o", program)
+    made = folder / name
+    done = run(CC, *flags, *objects, "-pthread", "-o", made)
     assert done.returncode == 0, done.stderr
-    return program
+    return made
 
 
 @pytest.mark.skipif(CC is None, reason="no C compiler")
-@pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "asan"])
-@pytest.mark.parametrize("name", NEEDS)
-def test_plain_c(name: str, sanitized: bool, tmp_path: Path) -> None:
-    flags = ["-O2"]
-    if sanitized:
-        if not can_sanitize(tmp_path):
-            pytest.skip("the compiler has no sanitizers")
-        flags = ["-O1", "-g", SANITIZE, "-fno-sanitize-recover=all"]
-    done = run(build(tmp_path, name, flags))
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_plain_c(name: str, kind: str, tmp_path: Path) -> None:
+    flags, start = KINDS[kind], runner(kind)
+    if kind != "plain" and not can_build(tmp_path, flags, start):
+        pytest.skip("the compiler has no such sanitizer")
+    program = build(tmp_path, name, flags)
+    done = run(*start, program, *PROGRAMS[name].arguments)
     assert (done.returncode, done.stdout) == (0, f"{name}: ok\n"), done.stderr

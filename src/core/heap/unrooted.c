@@ -255,7 +255,8 @@ static int
 seed_all(ia_walk *w, ia_roots *roots, object_list *list, ia_root_kind kind)
 {
     uint32_t first = 0;
-    qsort(list->items, list->count, sizeof *list->items, by_type);
+    if (list->count > 1)
+        qsort(list->items, list->count, sizeof *list->items, by_type);
     for (uint32_t i = 1; i <= list->count; i++) {
         if (i < list->count &&
             Py_TYPE(list->items[i]) == Py_TYPE(list->items[first]))

@@ -305,6 +305,9 @@ ia_walk_expand(ia_walk *w, uintptr_t ref)
     default:
         expand_object(w, (PyObject *)ref);
     }
+    /* What could not be marked passed for seen. */
+    if (w->seen->failed)
+        w->failed = 1;
 }
 
 void

@@ -5,6 +5,7 @@
 #include "../base/ptrmap.h"
 #include "sites.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ static struct {
     size_t frames; /* of all stacks */
     ia_ptrmap of_frames; /* by the hash of its frames */
     ia_ptrmap of_path;   /* by that of a raw stack */
-    uint32_t made;   /* stacks, since the last sweep */
+    atomic_uint made; /* stacks, since the last sweep; read without the lock */
     uint32_t in_use; /* at the last sweep: marked, or old and came up again */
     uint32_t epoch;
     uint32_t pins;

@@ -1,0 +1,68 @@
+"""Each allocation of ours fails once: nothing of the program's changes.
+
+The modules are those that are installed; inject.cpp, preloaded, lets their
+calls of malloc and of operator new fail.  A report is whole, or says what it
+lacks, or is not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+
+pytestmark = [
+    pytest.mark.skipif(CXX is None, reason="no C++ compiler"),
+    pytest.mark.skipif(sys.platform != "linux", reason="for glibc"),
+]
+
+
+def run(folder: Path, share: int) -> list[dict[str, object]]:
+    library = folder / "inject.so"
+    flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared"]
+    made = subprocess.run(
+        [CXX, *flags, "-fPIC", HERE / "inject.cpp", "-ldl", "-o", library],
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+    done = subprocess.run(
+        [sys.executable, "-P", HERE / "scenario.py", str(share)],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "LD_PRELOAD": str(library),
+            "OMP_NUM_THREADS": "1",
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def check(told: list[dict[str, object]]) -> None:
+    """Every case that is not as it must be, with where it failed."""
+    cases = [line for line in told if "place" in line]
+    assert cases and any(case["raised"] or case["said"] for case in cases)
+    assert [case for case in cases if case["wrong"]] == []
+
+
+def test_some_allocations_fail(tmp_path: Path) -> None:
+    check(run(tmp_path, 120))
+
+
+@pytest.mark.slow
+def test_every_allocation_fails(tmp_path: Path) -> None:
+    told = run(tmp_path, 1)
+    for line in told:
+        if "scenario" in line and "place" not in line:
+            print(line)  # how many calls, how many cases
+    check(told)
