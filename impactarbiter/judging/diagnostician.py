@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .. import _core
-from ..core import devices, hooks, ledger
+from ..base.units import plural
+from ..core import devices, hooks, ledger, questions
 from ..core.sources import environment, site_of, stack_of
 from ..core.wire import Status, Totals, cycle_of, graph_of, path_of
 from ..knowledge.advice import advise
@@ -71,6 +72,9 @@ class Diagnostician:
     _answer: dict[str, Any] | None = None
     _callback_failed: str | None = None
     _busy: Any = field(default_factory=threading.Lock)
+    _failures: Callable[[], int] = field(
+        default_factory=questions.failures_from_now
+    )
 
     # -- looks ------------------------------------------------------------
 
@@ -403,6 +407,12 @@ class Diagnostician:
             said.append(
                 f"{totals.lost} storages could not be recorded:"
                 " memory was short"
+            )
+        failures = self._failures()
+        if failures:
+            said.append(
+                f"{plural(failures, 'look')} at objects of torch's had to be"
+                " given up: what they lead to may be missing"
             )
         if self._callback_failed:
             said.append(f"on_finding raised {self._callback_failed}")

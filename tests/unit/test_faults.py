@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import impactarbiter
+from impactarbiter import _torch
 from impactarbiter.judging.diagnostician import Diagnostician
 
 # -- names that are longer than our buffers ----------------------------------
@@ -57,3 +58,20 @@ def test_a_long_message_of_a_failure_is_cut(
     (said,) = caught
     assert "ValueError: \u00c9" in str(said.message)
     assert any("\u00c9" * 50 in text for text in arbiter.report().warnings)
+
+
+# -- looks at torch's objects that throw --------------------------------------
+
+
+def test_looks_that_were_given_up_are_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given_up = 2
+    monkeypatch.setattr(_torch, "walk_failures", lambda: given_up)
+    with impactarbiter.watch(step="manual") as arbiter:
+        assert arbiter.report().warnings == ()
+        given_up += 3
+        (said,) = arbiter.report().warnings
+        assert said.startswith("3 looks at objects of torch's")
+    with impactarbiter.watch(step="manual") as arbiter:
+        assert arbiter.report().warnings == ()
