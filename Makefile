@@ -19,7 +19,7 @@ SOURCES := setup.py pyproject.toml README.md LICENSE \
 
 .PHONY: help demo lab test whole bench asan sweep lint venv build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
-    check-torch-suite
+    check-torch-suite check-long
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo 'make bench   cost of watching, as ratios with and without'
 	@echo 'make asan    tests under AddressSanitizer and UBSan'
 	@echo 'make sweep   all leak patterns, healthy look-alikes, torch operators'
+	@echo 'make check-long          long and large programs, memory and time'
 	@echo 'make lint    ruff and mypy --strict'
 	@echo 'make check-versions      other Pythons, torches, NumPys, compilers'
 	@echo 'make check-torch-suite   PyTorch tests, plain and watched'
@@ -69,6 +70,10 @@ lint: venv
 	@$(VENV)/bin/ruff check .
 	@echo '== mypy --strict'
 	@$(VENV)/bin/mypy --strict impactarbiter
+
+check-long: build
+	@echo '== long and large programs: memory and time per step stay flat'
+	@OMP_NUM_THREADS=1 $(PY) -P tests/long/check.py $(ARGS)
 
 # -- the environment, made once ---------------------------------------------
 
