@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <string>
 #include <typeinfo>
 #include <unordered_map>
@@ -169,8 +170,13 @@ ask_node(Node &node, Found &found)
         CompiledNodeArgs args(call, node_call);
         node.compiled_args(args);
     }
-    catch (...) {
+    catch (const std::bad_alloc &) {
         ia_failures_count();
+        complete = false;
+    }
+    catch (...) {
+        /* No failure: a node whose buffers a backward freed says it so. */
+        PyErr_Clear();
         complete = false;
     }
     collect(call, found);

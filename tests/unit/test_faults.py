@@ -75,3 +75,15 @@ def test_looks_that_were_given_up_are_told_once(
         assert said.startswith("3 looks at objects of torch's")
     with impactarbiter.watch(step="manual") as arbiter:
         assert arbiter.report().warnings == ()
+
+
+def test_nodes_whose_buffers_are_freed_are_no_failures() -> None:
+    linear = torch.nn.Linear(4, 3)
+    kept = []
+    with impactarbiter.watch(step="manual", warmup=1, window=2) as arbiter:
+        for _ in range(12):
+            loss = linear(torch.ones(2, 4)).square().mean()
+            loss.backward()
+            kept.append(loss)
+            arbiter.step()
+        assert arbiter.report().warnings == ()
