@@ -183,7 +183,7 @@ install()
                          kSlots);
             return -1;
         }
-        if (!set_allocator(wrappers()[slot])) {
+        if (!set_allocator(wrappers()[static_cast<size_t>(slot)])) {
             PyErr_SetString(PyExc_RuntimeError,
                             "torch refused another CPU allocator");
             return -1;
@@ -236,7 +236,7 @@ ia_allocator_uninstall(void)
     int slot = current_slot();
     report_only(-1);
     if (slot >= 0) {
-        set_allocator(slots[slot].base);
+        set_allocator(slots[static_cast<size_t>(slot)].base);
     }
 }
 
@@ -250,5 +250,6 @@ int
 ia_allocator_installed(void)
 {
     int slot = current_slot();
-    return slot >= 0 && slots[slot].reporting.load();
+    return slot >= 0 &&
+           slots[static_cast<size_t>(slot)].reporting.load();
 }

@@ -197,8 +197,9 @@ find_list(const char *node, size_t size,
         }
         auto bytes = static_cast<const char *>(words[1]) -
                      static_cast<const char *>(words[0]);
-        size_t count = bytes / sizeof(SavedVariable);
-        if (bytes > 0 && bytes % sizeof(SavedVariable) == 0 &&
+        size_t count = static_cast<size_t>(bytes) / sizeof(SavedVariable);
+        if (bytes > 0 &&
+            static_cast<size_t>(bytes) % sizeof(SavedVariable) == 0 &&
             first + count <= found.size() &&
             found[first + count - 1] == found[first] + (count - 1)) {
             return at;

@@ -441,7 +441,7 @@ list_targets(const ia_walk *w, const ia_wanted *wanted, member **out,
     const ia_storages *all = w->storages;
     uint32_t n = 0;
     for (uint32_t i = 0; i < all->count; i++)
-        n += is_target(w, wanted, &all->items[i]);
+        n += (uint32_t)is_target(w, wanted, &all->items[i]);
     member *list = *out = calloc(n + 1, sizeof *list);
     if (list == NULL)
         return -1;

@@ -51,11 +51,10 @@ keep_what_stays(ia_walk *base, const ia_walk *full, const ia_cut *cuts,
 static void
 undo(ia_walk *w, const ia_cut *c, const ia_walk *base)
 {
-    if (c->parent == 0)
-        ia_walk_follow(w, c->child, IA_NO_ENTRY);
-    else if (!ia_bitmap_test(base->seen, IA_ADDRESS(c->parent)))
+    if (c->parent != 0 &&
+        !ia_bitmap_test(base->seen, IA_ADDRESS(c->parent)))
         return;
-    else if (c->child != 0)
+    if (c->child != 0)
         ia_walk_follow(w, c->child, IA_NO_ENTRY);
     else
         ia_walk_expand(w, c->parent);
@@ -85,7 +84,7 @@ find_loose_nodes(const ia_walk *full, const ia_walk *base, loose_nodes *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; full->nodes > 0 && i < full->count; i++)
-        n += is_loose(base, full->queue[i].ref);
+        n += (uint32_t)is_loose(base, full->queue[i].ref);
     out->refs = calloc(n + 1, sizeof *out->refs);
     if (out->refs == NULL)
         return -1;

@@ -74,7 +74,7 @@ note_history(uint32_t suspects, uint64_t live_bytes)
     if (run.step % run.stride != 0)
         return;
     if (run.nhistory == HISTORY) {
-        for (uint32_t i = 0; i < HISTORY / 2; i++)
+        for (size_t i = 0; i < HISTORY / 2; i++)
             run.history[i] = run.history[2 * i];
         run.nhistory = HISTORY / 2;
         run.stride *= 2;
