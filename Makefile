@@ -19,7 +19,7 @@ SOURCES := setup.py pyproject.toml README.md LICENSE \
 
 .PHONY: help demo lab test whole bench asan sweep lint venv build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
-    check-torch-suite check-long
+    check-torch-suite check-long check-static check-faults tsan valgrind
 .DELETE_ON_ERROR:
 
 help:
@@ -29,9 +29,13 @@ help:
 	@echo 'make whole   whole programs, leaky and fixed: what is said of each'
 	@echo 'make bench   cost of watching, as ratios with and without'
 	@echo 'make asan    tests under AddressSanitizer and UBSan'
+	@echo 'make tsan    threads under ThreadSanitizer'
+	@echo 'make valgrind  plain C, then start, looks and stop, under valgrind'
 	@echo 'make sweep   all leak patterns, healthy look-alikes, torch operators'
-	@echo 'make check-long          long and large programs, memory and time'
 	@echo 'make lint    ruff and mypy --strict'
+	@echo 'make check-static        gcc -fanalyzer, clang, clang-tidy'
+	@echo 'make check-faults        every allocation of ours fails once'
+	@echo 'make check-long          long and large programs, memory and time'
 	@echo 'make check-versions      other Pythons, torches, NumPys, compilers'
 	@echo 'make check-torch-suite   PyTorch tests, plain and watched'
 	@echo 'make gpu-check           on a GPU: build, test and measure there'
@@ -74,6 +78,11 @@ lint: venv
 check-long: build
 	@echo '== long and large programs: memory and time per step stay flat'
 	@OMP_NUM_THREADS=1 $(PY) -P tests/long/check.py $(ARGS)
+
+# MAX_JOBS=n: files at a time, 2 by default.
+check-static: venv
+	@echo '== analyzers over the C and C++ files'
+	@$(PY) -P tools/check_static.py $(ARGS)
 
 # -- the environment, made once ---------------------------------------------
 
@@ -132,6 +141,33 @@ asan: venv
 	    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	    PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/$(ASAN_SITE) \
 	    $(PYTEST) tests/unit -p no:cacheprovider $(ARGS)
+
+# pip leaves alone what is there in a --target: the folder goes first.
+TSAN_SITE := build/tsan
+
+tsan: build
+	@echo '== building with ThreadSanitizer'
+	@rm -rf build/lib* build/bdist* $(TSAN_SITE)
+	@IMPACTARBITER_SANITIZE=thread $(PIP) install --no-build-isolation \
+	    --no-deps --target $(TSAN_SITE) .
+	@echo '== the ledger alone, longer'
+	@IMPACTARBITER_TURNS=100000 $(PYTEST) tests/native -k tsan
+	@echo '== threads that run backwards while looks are made'
+	@LD_PRELOAD='$(shell $(CC) -print-file-name=libtsan.so)' \
+	    TSAN_OPTIONS=history_size=5 OMP_NUM_THREADS=1 \
+	    PYTHONPATH=$(CURDIR)/$(TSAN_SITE) \
+	    setarch -R $(PY) -P tests/sanitizers/stress.py 1
+
+# Importing torch alone takes valgrind many minutes.
+valgrind: build
+	@echo '== plain C under valgrind'
+	@$(PYTEST) tests/native -k valgrind
+	@echo '== start, looks, stop under valgrind'
+	@$(PY) -P tests/sanitizers/valgrind.py tests/sanitizers/small.py
+
+check-faults: build
+	@echo '== every allocation of ours fails once'
+	@OMP_NUM_THREADS=1 $(PYTEST) tests/faults -m 'slow or not slow' $(ARGS)
 
 # -- other versions, other people's tests --------------------------------------
 

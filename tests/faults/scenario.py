@@ -2,7 +2,8 @@
 
 Run with inject.so preloaded.  Each case is a forked child of its own, in
 which one allocation fails; what came of it is a line of JSON.  The argument
-says which share of the cases is run: 1, all of them; 2, every other one.
+says which share of the cases is run: 1, all of them; 2, every other one; the
+names of scenarios may follow.
 """
 
 from __future__ import annotations
@@ -302,13 +303,15 @@ def count(
     return out.given, calls
 
 
-def main(share: int) -> None:
+def main(share: int, names: list[str]) -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     gc.disable()  # the same garbage each time
     gc.freeze()  # what was there before takes no time
     plain = program(lambda: None)
     for scenario in SCENARIOS:
+        if names and scenario.__name__ not in names:
+            continue
         expected, calls = count(scenario)
         assert expected.get("losses", plain) == plain
         name = scenario.__name__
@@ -322,4 +325,4 @@ def main(share: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -31,6 +31,7 @@ KINDS = {
         "-fno-sanitize-recover=all",
     ],
     "tsan": ["-O1", "-g", "-fsanitize=thread"],
+    "valgrind": ["-O1", "-g"],
 }
 
 
@@ -77,6 +78,7 @@ PROGRAMS = {
 }
 CASES = [(name, kind) for name in PROGRAMS for kind in ("plain", "asan")]
 CASES.append(("threads", "tsan"))
+CASES += [(name, "valgrind") for name in PROGRAMS if name != "threads"]
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -93,6 +95,13 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 
 def runner(kind: str) -> list[str]:
     """ThreadSanitizer wants its shadow where a random address may lie."""
+    if kind == "valgrind":
+        return [
+            "valgrind",
+            "--quiet",
+            "--leak-check=full",
+            "--error-exitcode=9",
+        ]
     fixed = shutil.which("setarch") if kind == "tsan" else None
     return [fixed, "-R"] if fixed else []
 
@@ -133,6 +142,8 @@ def build(folder: Path, name: str, flags: list[str]) -> Path:
 @pytest.mark.skipif(CC is None, reason="no C compiler")
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_plain_c(name: str, kind: str, tmp_path: Path) -> None:
+    if kind == "valgrind" and shutil.which("valgrind") is None:
+        pytest.skip("no valgrind")
     flags, start = KINDS[kind], runner(kind)
     if kind != "plain" and not can_build(tmp_path, flags, start):
         pytest.skip("the compiler has no such sanitizer")
