@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
@@ -131,6 +132,8 @@ def common_flags() -> Flags:
             "-g",
             "-fno-omit-frame-pointer",
             "-fno-sanitize-recover=undefined",
+            # It asks for the typeinfo of classes that torch does not export.
+            "-fno-sanitize=vptr",
         ]
         flags.link += [f"-fsanitize={sanitize}"]
     return flags
@@ -192,6 +195,38 @@ def torch_flags(torch: ModuleType, inplace: bool) -> Flags:
     return flags
 
 
+#: A class that torch generates, up to the next one, and what it has saved.
+GENERATED_CLASS = re.compile(
+    r"^struct TORCH_API (\w+) : public \w+ \{(.*?)^\};",
+    re.MULTILINE | re.DOTALL,
+)
+SAVED_MEMBER = re.compile(
+    r"^ +(SavedVariable|std::vector<SavedVariable>) (\w+)_;", re.MULTILINE
+)
+
+
+def write_saved_layout(include: list[str], folder: Path) -> None:
+    """Lists the members in which torch's autograd nodes save tensors, for
+    src/torch/saved_tensors.cpp; the compiler adds the offsets."""
+    header = Path("torch/csrc/autograd/generated/Functions.h")
+    found = [Path(path) / header for path in include]
+    lines = []
+    for source in filter(Path.is_file, found):
+        for name, body in GENERATED_CLASS.findall(source.read_text()):
+            members = SAVED_MEMBER.findall(body)
+            lines.append(f"IA_CLASS({name}, {len(members)})")
+            for kind, member in members:
+                macro = "IA_ONE" if kind == "SavedVariable" else "IA_LIST"
+                lines.append(f"{macro}({name}, {member})")
+        break
+    if not lines:
+        raise BuildError(f"torch's header {header} was not found or not read")
+    folder.mkdir(parents=True, exist_ok=True)
+    layout, text = folder / "saved_layout.inc", "\n".join(lines) + "\n"
+    if not layout.is_file() or layout.read_text() != text:
+        layout.write_text(text)
+
+
 #: CUDA 13's wheels have these in two packages.
 CUDA_HEADERS = ("cuda_runtime_api.h", "crt/host_config.h")
 
@@ -241,6 +276,9 @@ class BuildExt(build_ext):
             "impactarbiter._core": core_flags(),
             "impactarbiter._torch": torch_flags(torch, inplace),
         }
+        layout = Path(self.build_temp) / f"torch-{torch.__version__}"
+        write_saved_layout(self.flags["impactarbiter._torch"].system, layout)
+        self.flags["impactarbiter._torch"].include.append(str(layout))
         if (
             sources("cuda")
             and torch.version.cuda

@@ -75,6 +75,7 @@ class _Explained(TypedDict):
     tensor: _Tensor
     referrers: int
     refcount: int
+    still: int
 
 class _Device(TypedDict):
     device: str

@@ -31,7 +31,7 @@ def graph_size(
 
     Returns (nodes, saved_tensors, saved_bytes, reached_limit); bytes are
     those of distinct storages. Raises RuntimeError while another thread
-    runs a backward.
+    may be changing the graph.
     """
 
 def walk_failures() -> int:

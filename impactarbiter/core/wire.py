@@ -262,7 +262,8 @@ class Target:
 class Answer:
     """Who holds one object: ``Retention`` without its words.
 
-    ``forever``: the cycle is one that the collector never frees.
+    ``forever``: the cycle is one that the collector never frees.  ``still``:
+    no other thread was inside torch; else autograd graphs are left out.
     """
 
     target: Target
@@ -275,6 +276,7 @@ class Answer:
     graph: GraphCost | None
     referrers: int
     refcount: int
+    still: bool
 
 
 def answer_of(raw: _Explained) -> Answer:
@@ -290,6 +292,7 @@ def answer_of(raw: _Explained) -> Answer:
         graph=graph_of(raw["cost"]),
         referrers=raw["referrers"],
         refcount=raw["refcount"],
+        still=bool(raw["still"]),
     )
 
 

@@ -418,7 +418,7 @@ class Diagnostician:
             said.append(f"on_finding raised {self._callback_failed}")
         if self._answer is not None and not self._answer["graph"]:
             said.append(
-                "a backward ran in another thread during the last look: the"
+                "another thread was busy in torch during the last look: the"
                 " autograd graph was left out of it"
             )
         for rule, error in self.allow.failed.items():

@@ -14,6 +14,9 @@ from ..model.retention import InstanceGroup, Instances, Retention, Retentions
 
 #: Instances of a class that are shown.
 MOST_INSTANCES = 200
+_BUSY = (
+    "another thread was busy in torch: what autograd graphs hold is left out"
+)
 #: A class's name, whatever its metaclass says.
 _NAME_OF = type.__dict__["__name__"].__get__
 
@@ -51,6 +54,8 @@ def _retention(answer: Answer) -> Retention:
     note = _note(answer)
     if note is None and answer.paths:
         note = shell_advice(answer.paths[0])
+    if not answer.still:
+        note = f"{note}. {_BUSY}" if note else _BUSY
     return Retention(
         target=str(answer.target),
         paths=answer.paths,

@@ -4,7 +4,8 @@
  * Nothing here makes a Python object, runs a hook, or recurses.  A tensor
  * that has a Python object is handed out as that object; one that has not
  * ("bare") is looked through at once: its storage, node, gradient and base.
- * Called with the GIL held, and only while no other thread runs a backward.
+ * Called with the GIL held.  While another thread may be changing what is read
+ * here, storages are all that is told.
  */
 #include "hooks.h"
 #include "torch_compat.h"
@@ -26,6 +27,7 @@
 
 #include <cstring>
 #include <typeinfo>
+#include <unordered_map>
 #include <vector>
 
 using torch::autograd::AccumulateGrad;
@@ -60,6 +62,8 @@ IA_EXPOSE(HooksUnpack, PySavedVariableHooks,
           ia::HookObject<PySavedVariableHooks>, unpack_hook_);
 IA_EXPOSE(HooksData, PySavedVariableHooks,
           ia::HookObject<PySavedVariableHooks>, data_);
+using Tangents = std::unordered_map<uint64_t, at::Tensor>;
+IA_EXPOSE(TangentsByLevel, ForwardGrad, Tangents, content_);
 IA_EXPOSE(NodeMetadata, Node, std::unique_ptr<AnomalyMetadata>,
           anomaly_metadata_);
 
@@ -69,17 +73,10 @@ namespace {
  * More means a cycle of them. */
 constexpr size_t kMaxBareTensors = 64;
 
-/* What a walk stands on, and how many walks are under way.  Outside of one
- * nothing is held: we must not keep anybody's tensors.  GIL; the vector is
- * never destroyed, as torch may be gone before us. */
+/* How many walks are under way, and whether the world stands still for them.
+ * GIL. */
 size_t walks;
-
-std::vector<ia::NodePtr> &
-held()
-{
-    static auto *nodes = new std::vector<ia::NodePtr>();
-    return *nodes;
-}
+bool still;
 
 struct Label {
     ia_edge_kind kind;
@@ -106,26 +103,28 @@ class Emitter {
     {
     }
 
+    /* A destructor that runs Python code leaves behind it, until it is done,
+     * references to what it destroys: those to a count of 0. */
     int object(PyObject *object, const Label &label)
     {
-        return object == nullptr ? 0
-                                 : sink_->object(sink_, object, label.kind,
-                                                 label.name, label.index);
+        return object == nullptr || Py_REFCNT(object) <= 0
+                   ? 0
+                   : sink_->object(sink_, object, label.kind, label.name,
+                                   label.index);
     }
 
+    /* Nothing is held: not even a count may be raised of what is dying. */
     int node(const ia::NodePtr &node, const Label &label)
     {
-        if (!node) {
-            return 0;
-        }
-        if (walks != 0) {
-            held().push_back(node);
-        }
-        return sink_->node(sink_, node.get(), label.kind, label.name,
-                           label.index);
+        return node && node.use_count() > 0 ? this->node(*node, label) : 0;
     }
 
-    int storage(c10::StorageImpl *impl, const Label &label)
+    int node(Node &node, const Label &label)
+    {
+        return sink_->node(sink_, &node, label.kind, label.name, label.index);
+    }
+
+    int storage(const c10::StorageImpl *impl, const Label &label)
     {
         ia_storage storage;
         return ia::storage_info(impl, &storage)
@@ -159,7 +158,7 @@ class Emitter {
   private:
     int tensor_or_queue(const at::Tensor &tensor, const Label &label)
     {
-        if (!tensor.defined()) {
+        if (!tensor.defined() || tensor.use_count() == 0) {
             return 0;
         }
         c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
@@ -220,9 +219,10 @@ int
 Emitter::contents(const c10::TensorImpl &impl, const Label &label)
 {
     int stop = storage(impl.unsafe_storage().unsafeGetStorageImpl(), label);
-    if (!stop) {
-        stop = sparse_parts(impl);
+    if (stop || !ia::stands_still()) {
+        return stop;
     }
+    stop = sparse_parts(impl);
     auto *meta = static_cast<AutogradMeta *>(impl.autograd_meta());
     return stop || meta == nullptr
                ? stop
@@ -308,13 +308,19 @@ Emitter::tensor_hooks(const AutogradMeta &meta)
     return 0;
 }
 
-/* Level 0 is the only one that torch's Python interface can open. */
+/* Level 0 is the only one that torch's Python interface can open.  Not by
+ * value(): who waits for the GIL inside set_value() holds the lock. */
 int
 Emitter::tangent(const std::shared_ptr<ForwardGrad> &tangents)
 {
-    return tangents == nullptr || tangents->empty()
+    if (tangents == nullptr) {
+        return 0;
+    }
+    const Tangents &all = (*tangents).*reach(TangentsByLevel());
+    auto found = all.find(0);
+    return found == all.end()
                ? 0
-               : tensor_or_queue(tangents->value(0),
+               : tensor_or_queue(found->second,
                                  {IA_EDGE_GRAD, "tangent", -1});
 }
 
@@ -442,7 +448,9 @@ special_parts(Node &node, ia::NodeKind kind, Emitter &emitter)
             ia::python_function_of(
                 static_cast<torch::autograd::PyNode *>(&node)),
             {IA_EDGE_FUNCTION, nullptr, -1});
+    case ia::NodeKind::Generated:
     case ia::NodeKind::Cpp:
+    case ia::NodeKind::Other:
         break;
     }
     return 0;
@@ -462,7 +470,7 @@ expand_function(THPFunction *function, Emitter &emitter)
     Node *node = ia::node_of_function(function);
     return node == nullptr
                ? 0
-               : emitter.node(node->getptr(), {IA_EDGE_NODE, nullptr, -1});
+               : emitter.node(*node, {IA_EDGE_NODE, nullptr, -1});
 }
 
 } // namespace
@@ -492,6 +500,9 @@ ia::expand_object(PyObject *object, ia_kind kind, ia_sink *sink)
 {
     Emitter emitter(sink);
 
+    if (!stands_still() && (kind == IA_KIND_NODE || kind == IA_KIND_FUNCTION)) {
+        return 0;
+    }
     switch (kind) {
     case IA_KIND_TENSOR: {
         const auto &tensor = reinterpret_cast<THPVariable *>(object)->cdata;
@@ -513,20 +524,25 @@ ia::expand_object(PyObject *object, ia_kind kind, ia_sink *sink)
     return 0;
 }
 
-void
-ia::walk_opens()
+bool
+ia::walk_opens(bool patience)
 {
+    ia_loose_install();
+    bool now = ia_world_stands_still(patience);
+    still = now && (walks == 0 || still);
     walks++;
+    return still;
 }
 
-/* Letting go of the last reference may run destructors, and with them
- * Python code that walks again: hence the swap. */
+bool
+ia::stands_still()
+{
+    return walks != 0 ? still : ia_nobody_is_loose();
+}
+
 void
 ia::walk_closes()
 {
-    std::vector<NodePtr> nodes;
-
-    if (walks != 0 && --walks == 0) {
-        nodes.swap(held());
-    }
+    walks--;
+    ia_loose_uninstall();
 }

@@ -8,9 +8,6 @@
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
@@ -166,38 +163,37 @@ walk_next_node(ia_node_mark *mark)
              at::sequence_number::peek(), nullptr, 0};
 }
 
-/* Each node is a block of its own, made by new; the C library knows its
- * size, which sizeof of a class that torch hides could not tell. */
+/* What the C library takes for n bytes: eight more of its own, and a multiple
+ * of 16.  malloc_usable_size() would know, but not every node is the start of
+ * a block: make_shared puts it inside one. */
+size_t
+block_of(size_t bytes)
+{
+    return bytes == 0 ? 0 : (bytes + 8 + 15) / 16 * 16;
+}
+
 extern "C" size_t
 walk_node_bytes(void *node)
 {
-#ifdef __GLIBC__
-    const auto &edges = static_cast<Node *>(node)->next_edges();
-    return malloc_usable_size(node) + sizeof(size_t) +
-           edges.capacity() * sizeof(edges[0]);
-#else
-    (void)node;
-    return 0;
-#endif
+    const auto &it = *static_cast<Node *>(node);
+    const auto &edges = it.next_edges();
+    size_t size = ia::node_size(it);
+
+    return size == 0 ? 0
+                     : block_of(size) +
+                           block_of(edges.capacity() * sizeof(edges[0]));
 }
 
 extern "C" int
-walk_begin(void)
+walk_begin(int patience)
 {
-    if (ia_backward_elsewhere()) {
-        return 0;
-    }
-    ia::walk_opens();
-    return 1;
+    return ia::walk_opens(patience != 0);
 }
 
 extern "C" void
 walk_end(void)
 {
-    ia::guarded(0, [] {
-        ia::walk_closes();
-        return 0;
-    });
+    ia::walk_closes();
 }
 
 const ia_framework framework = {

@@ -1,21 +1,15 @@
 /* The end of a backward: an engine object that passes run_backward through
  * to the one in force and then tells the core.
  *
- * Being a C method it adds no frame to anybody's traceback.  It also counts
- * the backwards in flight, so that no walk looks at a graph that another
- * thread is just consuming.
+ * Being a C method it adds no frame to anybody's traceback.
  */
 #include "hooks.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
 
 typedef struct {
     PyObject_HEAD
     PyObject *original; /* owned */
 } ia_engine;
 
-static atomic_int in_flight;
 static _Thread_local int depth; /* of backwards, in this thread */
 
 static PyObject *
@@ -27,11 +21,9 @@ call_original(PyObject *original, PyObject *args, PyObject *kwargs)
     if (method == NULL) {
         return NULL;
     }
-    atomic_fetch_add(&in_flight, 1);
     depth++;
     result = PyObject_Call(method, args, kwargs);
     depth--;
-    atomic_fetch_sub(&in_flight, 1);
     Py_DECREF(method);
     return result;
 }
@@ -103,17 +95,9 @@ static PyType_Spec engine_spec = {
     .slots = engine_slots,
 };
 
-/* The child has this thread alone. */
-static void
-forget_other_threads(void)
-{
-    atomic_store(&in_flight, depth);
-}
-
 int
 ia_backward_init(PyObject *module, ia_torch_state *state)
 {
-    static int registered;
     PyObject *base = NULL;
     int result = -1;
 
@@ -130,9 +114,6 @@ ia_backward_init(PyObject *module, ia_torch_state *state)
     state->engine_type = PyType_FromModuleAndSpec(module, &engine_spec, base);
     if (state->engine_type == NULL) {
         goto done;
-    }
-    if (!registered) {
-        registered = pthread_atfork(NULL, NULL, forget_other_threads) == 0;
     }
     result = 0;
 done:
@@ -218,10 +199,4 @@ ia_backward_installed(ia_torch_state *state)
 
     Py_XDECREF(current);
     return result;
-}
-
-int
-ia_backward_elsewhere(void)
-{
-    return atomic_load(&in_flight) > depth;
 }

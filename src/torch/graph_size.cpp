@@ -100,14 +100,14 @@ int
 ia_graph_measure(PyObject *tensor, size_t limit, ia_graph_size *size)
 {
     const ia_framework &walk = *ia_autograd_framework();
-    if (!walk.walk_begin()) {
-        return 0;
+    int result = 0;
+    if (walk.walk_begin(1)) {
+        result = ia::guarded(-1, [&] {
+            Counter counter(limit, size);
+            counter.run(walk.grad_fn_of(tensor));
+            return 1;
+        });
     }
-    int result = ia::guarded(-1, [&] {
-        Counter counter(limit, size);
-        counter.run(walk.grad_fn_of(tensor));
-        return 1;
-    });
     walk.walk_end();
     if (result < 0) {
         PyErr_SetString(PyExc_RuntimeError,

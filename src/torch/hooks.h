@@ -28,6 +28,7 @@ typedef struct {
     PyObject *module_class;  /* owned: torch.nn.Module */
     PyObject *engine_type;   /* owned: our subclass of the engine's type */
     PyObject *engine;        /* owned: its one instance, NULL until used */
+    int counts_threads;      /* loose_threads.c is installed for a watch */
 } ia_torch_state;
 
 /* The core's table: set once, by exec, before any hook can run. */
@@ -64,8 +65,18 @@ int ia_backward_init(PyObject *module, ia_torch_state *);
 int ia_backward_install(ia_torch_state *);
 int ia_backward_uninstall(ia_torch_state *);
 int ia_backward_installed(ia_torch_state *);
-/* Nonzero while a thread other than this one runs a backward. */
-int ia_backward_elsewhere(void);
+
+/* loose_threads.c: all with the GIL.  Each install needs its uninstall. */
+void ia_loose_install(void);
+void ia_loose_uninstall(void);
+/* Nonzero where every thread that runs torch without the GIL is counted. */
+int ia_loose_installed(void);
+/* Nonzero where no other thread can change anything of torch's before the
+ * caller lets go of the GIL. */
+int ia_nobody_is_loose(void);
+/* Nor has left a pointer to what is gone.  With `patience` it waits a little
+ * for that, and may let go of the GIL before it does. */
+int ia_world_stands_still(int patience);
 
 /* autograd_walk.cpp */
 int ia_autograd_init(ia_torch_state *); /* 0, or -1 with an exception */
@@ -84,12 +95,9 @@ typedef struct {
     int reached_limit;
 } ia_graph_size;
 
-/* Counts what the graph behind a tensor keeps: 1, 0 where a backward runs
- * in another thread, or -1 with an exception set. */
+/* Counts what the graph behind a tensor keeps: 1, 0 where another thread may
+ * be changing it, or -1 with an exception set. */
 int ia_graph_measure(PyObject *tensor, size_t limit, ia_graph_size *);
-
-/* saved_tensors.cpp */
-int ia_saved_init(PyObject *torch_c); /* 0, or -1 with an exception set */
 
 /* tensor_info.cpp, those of ia_framework by the same name. */
 int ia_tensor_describe(PyObject *, ia_tensor_info *);
@@ -125,20 +133,30 @@ namespace ia {
 /* autograd_edges.cpp: ia_framework's functions by the same name; may throw */
 int expand_node(torch::autograd::Node &, ia_sink *);
 int expand_object(PyObject *, ia_kind, ia_sink *);
-/* In between, every node handed to a sink is held. */
-void walk_opens();
+/* True where the world stands still until the walk closes; outside of one,
+ * where it does so just now. */
+bool walk_opens(bool patience);
 void walk_closes();
+bool stands_still();
 
 /* allocator_hook.cpp */
 bool from_hooked_allocator(const c10::DataPtr &);
 
-/* tensor_info.cpp */
+/* tensor_info.cpp.  The storage is read with care where another thread may be
+ * about to free it; false where that can't be done, or there is none. */
 uint16_t device_code(const c10::Device &);
-bool storage_info(c10::StorageImpl *, ia_storage *);
+bool storage_info(const c10::StorageImpl *, ia_storage *);
 bool storage_info(const c10::TensorImpl *, ia_storage *);
 
 /* saved_tensors.cpp */
-enum class NodeKind { Cpp, Python, AccumulateGrad, CopySlices };
+enum class NodeKind {
+    Generated, /* by torch, for an operator */
+    Cpp,       /* of a Function written in C++ */
+    Python,
+    AccumulateGrad,
+    CopySlices,
+    Other,
+};
 
 /* Receives what a node saved, one by one; nonzero stops. */
 struct SavedVisitor {
@@ -152,7 +170,9 @@ struct SavedVisitor {
 };
 
 NodeKind node_kind(const torch::autograd::Node &);
-int visit_saved(torch::autograd::Node &, SavedVisitor &);
+/* Of its class; 0 where that is declared in no header of torch's. */
+size_t node_size(const torch::autograd::Node &);
+int visit_saved(const torch::autograd::Node &, SavedVisitor &);
 
 } // namespace ia
 #endif

@@ -40,6 +40,10 @@ torch_install(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
     ia_torch_state *state = get_state(module);
 
+    if (!state->counts_threads) {
+        ia_loose_install();
+        state->counts_threads = 1;
+    }
     if (ia_allocator_install() < 0 || ia_tensor_install(state) < 0 ||
         ia_module_install(state) < 0 || ia_backward_install(state) < 0) {
         return NULL;
@@ -60,6 +64,10 @@ torch_uninstall(PyObject *module, PyObject *Py_UNUSED(ignored))
     failed |= ia_tensor_uninstall(state) < 0;
     failed |= ia_module_uninstall(state) < 0;
     ia_allocator_uninstall();
+    if (state->counts_threads) {
+        ia_loose_uninstall();
+        state->counts_threads = 0;
+    }
     if (failed) {
         return NULL;
     }
@@ -79,13 +87,14 @@ torch_installed(PyObject *module, PyObject *Py_UNUSED(ignored))
     if (backward < 0) {
         return NULL;
     }
-    return Py_BuildValue("{s:O,s:O,s:O,s:O}", "allocator",
+    return Py_BuildValue("{s:O,s:O,s:O,s:O,s:O}", "allocator",
                          ia_allocator_installed() ? Py_True : Py_False,
                          "tensor",
                          ia_tensor_installed(state) ? Py_True : Py_False,
                          "module",
                          ia_module_installed(state) ? Py_True : Py_False,
-                         "backward", backward ? Py_True : Py_False);
+                         "backward", backward ? Py_True : Py_False, "threads",
+                         ia_loose_installed() ? Py_True : Py_False);
 }
 
 PyDoc_STRVAR(rescan_doc, "rescan()\n--\n\n"
@@ -109,7 +118,7 @@ PyDoc_STRVAR(
     "Count what tensor.grad_fn keeps.\n\n"
     "Returns (nodes, saved_tensors, saved_bytes, reached_limit); bytes are\n"
     "those of distinct storages. Runs no user code. Raises RuntimeError\n"
-    "while another thread runs a backward.");
+    "while another thread may be changing the graph.");
 
 static PyObject *
 torch_graph_size(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -131,7 +140,7 @@ torch_graph_size(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     if (found == 0) {
         PyErr_SetString(PyExc_RuntimeError,
-                        "another thread runs a backward; try again after it");
+                        "another thread is busy in torch; try again");
         return NULL;
     }
     return Py_BuildValue(
@@ -217,8 +226,7 @@ torch_exec(PyObject *module)
     }
     ia_api = ia_core_import("impactarbiter._torch");
     if (ia_api == NULL || import_torch(state) < 0 ||
-        ia_autograd_init(state) < 0 || ia_saved_init(state->torch_c) < 0 ||
-        ia_backward_init(module, state) < 0) {
+        ia_autograd_init(state) < 0 || ia_backward_init(module, state) < 0) {
         return -1;
     }
     alive = 1;

@@ -18,7 +18,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <string>
+#include <sys/uio.h>
+#include <unistd.h>
 #include <vector>
 
 IA_EXPOSE(TensorDevice, c10::TensorImpl, std::optional<c10::Device>,
@@ -58,7 +61,7 @@ void
 describe_shape(const c10::TensorImpl &impl, ia_tensor_info *info)
 {
     info->dims = -1;
-    if (impl.has_symbolic_sizes_strides() ||
+    if (!ia::stands_still() || impl.has_symbolic_sizes_strides() ||
         impl.key_set().has(c10::DispatchKey::NestedTensor)) {
         return;
     }
@@ -120,6 +123,8 @@ is_reported(const c10::DataPtr &block)
                block.get_deleter();
 }
 
+/* The weak reference is made as such: letting go of a strong one may free the
+ * storage, and run what its owner has put into the deleter. */
 int
 follow(PyObject *object)
 {
@@ -127,16 +132,18 @@ follow(PyObject *object)
     if (!tensor.defined()) {
         return 0;
     }
+    if (!ia::stands_still()) {
+        return -1;
+    }
     c10::StorageImpl *impl =
         tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
     if (impl == nullptr || is_reported(impl->*reach(StorageData()))) {
         return 0;
     }
     if (followed().find(impl) == followed().end()) {
+        c10::raw::weak_intrusive_ptr::incref(impl);
         followed().emplace(
-            impl,
-            c10::weak_intrusive_ptr<c10::StorageImpl>(
-                c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(impl)));
+            impl, c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(impl));
     }
     return 1;
 }
@@ -159,6 +166,48 @@ sweep()
     return 0;
 }
 
+/* Past the checks of data_ptr(): it throws for fake tensors, and the mutable
+ * one would make a copy-on-write storage copy. */
+void
+read_storage(const c10::StorageImpl &impl, ia_storage *storage)
+{
+    const c10::DataPtr &data = impl.*reach(StorageData());
+    const c10::SymInt &size = impl.*reach(StorageSize());
+
+    storage->data = reinterpret_cast<uintptr_t>(data.get());
+    /* A symbol would be asked for its value in Python. */
+    storage->bytes = size.is_heap_allocated()
+                         ? 0
+                         : static_cast<size_t>(std::max<int64_t>(
+                               size.as_int_unchecked(), 0));
+    storage->device = ia::device_code(data.device());
+}
+
+/* What a StorageImpl begins with, and nothing that has been freed. */
+const void *
+first_word(const void *impl)
+{
+    const void *word;
+    memcpy(&word, impl, sizeof(word));
+    return word;
+}
+
+/* The bytes of a StorageImpl that another thread may be freeing: the kernel
+ * reads them, and fails where we would crash.  False where it is none. */
+bool
+copy_storage(const c10::StorageImpl *impl, char (&copy)[sizeof *impl])
+{
+    static const auto *sample = new c10::StorageImpl(
+        c10::StorageImpl::use_byte_size_t(), 0, c10::DataPtr(), nullptr,
+        false);
+    iovec to = {copy, sizeof(copy)};
+    iovec from = {const_cast<c10::StorageImpl *>(impl), sizeof(copy)};
+
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) ==
+               static_cast<ssize_t>(sizeof(copy)) &&
+           first_word(copy) == first_word(sample);
+}
+
 } // namespace
 
 uint16_t
@@ -169,22 +218,24 @@ ia::device_code(const c10::Device &device)
                                  (index & 0xff));
 }
 
-/* Past the checks of data_ptr(): it throws for fake tensors, and the mutable
- * one would make a copy-on-write storage copy. */
 bool
-ia::storage_info(c10::StorageImpl *impl, ia_storage *storage)
+ia::storage_info(const c10::StorageImpl *impl, ia_storage *storage)
 {
     if (impl == nullptr) {
         return false;
     }
-    const c10::DataPtr &data = impl->*reach(StorageData());
-    const c10::SymInt &size = impl->*reach(StorageSize());
-    std::optional<int64_t> bytes = size.maybe_as_int();
-    storage->data = reinterpret_cast<uintptr_t>(data.get());
+    if (stands_still()) {
+        read_storage(*impl, storage);
+    }
+    else {
+        alignas(c10::StorageImpl) char copy[sizeof(c10::StorageImpl)];
+        if (!copy_storage(impl, copy)) {
+            return false;
+        }
+        read_storage(*reinterpret_cast<const c10::StorageImpl *>(copy),
+                     storage);
+    }
     storage->impl = reinterpret_cast<uintptr_t>(impl);
-    storage->bytes =
-        static_cast<size_t>(std::max<int64_t>(bytes.value_or(0), 0));
-    storage->device = device_code(data.device());
     return true;
 }
 

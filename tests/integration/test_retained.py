@@ -119,6 +119,36 @@ def test_a_finding_of_kept_losses() -> None:
     assert finding.retained_bytes == pytest.approx(freed, rel=0.02)
 
 
+FREED_FIRST = """
+import torch, impactarbiter
+from impactarbiter import _core
+def live():
+    _core.refresh()
+    return _core.totals()["live_bytes"]
+impactarbiter.watch(step="manual")
+w = torch.ones(1000, requires_grad=True)
+losses = []
+for _ in range(300):
+    losses.append((w * 2).sinh().sum())
+    losses[-1].backward()
+impactarbiter.retained_bytes(w)
+y = w * 1
+for _ in range(20):
+    y = y.sinh()
+y = y.sum()
+promised, before = impactarbiter.retained_bytes(y), live()
+del y
+print(promised, before - live())
+"""
+
+
+def test_nodes_of_a_class_that_was_only_seen_freed() -> None:
+    run = [sys.executable, "-P", "-c", FREED_FIRST]
+    said = subprocess.run(run, capture_output=True, text=True, check=True)
+    promised, freed = map(int, said.stdout.split())
+    assert promised == freed > 0
+
+
 def test_two_holders_of_one_graph_claim_it_once_at_most() -> None:
     weight = torch.ones(1000, requires_grad=True)
     first, second = [], []

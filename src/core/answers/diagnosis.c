@@ -29,7 +29,7 @@ typedef struct {
     ia_groups groups;
     ia_keepers keepers;
     ia_cost *costs;
-    int in_walk;
+    int still; /* what walk_begin said */
     double seconds;
 } diagnosis;
 
@@ -101,10 +101,7 @@ walk(diagnosis *d)
     if (ia_roots_collect(&d->roots) < 0 ||
         ia_walk_init(&d->w, &d->storages, &d->roots) < 0)
         return ia_no_memory();
-    if (ia_the_framework != NULL) {
-        d->in_walk = 1;
-        d->w.graph = ia_the_framework->walk_begin();
-    }
+    d->w.graph = d->still;
     ia_walk_from_roots(&d->w);
     if (is_incomplete(d)) {
         d->w.rooted_entries = d->w.count;
@@ -319,7 +316,7 @@ build(diagnosis *d)
 static void
 finish(diagnosis *d)
 {
-    if (d->in_walk)
+    if (ia_the_framework != NULL)
         ia_the_framework->walk_end();
     ia_walk_free(&d->w);
     ia_storages_free(&d->storages);
@@ -335,8 +332,10 @@ ia_diagnose(PyObject *sites, PyObject *any_age)
 {
     diagnosis d = {0};
     PyObject *result = NULL;
-    int collecting = PyGC_Disable();
     double start = ia_seconds();
+    if (ia_the_framework != NULL)
+        d.still = ia_the_framework->walk_begin(1);
+    int collecting = PyGC_Disable();
     ia_kinds_forget();
     ia_ledger_lock();
     ia_stacks_pin(); /* ids are kept until the answer is made */

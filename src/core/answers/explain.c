@@ -56,7 +56,8 @@ typedef struct {
     int past_targets; /* on through the targets */
     uint32_t *above; /* owned: the nearest target above each entry, or NONE */
     uint32_t traced, above_capacity;
-    int in_walk;
+    int still; /* what walk_begin said */
+    int collecting; /* the collector was on */
 } question;
 
 /* -- references into the targets ----------------------------------------- */
@@ -312,10 +313,7 @@ walk(question *q, PyObject *objects)
         return ia_no_memory();
     q->w.on_reference = note_reference;
     q->w.on_reference_arg = q;
-    if (ia_the_framework != NULL) {
-        q->in_walk = 1;
-        q->w.graph = ia_the_framework->walk_begin();
-    }
+    q->w.graph = q->still;
     find_callers(q);
     ia_walk_hide(&q->w, objects);
     if (set_the_caller_aside(q) < 0)
@@ -333,9 +331,19 @@ walk(question *q, PyObject *objects)
 }
 
 static void
+begin(question *q)
+{
+    *q = (question){0};
+    if (ia_the_framework != NULL)
+        q->still = ia_the_framework->walk_begin(1);
+    q->collecting = PyGC_Disable();
+    ia_kinds_forget();
+}
+
+static void
 finish(question *q)
 {
-    if (q->in_walk)
+    if (ia_the_framework != NULL)
         ia_the_framework->walk_end();
     ia_walk_free(&q->w);
     ia_storages_free(&q->storages);
@@ -347,6 +355,8 @@ finish(question *q)
     free(q->above);
     free(q->cuts);
     free(q->handed.items);
+    if (q->collecting)
+        PyGC_Enable();
 }
 
 /* -- the answer ---------------------------------------------------------- */
@@ -530,10 +540,11 @@ build_target(question *q, const target *t, Py_ssize_t most,
         tensor = build_tensor(t->op);
     if (tensor != NULL)
         return Py_BuildValue(
-            "{s:N,s:s,s:N,s:N,s:i,s:N,s:N,s:I,s:n}", "type", type, "verdict",
-            j.verdict, "paths", paths, "cycle", j.cycle, "forever", j.forever,
-            "cost", costs, "tensor", tensor, "referrers", t->count,
-            "refcount", Py_REFCNT(t->op) - 1 - (Py_ssize_t)t->variables);
+            "{s:N,s:s,s:N,s:N,s:i,s:N,s:N,s:I,s:n,s:i}", "type", type,
+            "verdict", j.verdict, "paths", paths, "cycle", j.cycle, "forever",
+            j.forever, "cost", costs, "tensor", tensor, "referrers", t->count,
+            "refcount", Py_REFCNT(t->op) - 1 - (Py_ssize_t)t->variables,
+            "still", q->still);
     Py_XDECREF(type);
     Py_XDECREF(paths);
     Py_XDECREF(costs);
@@ -573,15 +584,12 @@ done:
 PyObject *
 ia_explain(PyObject *objects, Py_ssize_t paths, int cost)
 {
-    question q = {0};
+    question q;
     PyObject *result = NULL;
-    int collecting = PyGC_Disable();
-    ia_kinds_forget();
+    begin(&q);
     if (read_targets(&q, objects) == 0 && walk(&q, objects) == 0)
         result = build(&q, paths, cost);
     finish(&q);
-    if (collecting)
-        PyGC_Enable();
     return result;
 }
 
@@ -590,11 +598,10 @@ ia_explain(PyObject *objects, Py_ssize_t paths, int cost)
 PyObject *
 ia_instances(PyTypeObject *type, Py_ssize_t most)
 {
-    question q = {0};
+    question q;
     PyObject *list = NULL, *none = PyTuple_New(0);
     Py_ssize_t found = 0;
-    int collecting = PyGC_Disable();
-    ia_kinds_forget();
+    begin(&q);
     if (none == NULL || walk(&q, none) < 0)
         goto done;
     if (ia_walk_unrooted(&q.w, &q.roots, NULL) < 0) {
@@ -614,7 +621,5 @@ ia_instances(PyTypeObject *type, Py_ssize_t most)
 done:
     finish(&q);
     Py_XDECREF(none);
-    if (collecting)
-        PyGC_Enable();
     return list ? Py_BuildValue("(nN)", found, list) : NULL;
 }

@@ -30,6 +30,33 @@ ia_is_tracked(PyObject *op)
     return _PyObject_GC_IS_TRACKED(op);
 }
 
+/* Is this thread inside the deallocation of a container?  What was put off
+ * for its depth is destroyed at its end, when what led to it is gone.  From
+ * 3.13 on nothing is put off before the C stack is nearly used up. */
+static inline int
+ia_is_deallocating(PyThreadState *thread)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    return thread->trash_delete_nesting != 0;
+#elif PY_VERSION_HEX < 0x030D0000
+    return thread->trash.delete_nesting != 0;
+#else
+    (void)thread;
+    return 0;
+#endif
+}
+
+/* Does this thread run Python code, or C code that such code has called? */
+static inline int
+ia_has_frames(PyThreadState *thread)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return thread->current_frame != NULL;
+#else
+    return thread->cframe != NULL && thread->cframe->current_frame != NULL;
+#endif
+}
+
 /* Does op carry a collector header? */
 static inline int
 ia_is_gc(PyObject *op)

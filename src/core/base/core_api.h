@@ -14,7 +14,7 @@
 
 #include "device_event.h"
 
-#define IA_API_VERSION 2
+#define IA_API_VERSION 3
 #define IA_API_CAPSULE "impactarbiter._core._api"
 
 /* One block of tensor memory.  `data` is what the allocator returned, `impl`
@@ -112,10 +112,12 @@ typedef struct {
     /* Bytes of the node itself and its list of edges, at least; 0 where they
      * can't be told.  What it saved is not in it. */
     size_t (*node_bytes)(void *node);
-    /* Brackets a walk.  walk_begin returns 1 when the autograd graph may be
-     * walked, 0 when another thread runs a backward just now.  Between the
-     * two, every node handed to a sink is held; walk_end lets go of them. */
-    int (*walk_begin)(void);
+    /* Brackets a walk.  walk_begin returns 1 where no other thread changes
+     * anything of the framework's until walk_end; 0 where one may: then its
+     * objects are not traversed, and expand_object tells their storages only.
+     * With `patience` it waits a little for such threads, and may let go of
+     * the GIL before it does: nothing borrowed outlives the call. */
+    int (*walk_begin)(int patience);
     void (*walk_end)(void);
     /* The node that the calling thread evaluates: 1, or 0 where there is
      * none.  And what the next node made on it will have, without a name.
@@ -123,8 +125,9 @@ typedef struct {
      * thread-local reads, no lock, no virtual function. */
     int (*running_node)(ia_node_mark *);
     void (*next_node)(ia_node_mark *);
-    /* Follow a storage that no allocator hook sees, weakly; sweep() reports
-     * through storage_died those that have died since. */
+    /* Follow a storage that no allocator hook sees, weakly: 1, 0 where it
+     * need not be, -1 where another thread may be changing it just now.
+     * sweep() reports through storage_died those that have died since. */
     int (*follow_storage)(PyObject *tensor);
     void (*sweep)(void);
 } ia_framework;

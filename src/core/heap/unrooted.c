@@ -67,8 +67,7 @@ take_off_all(orphans *o)
 {
     for (o->current = 0; o->current < o->count; o->current++) {
         PyObject *op = o->items[o->current].op;
-        if (Py_TYPE(op)->tp_traverse != NULL)
-            Py_TYPE(op)->tp_traverse(op, take_off, o);
+        ia_walk_traverse(o->w, op, take_off, o);
     }
 }
 
@@ -121,8 +120,7 @@ find_spared(orphans *o)
             spare(o->items[i].op, &s);
     while (s.depth > 0) {
         PyObject *op = o->items[s.stack[--s.depth]].op;
-        if (Py_TYPE(op)->tp_traverse != NULL)
-            Py_TYPE(op)->tp_traverse(op, spare, &s);
+        ia_walk_traverse(o->w, op, spare, &s);
     }
     free(s.stack);
     return 0;

@@ -265,11 +265,28 @@ expand_crowd(ia_walk *w, const ia_crowd *crowd)
         visit(crowd->members[i], w);
 }
 
+void
+ia_walk_traverse(const ia_walk *w, PyObject *op, visitproc visitor, void *arg)
+{
+    int kind = ia_kind_of(Py_TYPE(op));
+    int framework = kind != IA_KIND_PLAIN && kind < IA_KIND_NDARRAY;
+    if (Py_TYPE(op)->tp_traverse != NULL && (w->graph || !framework))
+        Py_TYPE(op)->tp_traverse(op, visitor, arg);
+}
+
+/* A tensor visits the ctx of a node that it alone owns, as if it were its own:
+ * the node leads to it. */
+static int
+visit_but_ctx(PyObject *child, void *arg)
+{
+    return ia_kind_of(Py_TYPE(child)) == IA_KIND_FUNCTION ? 0
+                                                          : visit(child, arg);
+}
+
 static void
 expand_object(ia_walk *w, PyObject *op)
 {
-    PyTypeObject *type = Py_TYPE(op);
-    int kind = ia_kind_of(type);
+    int kind = ia_kind_of(Py_TYPE(op));
     if (ia_notebook_has(&w->roots->notebook, op)) {
         ia_notebook_traverse(&w->roots->notebook, op, visit, w);
         return;
@@ -284,8 +301,9 @@ expand_object(ia_walk *w, PyObject *op)
     } else if (kind != IA_KIND_PLAIN) {
         ia_the_framework->expand_object(op, (ia_kind)kind, &w->sink);
     }
-    if (type->tp_traverse != NULL && ia_is_gc(op) && ia_is_tracked(op))
-        type->tp_traverse(op, visit, w);
+    if (ia_is_gc(op) && ia_is_tracked(op))
+        ia_walk_traverse(
+            w, op, kind == IA_KIND_TENSOR ? visit_but_ctx : visit, w);
 }
 
 void

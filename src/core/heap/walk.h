@@ -109,7 +109,7 @@ struct ia_walk {
      * before; NULL where nobody asks. */
     void (*on_reference)(ia_walk *, PyObject *, void *);
     void *on_reference_arg;
-    int graph;        /* the autograd graph may be walked */
+    int graph;        /* the framework's objects stand still: see walk_begin */
     int failed;       /* memory was short: the answer is incomplete */
     uint64_t nodes;
 };
@@ -137,5 +137,8 @@ uint32_t ia_walk_root(const ia_walk *, uint32_t entry);
 void ia_walk_follow(ia_walk *, uintptr_t ref, uint32_t parent);
 /* Expands one thing; its children land in the queue. */
 void ia_walk_expand(ia_walk *, uintptr_t ref);
+/* tp_traverse; nothing for an object of the framework's while another thread
+ * may be changing it, for this too reads what it holds. */
+void ia_walk_traverse(const ia_walk *, PyObject *, visitproc, void *arg);
 
 #endif /* IA_WALK_H */

@@ -125,28 +125,35 @@ in_ledger(const ia_storage *s)
     return found;
 }
 
-static void
+/* 0, or -1 where its time has not come: another thread is changing it. */
+static int
 resolve(entry *e)
 {
     ia_storage s;
-    e->pending = 0;
     if (!ia_the_framework->storage_of(e->op, &s) || s.bytes == 0 ||
         s.impl == 0 || in_ledger(&s))
-        return;
-    if (ia_the_framework->follow_storage(e->op))
+        return 0;
+    int follows = ia_the_framework->follow_storage(e->op);
+    if (follows > 0)
         ia_ledger_born_at(s.impl, s.bytes, s.device, &e->birth);
+    return follows < 0 ? -1 : 0;
 }
 
 void
 ia_tensors_resolve(void)
 {
+    uint32_t kept = 0;
     for (uint32_t i = 0; ia_the_framework && i < book.npending; i++) {
-        uint32_t at =
-            ia_ptrmap_get(&book.index, (uintptr_t)book.pending[i]);
-        if (at != IA_PTRMAP_NONE && book.items[at].pending)
-            resolve(&book.items[at]);
+        PyObject *op = book.pending[i];
+        uint32_t at = ia_ptrmap_get(&book.index, (uintptr_t)op);
+        if (at == IA_PTRMAP_NONE || !book.items[at].pending)
+            continue;
+        if (resolve(&book.items[at]) < 0)
+            book.pending[kept++] = op;
+        else
+            book.items[at].pending = 0;
     }
-    book.npending = 0;
+    book.npending = kept;
 }
 
 ia_newest_tensor *

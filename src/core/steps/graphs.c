@@ -80,12 +80,13 @@ probe_graph(probe *p, void *root, uint64_t budget)
 void
 ia_graphs_probe(uint32_t step, uint64_t budget)
 {
-    if (ia_the_framework == NULL || !ia_the_framework->walk_begin())
+    if (ia_the_framework == NULL)
         return;
     ia_ledger_lock();
     uint32_t nsites = ia_ledger_sites();
     ia_ledger_unlock();
-    ia_newest_tensor *newest = ia_tensors_newest(nsites);
+    int still = ia_the_framework->walk_begin(0);
+    ia_newest_tensor *newest = still ? ia_tensors_newest(nsites) : NULL;
     for (uint32_t i = 0; newest != NULL && i < nsites && budget > 0; i++) {
         if (newest[i].op == NULL)
             continue;
