@@ -52,7 +52,7 @@ def watch(**options):
     from impactarbiter import _core
     def note(finding):
         status = _core.status()
-        step = status["steps"] - status["offset"] + 1
+        step = status["position"]
         holder = finding.holder.expression if finding.holder else ""
         with open(notes, "a") as stream:
             print(json.dumps([finding.signature, finding.verdict, step,

@@ -51,7 +51,7 @@ def suspects_of(
     for _ in range(LEAKY_STEPS):
         leak()
         arbiter.step()
-    sites = {int(s["site"]) for s in _core.suspects()} - known
+    sites = {int(s["site"]) for s in _core.suspects(8)} - known
     if len(sites) != SUSPECTS:
         raise SystemExit(f"{len(sites)} lines are suspect, not {SUSPECTS}")
     known |= sites

@@ -38,13 +38,14 @@ class _Totals(TypedDict):
     devices: dict[str, tuple[int, int]]
 
 class _Status(TypedDict):
-    steps: int
-    offset: int
-    source: str | None
-    provisional: bool
+    ticks: int
+    position: int
+    counts: tuple[int, int, int, int]
+    kind: int
+    clock: int
     boundary_seconds: float
     callback_seconds: float
-    step_seconds: float
+    tick_seconds: float
     elapsed_seconds: float
     collector: bool
     failure: str | None
@@ -64,6 +65,55 @@ class _Tensor(TypedDict):
     device: str
     bytes: int
     requires_grad: int
+
+class _Suspect(TypedDict):
+    site: int
+    kinds: int
+    since: int
+    life: int
+    live_count: int
+    survivors: int
+    live_bytes: int
+    cycle_bytes: int
+    graph_nodes: int
+    phase: int
+
+class _Group(TypedDict):
+    site: int
+    count: int
+    generations: int
+    first: int
+    last: int
+    depth: int
+    bytes: int
+
+class _Holder(TypedDict):
+    type: str
+    length: int
+    bound: int | None
+    owners: list[int]
+
+class _Keeper(TypedDict):
+    site: int
+    stack: int
+    generation: int
+    purpose: str
+    path: _Path
+    holder_depth: int
+    holder: _Holder
+    groups: list[_Group]
+    cost: _Retained
+    example: _Tensor
+    cycle: list[_Edge] | None
+    forever: int
+    visit: int
+
+class _Walk(TypedDict):
+    keepers: list[_Keeper]
+    purposes: dict[str, int]
+    left_out: int
+    graph: bool
+    seconds: float
 
 class _Explained(TypedDict):
     type: str
@@ -138,16 +188,17 @@ def optimizer_stepped(
 def collector_event(phase: str, info: dict[str, int], /) -> None: ...
 def set_phase(number: int, /) -> None: ...
 def set_allowed(label: int, /) -> int: ...
-def look_at(step: int, /) -> None: ...
+def look_at(tick: int, /) -> None: ...
 def refresh() -> None: ...
 def totals() -> _Totals: ...
 def status() -> _Status: ...
-def history() -> list[tuple[int, int, float]]: ...
+def history() -> list[
+    tuple[int, int, int, float, tuple[int, int, int, int]]
+]: ...
 def site_source(site: int, /) -> _Frame | None: ...
 def stack_frames(stack: int, /) -> list[_Frame]: ...
-def suspects() -> list[dict[str, Any]]: ...
-def site_trend(site: int, /) -> dict[str, Any] | None: ...
-def past(site: int, /) -> dict[str, Any]: ...
+def suspects(age: int, /) -> list[_Suspect]: ...
+def site_now(site: int, /) -> tuple[int, int, int, int, int, int]: ...
 def rows() -> np.ndarray[Any, Any]: ...
 def consistent() -> bool: ...
 def interval_open(device: int, /) -> int: ...
@@ -174,23 +225,13 @@ def recorder_write(
 def recorder_status() -> _Recorder: ...
 def recorder_events() -> bytes: ...
 def diagnose(
-    sites: Sequence[int], any_age: Sequence[int], /
-) -> dict[str, Any]:
-    """Who holds the storages of these sites.
-
-    keepers: list of dicts, one per holder, largest first:
-      site, stack, generation, purpose: of the storage nearest to the holder
-      path: _Path to that storage; holder_depth: edges of it up to the holder
-      holder: type, length (-1: no container), bound, owners:
-        addresses of the holder and of what it hangs on
-      groups: per site count, generations, first, last, depth, bytes
-      cost: bytes, storages, nodes, node_bytes, saved, saved_bytes, biggest
-      example: shape, dtype, device, bytes, requires_grad
-      cycle: list of _Edge, or None
-    purposes: bytes by what storages are for
-    left_out, graph, seconds: of the walk
-    """
-
+    sites: Sequence[int], any_age: Sequence[int], remember: bool = False, /
+) -> _Walk: ...
+def visit(path: int, /) -> tuple[str, int, int, int, int]: ...
+def forget_path(path: int, /) -> None: ...
+def census(path: int, /) -> dict[Any, int] | None: ...
+def watch_statement(path: int, /) -> bool: ...
+def end_statement() -> list[tuple[str, int, str, int, int]]: ...
 def device_rules(max_split: int, divisions: tuple[int, ...], /) -> None: ...
 def device_follow(
     device: int, snapshot: np.ndarray[Any, Any], seen: int, /

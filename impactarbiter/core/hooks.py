@@ -42,7 +42,7 @@ def start(
 ) -> Hooks:
     """Counting and hooks begin; what to give to ``stop`` at the end.
 
-    ``callback(step)`` is called at the end of a step where a look is due.
+    ``callback(tick)`` is called at a tick where something is due.
     Raises RuntimeError where torch refuses a hook; then nothing is left.
     """
     prepare()
@@ -76,9 +76,9 @@ def step() -> None:
     _core.step()
 
 
-def look_at(step: int) -> None:
-    """Calls back at the end of that step in any case."""
-    _core.look_at(step)
+def look_at(tick: int) -> None:
+    """Calls back at that tick in any case."""
+    _core.look_at(tick)
 
 
 def set_phase(number: int) -> None:

@@ -22,13 +22,13 @@ def totals() -> wire.Totals:
 
 
 def status() -> wire.Status:
-    """Where the counting of steps is."""
+    """Where the clocks are."""
     return wire.status_of(_core.status())
 
 
 def history() -> list[wire.Point]:
-    """Live bytes at the ends of steps, oldest first; a long run is thinned."""
-    return [wire.Point(*point) for point in _core.history()]
+    """What ticks were like, oldest first; a long run is thinned."""
+    return [wire.point_of(point) for point in _core.history()]
 
 
 def rows() -> np.ndarray[Any, Any]:

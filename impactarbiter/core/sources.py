@@ -35,6 +35,11 @@ def site_of(number: int) -> Site:
     return NOWHERE if frame is None else _site(frame)
 
 
+def site_at(file: str, line: int, function: str) -> Site:
+    """A position that was seen."""
+    return Site(file, line, function, _line(file, line))
+
+
 def stack_of(number: int) -> tuple[Site, ...]:
     """The user's frames of a stack and what they called, innermost first.
 

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
         _Device,
         _Edge,
         _Explained,
+        _Keeper,
         _Path,
         _Retained,
         _RootKind,
         _Status,
         _Tensor,
         _Totals,
+        _Walk,
     )
 
 #: Roots that are either the user's own or a library's.
@@ -51,7 +53,7 @@ class Totals:
     """Sums of the ledger, in bytes and storages.
 
     ``tensors`` are Python's that are accounted for, ``lost`` deaths of what
-    was born unseen, ``generation`` the step that is open.
+    was born unseen, ``generation`` the tick that is open.
     """
 
     live_bytes: int
@@ -91,37 +93,61 @@ def totals_of(raw: _Totals) -> Totals:
     )
 
 
+#: Kinds of events that end a step, the strongest first, as IA_EVENT_* are.
+STEP_KINDS = ("optimizer", "backward", "module call", "manual")
+
+
+class Counts(NamedTuple):
+    """Events of each kind so far, the strongest first.
+
+    ``optimizer`` counts rounds: two that step in turn make one.
+    """
+
+    optimizer: int = 0
+    backward: int = 0
+    module: int = 0
+    manual: int = 0
+
+
 @dataclass(frozen=True)
 class Status:
-    """Where the counting of steps is, and what watching cost so far.
+    """Where the clocks are, and what watching cost so far.
 
-    ``steps`` ended since the start, ``offset`` of them before it was settled
-    what ends them (``step_kind``); ``provisional``: that is guessed so far.
+    ``ticks`` counts every boundary event, ``position`` those of ``kind``, the
+    strongest so far (an index of STEP_KINDS; its length before the first).
+    ``by_tick``: that kind is silent for long, ticks are time.
     ``collector``: the collector runs by itself.  ``failure`` of a hook.
     """
 
-    steps: int
-    offset: int
-    step_kind: str | None
-    provisional: bool
+    ticks: int
+    position: int
+    counts: Counts
+    kind: int
+    by_tick: bool
     boundary_seconds: float
     callback_seconds: float
-    step_seconds: float
+    tick_seconds: float
     elapsed_seconds: float
     collector: bool
     failure: str | None
 
+    @property
+    def now(self) -> int:
+        """What ages are measured by: position, or tick."""
+        return self.ticks if self.by_tick else self.position
+
 
 def status_of(raw: _Status) -> Status:
-    """Where the counting of steps is."""
+    """Where the clocks are."""
     return Status(
-        steps=raw["steps"],
-        offset=raw["offset"],
-        step_kind=raw["source"],
-        provisional=raw["provisional"],
+        ticks=raw["ticks"],
+        position=raw["position"],
+        counts=Counts(*raw["counts"]),
+        kind=raw["kind"],
+        by_tick=bool(raw["clock"]),
         boundary_seconds=raw["boundary_seconds"],
         callback_seconds=raw["callback_seconds"],
-        step_seconds=raw["step_seconds"],
+        tick_seconds=raw["tick_seconds"],
         elapsed_seconds=raw["elapsed_seconds"],
         collector=raw["collector"],
         failure=raw["failure"],
@@ -129,11 +155,18 @@ def status_of(raw: _Status) -> Status:
 
 
 class Point(NamedTuple):
-    """Live bytes at the end of a step, and when that was."""
+    """What a moment was like: bytes in tensors and resident, and when."""
 
-    step: int
+    tick: int
     live_bytes: int
+    resident_bytes: int
     seconds: float
+    counts: Counts
+
+
+def point_of(raw: tuple[int, int, int, float, tuple[int, ...]]) -> Point:
+    """One point of the history."""
+    return Point(*raw[:4], Counts(*raw[4]))
 
 
 class Interval(NamedTuple):
@@ -300,3 +333,178 @@ def _target(type_name: str, tensor: _Tensor) -> Target:
     return Target(
         type_name, tensor["shape"], tensor["dtype"], tensor["device"]
     )
+
+
+# -- suspects and holders -----------------------------------------------------
+
+#: Bits of a suspect's ``kinds``, as IA_GROWS_* are.
+GROWS_COUNT, GROWS_BYTES, GROWS_GRAPH = 1, 2, 4
+#: Ages at which a line is suspect: IA_AGE_*.
+AGE_FOR_REPORT, AGE_TO_TELL = 8, 12
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A line that keeps what it makes.
+
+    ``since``: position (or tick) since which it does; ``life``: the longest
+    lifetime that ever ended there; ``survivors``: storages of that stretch.
+    """
+
+    site: int
+    kinds: int
+    since: int
+    life: int
+    live_count: int
+    survivors: int
+    live_bytes: int
+    cycle_bytes: int
+    graph_nodes: int
+    phase: int
+
+
+class SiteNow(NamedTuple):
+    """What is alive of one line.
+
+    ``cycle_bytes`` were freed by the collector; ``life`` is the longest
+    lifetime that ended; ``at_tick`` counts what was alive when the last tick
+    ended: a program that ends drops what it kept.  ``graph_nodes`` were behind
+    its newest tensor when that was last probed.
+    """
+
+    live_count: int
+    live_bytes: int
+    cycle_bytes: int
+    life: int
+    at_tick: int
+    graph_nodes: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Storages of one line on one holder; births by the clock in force."""
+
+    site: int
+    count: int
+    generations: int
+    first: int
+    last: int
+    depth: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Held:
+    """A holder and what hangs on it, as one walk saw it.
+
+    ``root`` is the kind of the path's root, ``depth`` counts its edges down
+    to the holder.  ``length`` is None where it is no container.  ``owners``
+    are addresses, the holder's first.  ``visit`` is the number of its path,
+    0 where it can't be followed again.  ``born`` is when the example was.
+    """
+
+    site: int
+    stack: int
+    born: int
+    purpose: str
+    root: str
+    path: Path
+    depth: int
+    type: str
+    length: int | None
+    bound: int | None
+    owners: tuple[int, ...]
+    groups: tuple[Group, ...]
+    bytes: int
+    storages: int
+    nodes: int
+    node_bytes: int
+    graph: GraphCost | None
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    device: str
+    example_bytes: int
+    cycle: Path | None
+    forever: bool
+    visit: int
+
+
+def held_of(raw: _Keeper) -> Held:
+    """One holder."""
+    holder, cost, example = raw["holder"], raw["cost"], raw["example"]
+    return Held(
+        site=raw["site"],
+        stack=raw["stack"],
+        born=raw["generation"],
+        purpose=raw["purpose"],
+        root=raw["path"][0],
+        path=path_of(raw["path"]),
+        depth=raw["holder_depth"],
+        type=holder["type"],
+        length=None if holder["length"] < 0 else holder["length"],
+        bound=holder["bound"],
+        owners=tuple(holder["owners"]),
+        groups=tuple(Group(**group) for group in raw["groups"]),
+        bytes=cost["bytes"],
+        storages=cost["storages"],
+        nodes=cost["nodes"],
+        node_bytes=cost["node_bytes"],
+        graph=graph_of(cost),
+        shape=example["shape"],
+        dtype=example["dtype"],
+        device=example["device"],
+        example_bytes=example["bytes"],
+        cycle=cycle_of(raw["cycle"]),
+        forever=bool(raw["forever"]),
+        visit=raw["visit"],
+    )
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What one walk found; ``purposes`` in bytes by what storages are for.
+
+    ``left_out`` holders were too many to tell; ``graph``: the autograd graph
+    was walked.
+    """
+
+    holders: tuple[Held, ...]
+    purposes: Mapping[str, int]
+    left_out: int
+    graph: bool
+    seconds: float
+
+
+def walk_of(raw: _Walk) -> Walk:
+    """One walk."""
+    return Walk(
+        holders=tuple(held_of(keeper) for keeper in raw["keepers"]),
+        purposes=raw["purposes"],
+        left_out=raw["left_out"],
+        graph=raw["graph"],
+        seconds=raw["seconds"],
+    )
+
+
+class Visit(NamedTuple):
+    """A known holder seen again: ``state`` "intact", "broken" or "unknown".
+
+    ``length`` is None where it is no container.  ``value``, ``first`` (item)
+    and ``graph`` are addresses, for comparing only.
+    """
+
+    state: str
+    length: int | None
+    value: int
+    first: int
+    graph: int
+
+
+class Statement(NamedTuple):
+    """A statement that was seen to grow a holder, and by how many items."""
+
+    file: str
+    line: int
+    function: str
+    times: int
+    items: int

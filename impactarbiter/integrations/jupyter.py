@@ -148,9 +148,9 @@ class MemoryMagics(Magics):
         own, self._own_cell = self._own_cell, False
         if self._arbiter is None or (own and _is_one_magic(result)):
             return
-        if ledger.status().steps == self._steps:
+        if ledger.status().ticks == self._steps:
             self._arbiter.step()
-        self._steps = ledger.status().steps
+        self._steps = ledger.status().ticks
         for finding in self._confirmed:
             if finding.verdict not in BOUNDED:
                 said = f"ImpactArbiter: {finding.verdict}: {headline(finding)}"

@@ -1,56 +1,85 @@
-"""From suspects to findings: when to look, what to make of a look.
+"""From suspects to findings: when to walk, visit and watch, and what is said.
 
-A look is one walk over the heap.  A suspect is looked at when it appears and
-once more some steps later; settled ones ever more rarely, so that the
-figures of a program that ends are not too old.
+A walk over the heap finds holders.  From then on they are visited along their
+known paths; a second walk is made where a path does not hold any more, where
+another line is suspect, and for a report.  What was found is judged by the
+table in rules.py.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .. import _core
 from ..base.units import plural
-from ..core import devices, hooks, ledger, questions
-from ..core.sources import environment, site_of, stack_of
-from ..core.wire import Status, Totals, cycle_of, graph_of, path_of
+from ..core import devices, heap, hooks, ledger, questions
+from ..core.sources import environment
+from ..core.wire import (
+    AGE_FOR_REPORT,
+    AGE_TO_TELL,
+    GROWS_COUNT,
+    STEP_KINDS,
+    Held,
+    Status,
+    Suspect,
+    Totals,
+    Visit,
+    Walk,
+)
 from ..knowledge.advice import advise
-from ..model.finding import Cycle, Finding, Holder, TensorExample
-from ..model.path import Path
+from ..model.finding import Finding
 from ..model.report import Cost, History, Report
 from ..model.words import BOUNDED
+from . import closure
 from .allowlist import AllowList, is_allowed_object
 from .forecast import Forecast
+from .look import Look
 from .masks import obfuscated
-from .patches import patch_of
-from .rules import (
-    LOOK_GAP,
-    PATIENCE,
-    Observation,
-    Suspicion,
-    afterwards,
-    due,
-    judge,
-    settled_by,
-)
+from .memory import HolderHistory, Moment, observed
+from .patches import with_patch
+from .rules import Case, Rule, judge
 from .severity import DEFAULT_RULES
-from .statement import grown_at
+from .statement import maybe_grown_at, remakes
+from .watch import StatementWatch, grown_at
 
-#: Bits of a suspect's ``kinds``, as criterion.h has them.
-GROWS_COUNT, GROWS_BYTES, GROWS_GRAPH, GROWS_CYCLES = 1, 2, 4, 8
+#: Seconds of the processor's time that a run may be asked for in any case, so
+#: that a short one has its answer, and the share of its time so far that
+#: walks may take beyond; more while what is suspect holds a good part of the
+#: memory that is left: then knowing matters more than a pause.
+ALLOWANCE = 0.6
+WALK_SHARE = 0.02
+URGENT_SHARE = 0.25
+#: Suspects that hold more than this part of the room left are urgent.
+URGENT_PART = 1 / 64
+#: Seconds that a first walk is expected to take.
+FIRST_WALK = 0.05
+#: A line whose holder was found to be none of ours is looked at again when it
+#: is so many times as old.
+AGAIN = 2
+#: Positions until a holder that can't be visited is walked to once more.
+SECOND_WALK = 4
+#: Share of the run that visits may take.
+VISIT_SHARE = 0.002
+#: No address, for holders whose path can't be followed.
+NOWHERE = Visit("unknown", None, 0, 0, 0)
 
-#: Roots that are no place of the program's.
-ROOTLESS = frozenset({"cycle", "native", "outside"})
-#: A keeper as ``_core.diagnose`` describes it, and in words.
-Seen = tuple[dict[str, Any], Finding]
 
-#: Looks that are made in any case, and the share of the run that further
-#: ones may take.
-FREE_LOOKS = 6
-LOOK_SHARE = 0.005
+def kind_of(status: Status) -> int:
+    """The kind of events that are steps for printing.
+
+    The strongest that the program has shown; where that is silent for long,
+    the strongest of those that still come.
+    """
+    if status.kind == len(STEP_KINDS) - 1:
+        return status.kind
+    kinds = [kind for kind, n in enumerate(status.counts) if n]
+    if not kinds:
+        return len(STEP_KINDS) - 1
+    weaker = kinds[1:] if status.by_tick else []
+    return weaker[0] if weaker else kinds[0]
 
 
 @dataclass
@@ -64,52 +93,378 @@ class Diagnostician:
     on_finding: Callable[[Finding], object] | None
     memory_limit: int | None
     phases: Sequence[str]
-    _seen: dict[str, Suspicion] = field(default_factory=dict)
-    _kinds: dict[int, int] = field(default_factory=dict)
+    _known: dict[str, HolderHistory] = field(default_factory=dict)
     _names: dict[tuple[int, str], str] = field(default_factory=dict)
-    _looks: int = 0
-    _last_look: int = 0
-    _answer: dict[str, Any] | None = None
+    _looked: dict[int, int] = field(default_factory=dict)
+    _watch: StatementWatch = field(default_factory=StatementWatch)
+    _walk: Walk | None = None
+    _walks: int = 0
+    _walk_seconds: float = 0.0
+    _last_walk: float = FIRST_WALK
+    _visit_seconds: float = 0.0
     _callback_failed: str | None = None
     _busy: Any = field(default_factory=threading.Lock)
     _failures: Callable[[], int] = field(
         default_factory=questions.failures_from_now
     )
 
-    # -- looks ------------------------------------------------------------
+    # -- while the program runs ---------------------------------------------
 
-    def look(self, step: int) -> None:
-        """Called at a boundary where a look is due."""
+    def look(self, tick: int) -> None:
+        """Called at a tick where something is due."""
         if not self._busy.acquire(blocking=False):
-            hooks.look_at(step + LOOK_GAP)
+            hooks.look_at(tick + 1)
             return
         try:
-            self._look(step)
+            self._look(tick)
         finally:
             self._busy.release()
 
-    def _look(self, step: int) -> None:
+    def _look(self, tick: int) -> None:
         status = ledger.status()
-        if self._looks >= FREE_LOOKS:
-            pause = self._pause(status)
-            if pause > 0:
-                hooks.look_at(step + max(LOOK_GAP, pause))
-                return
-        findings = self._diagnose(step, status.provisional, PATIENCE)
-        self._last_look = step
-        unsettled = [
-            due(self._seen[finding.signature], finding)
-            for finding in findings
-            if finding.verdict == "growing"
-        ]
-        hooks.look_at(max(min(unsettled, default=2 * step), step + LOOK_GAP))
+        self._watch.end(status)
+        if self._watch.busy:
+            hooks.look_at(tick + 1)
+            return
+        self._visit_all(status)
+        suspects = {s.site: s for s in heap.suspects(AGE_TO_TELL)}
+        pause = 0
+        if self._wants_walk(suspects, status):
+            pause = self._pause(suspects, status)
+            if pause == 0:
+                self._look_around(suspects, status)
+        forecast = Forecast(self.memory_limit)
+        findings = self._judge_all(
+            suspects, status, forecast, AGE_TO_TELL, False
+        )
         self._announce(findings)
+        waiting = [
+            h for h in self._known.values() if self._may_tell(h, suspects)
+        ]
+        self._watch.begin(waiting, status)
+        self._come_back(tick, status, pause)
 
-    def _pause(self, status: Status) -> int:
-        """Steps until the run is long enough for another look."""
-        needed = status.callback_seconds / LOOK_SHARE
-        missing = needed - status.elapsed_seconds
-        return int(missing / max(status.step_seconds, 1e-6))
+    def _may_tell(
+        self, history: HolderHistory, suspects: Mapping[int, Suspect]
+    ) -> bool:
+        """Whether its statement would be told."""
+        finding = history.finding
+        return (
+            finding is not None
+            and finding.verdict not in BOUNDED
+            and any(site in suspects for site in history.sites)
+        )
+
+    def _come_back(self, tick: int, status: Status, pause: int) -> None:
+        """Arranges for the next visit."""
+        if self._watch.busy:
+            hooks.look_at(tick + 1)
+        elif any(h.visitable for h in self._known.values()):
+            # Each visit costs the program a little: the more often ticks
+            # come, the more rarely are they paid for.
+            spent = self._visit_seconds / VISIT_SHARE
+            missing = spent - status.elapsed_seconds
+            ticks = missing / max(status.tick_seconds, 1e-6)
+            hooks.look_at(tick + max(1, min(int(ticks), tick // 8)))
+        elif pause:
+            hooks.look_at(tick + pause)
+
+    def _visit_all(self, status: Status) -> None:
+        """Sees every known holder again."""
+        began = time.thread_time()
+        at = Moment(status.ticks, status.now, status.counts)
+        for history in self._known.values():
+            if history.visitable and history.last.at.tick < at.tick:
+                lines = {s: heap.site_now(s) for s in history.sites}
+                history.seen(heap.visit(history.held.visit), at, lines)
+        self._visit_seconds += time.thread_time() - began
+
+    # -- walks --------------------------------------------------------------
+
+    def _wants_walk(
+        self, suspects: Mapping[int, Suspect], status: Status
+    ) -> bool:
+        """Whether a line is suspect and nobody knows who holds its own."""
+        known = {
+            site
+            for history in self._known.values()
+            if history.visitable and history.broken_at is None
+            for site in history.sites
+        }
+        waiting = {
+            site
+            for history in self._known.values()
+            if not history.visitable and history.confirmed_at is None
+            for site in history.sites
+        }
+        return any(
+            site not in known
+            and status.now - s.since
+            >= (
+                self._looked.get(site, 0) + SECOND_WALK
+                if site in waiting
+                else self._looked.get(site, 0) * AGAIN
+            )
+            for site, s in suspects.items()
+        )
+
+    def _pause(self, suspects: Mapping[int, Suspect], status: Status) -> int:
+        """Ticks until a walk is worth its cost; 0: it is now."""
+        room = Forecast(self.memory_limit).room
+        at_stake = sum(s.live_bytes for s in suspects.values())
+        urgent = room is not None and at_stake > URGENT_PART * room
+        share = URGENT_SHARE if urgent else WALK_SHARE
+        cost = self._walk_seconds + self._last_walk
+        missing = (cost - ALLOWANCE) / share - time.process_time()
+        if missing <= 0:
+            return 0
+        return 1 + int(missing / max(status.tick_seconds, 1e-6))
+
+    def _look_around(
+        self, suspects: Mapping[int, Suspect], status: Status
+    ) -> None:
+        """One walk for all suspects, and for what was confirmed before."""
+        began = time.thread_time()
+        sites = set(suspects)
+        for history in self._known.values():
+            sites.update(history.sites)
+        # Growth without more storages may be that of an old one.
+        any_age = [
+            site for site, s in suspects.items() if not s.kinds & GROWS_COUNT
+        ]
+        self._walk = heap.walk(sites, any_age)
+        self._walks += 1
+        look = Look(status, kind_of(status), suspects, self._walk, self.phases)
+        for site, s in suspects.items():
+            self._looked[site] = status.now - s.since
+        found = self._by_signature(look)
+        for signature, siblings in found.items():
+            self._take_in(look, signature, siblings)
+        for signature, history in self._known.items():
+            if signature not in found and history.broken_at is None:
+                history.broken_at = look.at
+        kept = {history.held.visit for history in self._known.values()}
+        for held in self._walk.holders:
+            if held.visit and held.visit not in kept:
+                heap.forget(held.visit)
+        self._last_walk = time.thread_time() - began
+        self._walk_seconds += self._last_walk
+
+    def _by_signature(
+        self, look: Look
+    ) -> dict[str, list[tuple[Held, Finding]]]:
+        """What the walk found: containers that differ by an index are one."""
+        found: dict[str, list[tuple[Held, Finding]]] = {}
+        for held in look.walk.holders:
+            finding = look.describe(held)
+            found.setdefault(finding.signature, []).append((held, finding))
+        for signature, siblings in found.items():
+            self._recognise(signature, siblings[0][0], found)
+        return found
+
+    def _recognise(
+        self, signature: str, held: Held, present: Collection[str]
+    ) -> None:
+        """A container that goes by another name now is the one it was."""
+        if held.length is None or not held.visit:
+            return
+        identity = held.owners[0], held.type
+        before = self._names.get(identity, signature)
+        self._names[identity] = signature
+        if (
+            before != signature
+            and before not in present
+            and signature not in self._known
+            and before in self._known
+        ):
+            history = self._known[signature] = self._known.pop(before)
+            history.signature = signature
+
+    def _take_in(
+        self,
+        look: Look,
+        signature: str,
+        siblings: Sequence[tuple[Held, Finding]],
+    ) -> None:
+        """Remembers a holder, new or known."""
+        # The sibling that grew last stands for all.
+        held, finding = max(siblings, key=lambda pair: pair[1].last_step)
+        if is_allowed_object(held.owners, held.path) or self.allow.covers(
+            finding, [e.type for e in held.path.edges]
+        ):
+            self._drop(signature)
+            return
+        history = self._known.get(signature)
+        if history is None and not look.is_suspect(held):
+            return
+        visit = heap.visit(held.visit) if held.visit else NOWHERE
+        lines = {
+            g.site: heap.site_now(g.site)
+            for one, _finding in siblings
+            for g in one.groups
+        }
+        now = observed([one for one, _f in siblings], visit, look.at, lines)
+        if history is None:
+            history = self._known[signature] = HolderHistory(
+                signature,
+                held,
+                look.began(held),
+                now,
+                now,
+                now,
+                siblings=len(siblings),
+                gained_at=look.status.now,
+                peak=now.items or 0,
+            )
+        else:
+            if history.held.visit:
+                heap.forget(history.held.visit)
+            history.walked_again(held, len(siblings), now)
+        history.sites = lines
+        size, count = look.rates(held)
+        history.finding = replace(
+            finding,
+            bytes_per_step=size,
+            tensors_per_step=count,
+            verdict=history.finding.verdict if history.finding else "growing",
+            retained_bytes=now.bytes,
+            retained_tensors=sum(one.storages for one, _f in siblings),
+            generations=max(f.generations for _one, f in siblings),
+            first_step=min(f.first_step for _one, f in siblings),
+            last_step=max(f.last_step for _one, f in siblings),
+        )
+        history.remade = look.only_bytes_grow(held) and not remakes(
+            finding, grown_at(history)
+        )
+
+    def _drop(self, signature: str) -> None:
+        """Forgets a holder that is allowed."""
+        history = self._known.pop(signature, None)
+        if history is not None and history.held.visit:
+            heap.forget(history.held.visit)
+
+    # -- verdicts -------------------------------------------------------------
+
+    def _judge_all(
+        self,
+        suspects: Mapping[int, Suspect],
+        status: Status,
+        forecast: Forecast,
+        needed: int,
+        last_word: bool,
+    ) -> list[Finding]:
+        """Findings of all holders whose lines are suspect, or were."""
+        found = []
+        for history in self._known.values():
+            if history.finding is None or history.broken_at is not None:
+                continue
+            suspect = any(site in suspects for site in history.sites)
+            grows = history.gains > 0 and not history.overdue()
+            if not (suspect or grows or history.confirmed_at):
+                continue
+            case = self._case(
+                history, status, forecast, needed, last_word and suspect
+            )
+            rule = judge(case)
+            finding = self._finding(history, rule, status, forecast)
+            if finding is not None:
+                history.finding = finding
+                found.append(finding)
+        return found
+
+    def _case(
+        self,
+        history: HolderHistory,
+        status: Status,
+        forecast: Forecast,
+        needed: int,
+        last_word: bool,
+    ) -> Case:
+        """All that the verdict is found from."""
+        held, finding = history.held, history.finding
+        assert finding is not None
+        # Found at this very report: what its lines say is all there is.
+        old = (
+            last_word
+            and history.age >= AGE_TO_TELL
+            and history.first.at.tick == history.last.at.tick
+        )
+        grows = history.last.nodes > history.first.nodes and (
+            history.last.items == history.first.items
+        )
+        return Case(
+            root=held.root,
+            is_cycle=held.cycle is not None,
+            forever=held.forever,
+            collector=status.collector,
+            collected=any(now.cycle_bytes for now in history.sites.values()),
+            bounded=_fits(history, forecast.room_of(finding)),
+            graph_grows=grows,
+            remade=history.remade,
+            lets_go=history.lets_go,
+            overdue=history.overdue(),
+            gained=history.gains > 0 or old,
+            one_pass=_is_one_pass(history, status),
+            age=history.age,
+            needed=needed,
+        )
+
+    def _finding(
+        self,
+        history: HolderHistory,
+        rule: Rule,
+        status: Status,
+        forecast: Forecast,
+    ) -> Finding | None:
+        """The finding with its verdict and the figures of the last visit."""
+        verdict = rule.verdict
+        finding = history.finding
+        assert finding is not None
+        if verdict is None:
+            return None
+        kind = kind_of(status)
+        at = history.last.at
+        settled = verdict not in BOUNDED and verdict != "growing"
+        if settled and history.confirmed_at is None:
+            history.confirmed_at = at
+        holder = finding.holder
+        if holder is not None:
+            holder = replace(
+                holder,
+                length=history.last.items,
+                growth_per_step=history.rate(kind, "items"),
+            )
+        size = history.rate(kind, "held")
+        count = history.rate(kind, "storages")
+        nodes = history.rate(kind, "node_bytes")
+        if nodes is None:
+            span = max(history.age, 1)
+            nodes = history.last.node_bytes / span
+        confirmed = history.confirmed_at
+        made = replace(
+            finding,
+            verdict=verdict,
+            rule=rule.name,
+            holder=holder,
+            grown_at=grown_at(history),
+            bytes_per_step=finding.bytes_per_step if size is None else size,
+            tensors_per_step=(
+                finding.tensors_per_step if count is None else count
+            ),
+            graph_bytes_per_step=nodes,
+            retained_bytes=max(history.last.bytes, 0),
+            confirmed_step=(
+                None if confirmed is None else max(confirmed.steps(kind), 1)
+            ),
+            confirmation=rule.words if verdict == "growing" else None,
+        )
+        seconds = status.elapsed_seconds / max(status.counts[kind], 1)
+        made = forecast.apply(made, seconds)
+        made = replace(made, advice=advise(made))
+        steps = status.counts[kind]
+        return DEFAULT_RULES.grade(made, DEFAULT_RULES.horizon(steps))
+
+    # -- what is told -------------------------------------------------------
 
     def _announce(self, findings: Sequence[Finding]) -> None:
         """Tells ``on_finding`` of each settled finding, once.
@@ -117,12 +472,12 @@ class Diagnostician:
         What was said to be bounded and then leaks is told again.
         """
         for finding in findings:
-            suspicion = self._seen[finding.signature]
-            told, verdict = suspicion.announced, finding.verdict
+            history = self._known[finding.signature]
+            told, verdict = history.told, finding.verdict
             worse = told in BOUNDED and verdict not in BOUNDED
             if verdict == "growing" or not (told is None or worse):
                 continue
-            suspicion.announced = verdict
+            history.told = verdict
             if self.on_finding is None:
                 continue
             try:
@@ -132,170 +487,10 @@ class Diagnostician:
 
     def confirmed(self) -> list[Finding]:
         """What the looks so far have settled as growth without a bound."""
-        found = [s.finding for s in tuple(self._seen.values())]
+        found = [h.finding for h in tuple(self._known.values())]
         return [f for f in found if f is not None and f.confirmed]
 
-    def _diagnose(
-        self, step: int, provisional: bool, patience: int = 0
-    ) -> list[Finding]:
-        suspects = self._suspects()
-        if not suspects:
-            self._answer = None
-            return []
-        # Growth without more storages may be that of an old one.
-        any_age = [
-            i for i, s in suspects.items() if not s["kinds"] & GROWS_COUNT
-        ]
-        answer = self._answer = _core.diagnose(list(suspects), any_age)
-        self._looks += 1
-        look = Look(
-            step=step,
-            offset=ledger.status().offset,
-            provisional=provisional,
-            patience=patience,
-            suspects=suspects,
-            keepers=answer["keepers"],
-            forecast=Forecast(self.memory_limit),
-        )
-        findings = []
-        for signature, siblings in self._holders(look).items():
-            finding = self._finding(look, signature, siblings)
-            if finding is not None:
-                self._seen[signature].finding = finding
-                findings.append(finding)
-        return findings
-
-    def _suspects(self) -> dict[int, dict[str, Any]]:
-        """Sites to look at, by number.
-
-        Where a leak was confirmed, its line is looked at even when it sets
-        no new high: another holder on that line may have let go.
-        ``kinds`` are all that the site ever was suspected of, ``now`` says
-        whether it is suspect by itself.
-        """
-        grows = GROWS_COUNT | GROWS_BYTES | GROWS_GRAPH
-        found = {
-            s["site"]: {**s, "now": True}
-            for s in _core.suspects()
-            if s["kinds"] & grows
-        }
-        for suspicion in self._seen.values():
-            if suspicion.confirmed_at and suspicion.site not in found:
-                trend = _core.site_trend(suspicion.site)
-                if trend is not None:
-                    found[suspicion.site] = {**trend, "now": False}
-        for site, suspect in found.items():
-            suspect["kinds"] |= self._kinds.get(site, 0)
-            self._kinds[site] = suspect["kinds"]
-        return found
-
-    def _holders(self, look: Look) -> dict[str, list[Seen]]:
-        """What the walk found, by signature: siblings are one holder."""
-        holders: dict[str, list[Seen]] = {}
-        for keeper in look.keepers:
-            if keeper["purpose"] == "optimizer_state":
-                continue  # of an optimizer that steps, for its parameters
-            finding = look.describe(keeper, self.phases)
-            holders.setdefault(finding.signature, []).append((keeper, finding))
-        for signature, siblings in holders.items():
-            self._recognise(signature, siblings[0][0], holders)
-        return holders
-
-    def _recognise(
-        self, signature: str, keeper: dict[str, Any], present: Collection[str]
-    ) -> None:
-        """A container that goes by another name now is the one it was."""
-        if keeper["holder"]["length"] < 0 or keeper["path"][0] in ROOTLESS:
-            return
-        place = keeper["holder"]["owners"][0], keeper["holder"]["type"]
-        before = self._names.get(place, signature)
-        self._names[place] = signature
-        if (
-            before != signature
-            and before not in present
-            and signature not in self._seen
-            and before in self._seen
-        ):
-            self._seen[signature] = self._seen.pop(before)
-
-    # -- one finding ------------------------------------------------------
-
-    def _finding(
-        self, look: Look, signature: str, siblings: Sequence[Seen]
-    ) -> Finding | None:
-        """The finding of one holder; None where it is explained."""
-        # The sibling that grows stands for all.
-        keeper, finding = max(siblings, key=lambda seen: seen[1].last_step)
-        known = self._seen.get(signature)
-        if known is None and not look.is_suspect(keeper):
-            return None
-        finding = replace(finding, grown_at=grown_at(finding))
-        if not look.is_credible(keeper, finding):
-            return None
-        path = finding.path
-        types = [edge.type for edge in path.edges] if path else []
-        if is_allowed_object(
-            keeper["holder"]["owners"], path
-        ) or self.allow.covers(finding, types):
-            return None
-        keepers = [sibling for sibling, _finding in siblings]
-        now = Observation.of(keepers, look.step)
-        if known is None:
-            known = self._seen[signature] = Suspicion(
-                keeper["site"],
-                look.began(keeper),
-                now,
-                now,
-                provisional=look.provisional,
-                reach=now.span,
-            )
-        suspicion = known
-        # Where the line sets no new high, what replaces its oldest is full.
-        turns = not look.is_suspect(keeper) and now.oldest > known.last.oldest
-        suspicion.observe(now)
-        if suspicion.stopped or turns:
-            return None
-        verdict = judge(
-            suspicion,
-            keeper,
-            _core.past(keeper["site"]),
-            look.forecast.room_of(finding),
-            look.provisional,
-            look.patience,
-        )
-        if verdict is None:
-            return None
-        finding = _joined([sibling for _keeper, sibling in siblings], finding)
-        holder = finding.holder
-        if holder is not None:
-            per_step = suspicion.items_per_step()
-            holder = replace(holder, growth_per_step=per_step)
-        # The holder's own growth, where two looks have measured it.
-        rates = suspicion.rates()
-        if rates is not None:
-            size, count = rates
-            finding = replace(
-                finding, bytes_per_step=size, tensors_per_step=count
-            )
-        finding = replace(
-            finding,
-            verdict=verdict,
-            holder=holder,
-            graph_bytes_per_step=suspicion.node_bytes_per_step(),
-            confirmed_step=None
-            if suspicion.confirmed_at is None
-            else suspicion.confirmed_at - look.offset + 1,
-            confirmation=settled_by(suspicion, look.offset)
-            if verdict == "growing"
-            else None,
-        )
-        finding = look.forecast.apply(finding)
-        finding = replace(finding, advice=advise(finding))
-        return DEFAULT_RULES.grade(
-            finding, DEFAULT_RULES.horizon(look.step - look.offset)
-        )
-
-    # -- the report -------------------------------------------------------
+    # -- the report ---------------------------------------------------------
 
     def report(self) -> Report:
         """Looks once more and puts everything together.
@@ -316,86 +511,124 @@ class Diagnostician:
     def _report(self) -> Report:
         ledger.refresh()
         status = ledger.status()
-        # A look comes at the end of a step, before the next one is counted.
-        step = max(status.steps - 1, 0)
-        findings = self._diagnose(step, status.provisional)
+        self._watch.end(status, now=True)
+        self._visit_all(status)
+        suspects = {s.site: s for s in heap.suspects(AGE_FOR_REPORT)}
+        if suspects or any(h.broken_at is None for h in self._known.values()):
+            self._look_around(suspects, status)
+        else:
+            self._walk = heap.walk(())
+        forecast = Forecast(self.memory_limit)
+        findings = self._judge_all(
+            suspects, status, forecast, AGE_FOR_REPORT, True
+        )
+        findings += self._released(status, forecast)
         self._announce(findings)
-        gone = self._gone({f.signature for f in findings}, status)
-        taken_back = [f for f in gone if f.verdict in BOUNDED]
-        released = [f for f in gone if f.verdict not in BOUNDED]
-        # What a leak has just let go may hang on a cycle for its last look.
-        sites = {self._seen[f.signature].site for f in released}
-        findings = released + [
-            f
-            for f in findings
-            if f.verdict != "growing"
-            or f.path is None
-            or not f.path.root.startswith("<")
-            or self._seen[f.signature].site not in sites
-        ]
-        # Not before: making one takes time and leaves garbage.
-        findings = [
-            replace(f, patch=patch_of(f)) if f.verdict == "leak" else f
-            for f in findings
-        ]
+        findings = [self._with_advice(f) for f in findings]
+        told_back = self._taken_back({f.signature for f in findings})
         totals = ledger.totals()
+        kind = kind_of(status)
         points = ledger.history()
+        growth = closure.growth(points, kind)
         report = Report(
             findings=tuple(findings),
-            taken_back=tuple(taken_back),
-            steps=status.steps - status.offset,
+            taken_back=tuple(told_back),
+            steps=status.counts[kind],
+            step_kind=STEP_KINDS[kind],
+            grown_bytes_per_step=growth.live,
+            process_bytes_per_step=growth.process,
+            explained_bytes_per_step=closure.explained(findings),
+            growing_lines=closure.lines(suspects, findings, status, kind),
             live_bytes=totals.live_bytes,
             peak_bytes=totals.peak_bytes,
             accounted=self._accounted(totals),
-            cost=self._cost(status, totals),
+            cost=self._cost(status, totals, kind),
             warnings=tuple(self._warnings(status, totals)),
             environment=environment(),
             history=History(
-                tuple(p.step for p in points),
+                tuple(p.counts[kind] for p in points),
                 tuple(p.live_bytes for p in points),
             ),
-            memory_limit=Forecast(self.memory_limit).limit,
-            needed_steps=self.warmup + self.window,
+            memory_limit=forecast.limit,
+            needed_steps=self.warmup + AGE_FOR_REPORT,
             devices=devices.memory(),
         )
+        if self._known:
+            hooks.look_at(status.ticks + 1)
         return obfuscated(report) if self.obfuscate else report
 
-    def _gone(self, present: Collection[str], status: Status) -> list[Finding]:
-        """Findings of holders that are no suspects any more."""
+    def _with_advice(self, finding: Finding) -> Finding:
+        """With what takes time and leaves garbage: a guess, a patch."""
+        if finding.grown_at is None:
+            finding = replace(finding, maybe_grown_at=maybe_grown_at(finding))
+        if finding.verdict != "leak":
+            return finding
+        history = self._known[finding.signature]
+        visit = history.held.visit if history.visitable else 0
+        return with_patch(finding, heap.census(visit) or history.census)
+
+    def _released(self, status: Status, forecast: Forecast) -> list[Finding]:
+        """Leaks that stood at the last tick, and were let go with the end."""
         found = []
-        for signature, suspicion in self._seen.items():
-            if signature in present:
+        for history in self._known.values():
+            finding = history.finding
+            if history.broken_at is None or finding is None:
                 continue
-            finding = afterwards(
-                suspicion,
-                _core.past(suspicion.site),
-                status.steps,
-                status.offset,
-                self._last_look,
+            if not _stood_at_the_end(history):
+                continue
+            case = self._case(history, status, forecast, AGE_FOR_REPORT, True)
+            made = self._finding(history, judge(case), status, forecast)
+            if made is None:
+                continue
+            last = history.last.at.steps(kind_of(status))
+            history.finding = replace(
+                made, note=f"released by now: figures as of step {last}"
             )
-            if finding is not None:
-                found.append(finding)
+            found.append(history.finding)
+        return found
+
+    def _taken_back(self, present: Collection[str]) -> list[Finding]:
+        """What was told to leak and does not any more."""
+        found = []
+        for signature, history in self._known.items():
+            finding = history.finding
+            if (
+                signature in present
+                or finding is None
+                or history.told is None
+                or history.told in BOUNDED
+            ):
+                continue
+            verdict = "accumulation" if history.lets_go else "cache"
+            found.append(
+                replace(
+                    finding,
+                    verdict=verdict,
+                    severity="info",
+                    steps_to_oom=None,
+                    seconds_to_oom=None,
+                    note="but was let go before the end",
+                )
+            )
         return found
 
     def _accounted(self, totals: Totals) -> dict[str, int]:
         """Live bytes by what they are for; the sum is ``live_bytes``."""
-        answer = self._answer or _core.diagnose([], [])
-        known = dict(answer["purposes"])
-        known["findings"] = known.pop("claimed")
+        known = dict(self._walk.purposes) if self._walk else {}
+        known["findings"] = known.pop("claimed", 0)
         known["allowed"] = totals.allowed_bytes
-        known.pop("other")
+        known.pop("other", 0)
         known["other"] = max(totals.live_bytes - sum(known.values()), 0)
         return known
 
-    def _cost(self, status: Status, totals: Totals) -> Cost:
-        steps = status.steps - status.offset
+    def _cost(self, status: Status, totals: Totals, kind: int) -> Cost:
+        steps = status.counts[kind]
         spent = status.boundary_seconds + totals.hook_seconds
-        walk = self._answer["seconds"] if self._answer else None
         return Cost(
             ms_per_step=1e3 * spent / steps if steps else None,
-            last_walk_ms=None if walk is None else 1e3 * walk,
+            last_walk_ms=1e3 * self._walk.seconds if self._walk else None,
             ledger_bytes=totals.ledger_bytes,
-            looks=self._looks,
+            looks=self._walks,
             looks_ms=1e3 * status.callback_seconds,
         )
 
@@ -416,10 +649,15 @@ class Diagnostician:
             )
         if self._callback_failed:
             said.append(f"on_finding raised {self._callback_failed}")
-        if self._answer is not None and not self._answer["graph"]:
+        if self._walk is not None and not self._walk.graph:
             said.append(
                 "another thread was busy in torch during the last look: the"
                 " autograd graph was left out of it"
+            )
+        if self._walk is not None and self._walk.left_out:
+            said.append(
+                f"{self._walk.left_out} more holders, which keep less each,"
+                " are not shown"
             )
         for rule, error in self.allow.failed.items():
             said.append(f"allow rule {rule} raised {error}")
@@ -429,135 +667,37 @@ class Diagnostician:
         return said
 
 
-# -- one look ----------------------------------------------------------------
+def _stood_at_the_end(history: HolderHistory) -> bool:
+    """Whether its lines still had theirs when the last tick ended."""
+    at_tick = sum(heap.site_now(s).at_tick for s in history.sites)
+    then = sum(now.live_count for now in history.sites.values())
+    return at_tick >= then
 
 
-@dataclass(frozen=True)
-class Look:
-    """A walk's answer, and how its sites' growth is parted."""
-
-    step: int
-    offset: int
-    provisional: bool
-    patience: int
-    suspects: dict[int, dict[str, Any]]
-    keepers: list[dict[str, Any]]
-    forecast: Forecast
-
-    def describe(
-        self, keeper: dict[str, Any], phases: Sequence[str]
-    ) -> Finding:
-        """What the walk says of one holder, before any verdict."""
-        cost, groups = keeper["cost"], keeper["groups"]
-        path = path_of(keeper["path"])
-        held = Path(path.root, path.edges[: keeper["holder_depth"]])
-        length = keeper["holder"]["length"]
-        size, count = self._rates(keeper)
-        return Finding(
-            verdict="growing",
-            allocated_at=site_of(keeper["site"]),
-            path=path,
-            holder=Holder(
-                expression=str(held),
-                type=keeper["holder"]["type"],
-                length=None if length < 0 else length,
-                bound=keeper["holder"]["bound"],
-                depth=keeper["holder_depth"],
-            ),
-            bytes_per_step=size,
-            tensors_per_step=count,
-            retained_bytes=cost["bytes"],
-            retained_tensors=cost["storages"],
-            generations=max(g["generations"] for g in groups),
-            first_step=self._step(min(g["first"] for g in groups)),
-            last_step=self._step(max(g["last"] for g in groups)),
-            graph=graph_of(cost),
-            cycle=self._cycle(keeper),
-            tensors=self._examples(keeper),
-            stack=stack_of(keeper["stack"]),
-            phase=phases[self.suspects[keeper["site"]]["phase"]] or None,
-        )
-
-    def _cycle(self, keeper: dict[str, Any]) -> Cycle | None:
-        path = cycle_of(keeper["cycle"])
-        if path is None:
-            return None
-        return Cycle(
-            path,
-            collectable=not keeper["forever"],
-            collected_bytes=self.suspects[keeper["site"]]["cycle_bytes"],
-        )
-
-    def is_suspect(self, keeper: dict[str, Any]) -> bool:
-        """Whether one of its lines is suspect by itself just now."""
-        return any(self.suspects[g["site"]]["now"] for g in keeper["groups"])
-
-    def is_credible(self, keeper: dict[str, Any], finding: Finding) -> bool:
-        """Whether growth in bytes alone is growth of one and the same thing.
-
-        A tensor that is replaced by a larger one each step may as well be a
-        batch of a curriculum: it grows only where the source says that the
-        new one is made from the old (``cache = torch.cat([cache, x])``).
-        """
-        kinds = {self.suspects[g["site"]]["kinds"] for g in keeper["groups"]}
-        if any(kind & ~GROWS_BYTES for kind in kinds):
-            return True
-        return finding.grown_at is not None
-
-    def began(self, keeper: dict[str, Any]) -> int:
-        """The step since which it gathers, as far as that is known."""
-        first: int = min(
-            min(g["first"], self.suspects[g["site"]]["first_step"])
-            for g in keeper["groups"]
-        )
-        return first
-
-    def _step(self, generation: int) -> int:
-        """The step of a generation; 0 for before the first."""
-        return max(generation - self.offset + 1, 0)
-
-    def _rates(self, keeper: dict[str, Any]) -> tuple[float, float]:
-        """Bytes and storages per step: of its sites' growth, its share."""
-        size = count = 0.0
-        for group in keeper["groups"]:
-            site = group["site"]
-            everywhere = sum(
-                g["count"]
-                for k in self.keepers
-                for g in k["groups"]
-                if g["site"] == site
-            )
-            share = group["count"] / everywhere
-            size += share * self.suspects[site]["bytes_per_step"]
-            count += share * self.suspects[site]["storages_per_step"]
-        return max(size, 0.0), max(count, 0.0)
-
-    def _examples(self, keeper: dict[str, Any]) -> tuple[TensorExample, ...]:
-        e = keeper["example"]
-        if e["dtype"] is None:
-            return ()
-        return (
-            TensorExample(
-                shape=e["shape"],
-                dtype=e["dtype"],
-                device=e["device"],
-                generation=self._step(keeper["generation"]),
-                bytes=e["bytes"],
-            ),
-        )
+def _fits(history: HolderHistory, room: int | None) -> bool:
+    """Whether the holder has a bound that memory can hold."""
+    bound, items = history.held.bound, history.last.items
+    if bound is None:
+        return False
+    held = history.last.bytes + history.last.node_bytes
+    count = items or history.last.storages
+    if room is None or not count:
+        return True
+    missing: float = max(bound - count, 0) * held / count
+    return missing <= room
 
 
-def _joined(siblings: Sequence[Finding], one: Finding) -> Finding:
-    """Siblings (``epochs[0]``, ``epochs[1]``) as ``one`` of them."""
-    if len(siblings) == 1:
-        return one
-    return replace(
-        one,
-        bytes_per_step=sum(f.bytes_per_step for f in siblings),
-        tensors_per_step=sum(f.tensors_per_step for f in siblings),
-        retained_bytes=sum(f.retained_bytes for f in siblings),
-        retained_tensors=sum(f.retained_tensors for f in siblings),
-        generations=max(f.generations for f in siblings),
-        first_step=min(f.first_step for f in siblings),
-        last_step=max(f.last_step for f in siblings),
-    )
+def _is_one_pass(history: HolderHistory, status: Status) -> bool:
+    """Whether it is a variable of the loop that fills it, and nothing but
+    calls of modules was seen: one pass over data that collects its answers
+    looks the same as a service that keeps them."""
+    held = history.held
+    if status.counts.optimizer or status.counts.backward:
+        return False
+    if status.counts.manual or held.depth != 1 or held.length is None:
+        return False
+    owner = held.path.root.removesuffix("()")
+    owner = "<module>" if held.root == "module" else owner
+    if history.statements:
+        return any(key[2] == owner for key in history.statements)
+    return held.root == "frame"

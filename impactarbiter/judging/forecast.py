@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 from ..base import cgroups
-from ..core import devices, ledger
+from ..core import devices
 from ..model.finding import Finding
 
 
@@ -71,8 +71,11 @@ class Forecast:
             self._rooms[device] = devices.room(device, self._given)
         return self._rooms[device]
 
-    def apply(self, finding: Finding) -> Finding:
-        """The finding with its forecast; unchanged where none can be made."""
+    def apply(self, finding: Finding, seconds: float) -> Finding:
+        """The finding with its forecast; unchanged where none can be made.
+
+        ``seconds`` is how long a step takes.
+        """
         # Graph nodes lie in the CPU's memory; a device's tensors do not.
         on_cpu = _device_of(finding) == "cpu"
         rate = finding.all_bytes_per_step if on_cpu else finding.bytes_per_step
@@ -80,7 +83,6 @@ class Forecast:
         if room is None or rate <= 0:
             return finding
         steps = int(room / rate)
-        seconds = ledger.status().step_seconds
         return replace(
             finding,
             steps_to_oom=steps,

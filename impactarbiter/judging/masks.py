@@ -152,6 +152,10 @@ def obfuscated(report: Report) -> Report:
         report,
         findings=tuple(_finding(f, masks) for f in report.findings),
         taken_back=tuple(_finding(f, masks) for f in report.taken_back),
+        growing_lines=tuple(
+            replace(line, site=masks.site(line.site) or line.site)
+            for line in report.growing_lines
+        ),
         environment=environment,
         warnings=tuple(_warnings(report.warnings)),
     )
@@ -172,7 +176,9 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
         grown_at=masks.site(finding.grown_at),
         stack=tuple(masks.site(s) or s for s in finding.stack),
         tensors=tuple(replace(t, shape=None) for t in finding.tensors),
+        maybe_grown_at=masks.site(finding.maybe_grown_at),
         patch=None,
+        patch_note=None,
         phase=masks.of("phase", finding.phase) if finding.phase else None,
     )
     return replace(masked, advice=advise(masked))

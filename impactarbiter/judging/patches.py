@@ -14,11 +14,14 @@ import io
 import os
 import re
 import tokenize
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..knowledge.containers import GROWING
 from ..model.finding import Finding
 from ..model.path import Edge
+from .offer import Description, objection
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -29,22 +32,32 @@ _THIN = frozenset({"item", "detach", "tolist", "numpy"})
 _PLAIN = frozenset({"dict", "list", "tuple", "Tensor", "Parameter"})
 
 
-def patch_of(finding: Finding) -> str | None:
-    """A unified diff for a finding; None where none can be offered.
+def with_patch(
+    finding: Finding, census: Mapping[Description, int] | None
+) -> Finding:
+    """The finding with a unified diff, or with why there is none.
 
-    Reads the file of ``finding.grown_at`` and nothing else.  None too where
-    that line is no longer what it was.
+    Reads the file of ``finding.grown_at`` and nothing else; ``census`` says
+    what the holder holds.  None too where that line is no longer what it was.
     """
-    site = finding.grown_at
-    if site is None:
-        return None
+    site, method = finding.grown_at, _method(finding)
+    if site is None or method is None:
+        return finding
+    inner = _inside_item(finding)
+    if inner is None:
+        return finding
+    keys = tuple(edge.text.strip("[]") for edge in inner)
+    reason = objection(finding, method, keys, census)
+    if reason is not None:
+        return replace(finding, patch_note=reason)
     try:
         before, _encoding = read_source(site.file)
         after = rewritten(before, finding)
-        return None if after is None else diff(site.file, before, after)
+        made = None if after is None else diff(site.file, before, after)
     except Exception:
         # Whatever libcst makes of a program's source, the report goes on.
-        return None
+        return finding
+    return replace(finding, patch=made)
 
 
 def read_source(file: str) -> tuple[str, str]:

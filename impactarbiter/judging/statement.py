@@ -1,4 +1,4 @@
-"""The statement that grows a holder, found in the user's source.
+"""The statement that may grow a holder, found in the user's source: a guess.
 
 The holder's expression ends in a name (``trainer.history``): a statement
 that adds to something of that name is a candidate.  One candidate is an
@@ -26,16 +26,9 @@ _LAST_NAME = re.compile(r"\.?<?(?:closure>\.|locals>\.)?(\w+)$")
 _SUBSCRIPTS = re.compile(r"(\[[^\[\]]*\])+$")
 
 
-def grown_at(finding: Finding) -> Site | None:
-    """Where the holder grows; None where that can't be told."""
-    if finding.holder is None:
-        return None
-    name = _last_name(finding.holder.expression)
-    if name is None:
-        return None
-    files = _user_files(finding)
-    kind = finding.holder.type
-    found = [s for file in files for s in _candidates(file, name, kind)]
+def maybe_grown_at(finding: Finding) -> Site | None:
+    """A guess, by name, at where the holder grows; None without one."""
+    found = _all_candidates(finding)
     here = finding.allocated_at
     near = {(f.file, f.function.rpartition(".")[2]) for f in finding.stack}
     for chosen in (
@@ -46,6 +39,33 @@ def grown_at(finding: Finding) -> Site | None:
         if len(chosen) == 1:
             return chosen[0]
     return None
+
+
+def remakes(finding: Finding, seen: Site | None) -> bool:
+    """Whether the holder's value is made from the one before it.
+
+    ``seen`` is the statement that was seen to grow it, if one was.
+    """
+    if seen is None:
+        return maybe_grown_at(finding) is not None
+    return any(
+        (s.file, s.line) == (seen.file, seen.line)
+        for s in _all_candidates(finding)
+    )
+
+
+def _all_candidates(finding: Finding) -> list[Site]:
+    if finding.holder is None:
+        return []
+    name = _last_name(finding.holder.expression)
+    if name is None:
+        return []
+    kind = finding.holder.type
+    return [
+        site
+        for file in _user_files(finding)
+        for site in _candidates(file, name, kind)
+    ]
 
 
 def _last_name(expression: str) -> str | None:

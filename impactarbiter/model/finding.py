@@ -133,8 +133,11 @@ class Finding:
     ``path``, ``holder``, ``grown_at``, ``graph``, ``cycle``, ``phase``,
     ``patch`` and the forecast are None where they cannot be told.
     ``confirmation`` says what would settle a ``growing`` verdict,
-    ``confirmed_step`` when a verdict was settled, ``note`` anything else
-    worth a sentence.
+    ``confirmed_step`` when a verdict was settled, ``rule``
+    which rule spoke (docs/verdicts.md), ``note`` anything else worth a
+    sentence.  ``grown_at`` was seen to grow the holder; ``maybe_grown_at``
+    is a guess by name, where nothing was seen.  ``patch_note`` says why
+    there is no patch, where one comes to mind.
     ``graph_bytes_per_step`` is the memory of autograd nodes, no tensors,
     that is kept beside ``bytes_per_step`` of tensor memory.
     ``signature`` is made from site and holder when it is not given.
@@ -161,10 +164,13 @@ class Finding:
     tensors: tuple[TensorExample, ...] = ()
     advice: str = ""
     patch: str | None = None
+    patch_note: str | None = None
     stack: tuple[Site, ...] = ()
     phase: str | None = None
     confirmation: str | None = None
     confirmed_step: int | None = None
+    maybe_grown_at: Site | None = None
+    rule: str = ""
     note: str | None = None
     signature: str = ""
 

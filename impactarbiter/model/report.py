@@ -11,10 +11,21 @@ from ..base.errors import UsageError
 from ..base.shell import pretty
 from .devices import DeviceMemory
 from .door import renderer, text_of
-from .finding import Finding
+from .finding import Finding, Site
 from .order import by_rate
 
 SCHEMA = "impactarbiter/1"
+
+
+@dataclass(frozen=True)
+class GrowingLine:
+    """A line that keeps what it makes, and that no finding is about.
+
+    ``bytes_per_step`` counts tensor memory alone.
+    """
+
+    site: Site
+    bytes_per_step: float
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,13 @@ class Report:
 
     ``taken_back`` are former leaks that stopped growing before the end.
 
+    ``steps`` are of ``step_kind``: "optimizer", "backward", "module call" or
+    "manual".  ``grown_bytes_per_step`` is how fast live tensor memory grew
+    and ``process_bytes_per_step`` how fast the process did (None: not
+    measured), both 0 where there was no steady growth;
+    ``explained_bytes_per_step`` is what the findings account for of the
+    first, and ``growing_lines`` grow without a finding.
+
     ``accounted`` maps categories to bytes that add up to ``live_bytes``.
     ``needed_steps`` is the fewest steps that a verdict takes: silence after
     fewer proves nothing.  ``memory_limit`` is the forecast's limit in bytes.
@@ -66,6 +84,11 @@ class Report:
     findings: tuple[Finding, ...] = ()
     taken_back: tuple[Finding, ...] = ()
     steps: int = 0
+    step_kind: str = "manual"
+    grown_bytes_per_step: float = 0.0
+    process_bytes_per_step: float | None = None
+    explained_bytes_per_step: float = 0.0
+    growing_lines: tuple[GrowingLine, ...] = ()
     live_bytes: int = 0
     peak_bytes: int = 0
     accounted: Mapping[str, int] = field(default_factory=dict)

@@ -53,6 +53,9 @@ def alarming(report: Report) -> list[Finding]:
 def summary(report: Report) -> str:
     """The first line: the verdict, and what to do."""
     urgent = alarming(report)
+    unexplained = _unexplained(report)
+    if unexplained:
+        return unexplained
     if urgent:
         return _alarm(urgent)
     watched = plural(report.steps, "step")
@@ -71,6 +74,29 @@ def summary(report: Report) -> str:
         growths = plural(bounded, "bounded growth")
         return f"no leak in {watched}; {growths}, for information only"
     return f"no leak in {watched}"
+
+
+#: Growth is explained where findings account for this part of it.
+EXPLAINED = 0.8
+
+
+def _unexplained(report: Report) -> str:
+    """Growth that the findings leave open; empty where they don't."""
+    grown, told = report.grown_bytes_per_step, report.explained_bytes_per_step
+    if grown <= 0 or told >= EXPLAINED * grown:
+        return ""
+    text = f"grew {format_bytes(grown)} a step"
+    if told > 0:
+        text += f"; findings explain {format_bytes(told)}"
+    else:
+        text += "; no finding explains it"
+    open_lines = report.growing_lines[:3]
+    if open_lines:
+        text += ": " + ", ".join(
+            f"{line.site} ({format_bytes(line.bytes_per_step)})"
+            for line in open_lines
+        )
+    return text
 
 
 def _alarm(urgent: list[Finding]) -> str:
@@ -182,6 +208,8 @@ def facts(finding: Finding) -> list[Fact]:
         found.append(Fact("holder", _holder_text(finding)))
     if finding.grown_at is not None:
         found.append(_site_fact("grown at", finding.grown_at))
+    elif finding.maybe_grown_at is not None:
+        found.append(_site_fact("grown maybe", finding.maybe_grown_at))
     found.append(Fact("growth", _growth_text(finding)))
     found.append(Fact("retained", _retained_text(finding)))
     if finding.graph is not None:
@@ -197,6 +225,7 @@ def facts(finding: Finding) -> list[Fact]:
         ("settled by", finding.confirmation),
         ("note", finding.note),
         ("do", finding.advice),
+        ("no patch", finding.patch_note),
     ):
         if text:
             found.append(Fact(label, text))

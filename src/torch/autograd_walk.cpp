@@ -215,6 +215,7 @@ const ia_framework framework = {
     .next_node = walk_next_node,
     .follow_storage = ia_tensor_follow,
     .sweep = ia_tensor_sweep,
+    .optimizer_classes = ia_optimizer_classes,
 };
 
 } // namespace

@@ -26,6 +26,7 @@ typedef struct {
     PyObject *function_base; /* owned: torch._C._FunctionBase */
     PyObject *variable;      /* owned: torch.autograd.Variable */
     PyObject *module_class;  /* owned: torch.nn.Module */
+    PyObject *optimizer_class; /* owned: torch.optim.Optimizer */
     PyObject *engine_type;   /* owned: our subclass of the engine's type */
     PyObject *engine;        /* owned: its one instance, NULL until used */
     int counts_threads;      /* loose_threads.c is installed for a watch */
@@ -59,6 +60,11 @@ void ia_module_silence(void);
 /* class_tree.c: visits `base` and all its subclasses, which are held only
  * meanwhile.  0, or -1 with an exception set. */
 int ia_class_tree_visit(PyObject *base, void (*visit)(PyTypeObject *));
+
+/* optimizer_classes.c: ia_framework's function by the same name. */
+void ia_optimizer_classes_init(ia_torch_state *);
+int ia_optimizer_classes(void);
+void ia_optimizer_classes_silence(void);
 
 /* backward_hook.c.  0, or -1 with an exception set. */
 int ia_backward_init(PyObject *module, ia_torch_state *);

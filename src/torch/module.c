@@ -209,7 +209,9 @@ import_torch(ia_torch_state *state)
                    (state->variable =
                         import_from("torch.autograd", "Variable")) == NULL ||
                    (state->module_class =
-                        import_from("torch.nn", "Module")) == NULL
+                        import_from("torch.nn", "Module")) == NULL ||
+                   (state->optimizer_class =
+                        import_from("torch.optim", "Optimizer")) == NULL
                ? -1
                : 0;
 }
@@ -229,6 +231,7 @@ torch_exec(PyObject *module)
         ia_autograd_init(state) < 0 || ia_backward_init(module, state) < 0) {
         return -1;
     }
+    ia_optimizer_classes_init(state);
     alive = 1;
     return 0;
 }
@@ -244,6 +247,7 @@ torch_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->function_base);
     Py_VISIT(state->variable);
     Py_VISIT(state->module_class);
+    Py_VISIT(state->optimizer_class);
     Py_VISIT(state->engine_type);
     Py_VISIT(state->engine);
     return 0;
@@ -260,6 +264,7 @@ torch_clear(PyObject *module)
     Py_CLEAR(state->function_base);
     Py_CLEAR(state->variable);
     Py_CLEAR(state->module_class);
+    Py_CLEAR(state->optimizer_class);
     Py_CLEAR(state->engine_type);
     Py_CLEAR(state->engine);
     return 0;
@@ -273,6 +278,7 @@ torch_free(void *module)
     ia_tensor_silence();
     ia_module_silence();
     ia_allocator_silence();
+    ia_optimizer_classes_silence();
     torch_clear((PyObject *)module);
 }
 

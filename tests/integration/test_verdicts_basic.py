@@ -580,4 +580,4 @@ def test_too_few_steps_give_no_verdict() -> None:
             arbiter.step()
     report = arbiter.report()
     assert report.findings == ()
-    assert report.needed_steps == 8 > report.steps
+    assert report.needed_steps == 11 > report.steps

@@ -441,7 +441,7 @@ def test_the_child_of_a_fork_is_off() -> None:
         torch.optim.SGD([weight], lr=0.1).step()
         assert weight.grad is not None and mine
         arbiter.step()
-        assert _core.status()["steps"] == 1
+        assert _core.status()["ticks"] == 1
 
     arbiter.step()
     assert in_child(work) == 0
@@ -902,7 +902,7 @@ def test_a_failed_backward_ends_no_step() -> None:
     with impactarbiter.watch() as arbiter:
         for _ in range(5):
             traceback_of(explode_in_backward)
-        assert _core.status()["steps"] == 0
+        assert _core.status()["ticks"] == 0
     assert arbiter.report().steps == 0
 
 

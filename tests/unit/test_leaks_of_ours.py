@@ -147,9 +147,20 @@ for _ in range(10):
     make()
     arbiter.step()
 assert arbiter.report().findings
-site = _core.suspects()[0]["site"]
+site = _core.suspects(8)[0]["site"]
 stack = int(_core.rows()["stack"][0])
 """
+
+#: The same, with a path to its holder that can be visited.
+HELD = (
+    LEAKING
+    + """
+path = _core.diagnose([site], [], True)["keepers"][0]["visit"]
+assert _core.visit(path)[0] == "intact"
+def grow():
+    kept.append(torch.ones(2))
+"""
+)
 
 #: function -> (set-up, body of a call).  A dot and a word after the name of
 #: a function tells its cases apart.
@@ -320,15 +331,37 @@ CASES: dict[str, tuple[str, str]] = {
         "_core.stack_frames(stack); _core.stack_frames(0);"
         " raises(TypeError, _core.stack_frames, 'one')",
     ),
-    "_core.suspects": (LEAKING, "_core.suspects()"),
-    "_core.site_trend": (
+    "_core.suspects": (
         LEAKING,
-        "_core.site_trend(site); _core.site_trend(1 << 20);"
-        " raises(TypeError, _core.site_trend, 'one')",
+        "_core.suspects(8); raises(TypeError, _core.suspects, 'one')",
     ),
-    "_core.past": (
+    "_core.site_now": (
         LEAKING,
-        "_core.past(site); raises(TypeError, _core.past, 'one')",
+        "_core.site_now(site); _core.site_now(1 << 20);"
+        " raises(TypeError, _core.site_now, 'one')",
+    ),
+    "_core.visit": (
+        HELD,
+        "_core.visit(path); _core.visit(1 << 20);"
+        " raises(TypeError, _core.visit, 'one')",
+    ),
+    "_core.census": (
+        HELD,
+        "_core.census(path); _core.census(1 << 20);"
+        " raises(TypeError, _core.census, 'one')",
+    ),
+    "_core.watch_statement": (
+        HELD,
+        "assert _core.watch_statement(path); grow();"
+        " kept.pop(); assert _core.end_statement();"
+        " raises(TypeError, _core.watch_statement, 'one')",
+    ),
+    "_core.end_statement": (HELD, "_core.end_statement()"),
+    "_core.forget_path": (
+        LEAKING,
+        "_core.forget_path("
+        "_core.diagnose([site], [], True)['keepers'][0]['visit']);"
+        " raises(TypeError, _core.forget_path, 'one')",
     ),
     "_core.is_library": (
         "",

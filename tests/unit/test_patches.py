@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import impactarbiter
-from impactarbiter.judging.patches import patch_of, rewritten
+from impactarbiter.judging.patches import rewritten, with_patch
 from impactarbiter.model.finding import (
     Finding,
     GraphCost,
@@ -23,6 +23,8 @@ from impactarbiter.model.path import Path as Retaining
 from impactarbiter.model.report import Report
 
 GRAPH = GraphCost(nodes=3, saved_tensors=1, bytes=4)
+#: What a census says of a list of losses.
+NUMBERS = {("tensor", True, True): 8}
 BEFORE = "import torch\n\n\ndef train(history, loss):\n    {}\n"
 
 
@@ -163,7 +165,9 @@ def test_the_diff_applies(
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "train.py"
     file.write_text(BEFORE.format("history.append(loss)"))
-    patch = patch_of(finding("history.append(loss)", str(file)))
+    patch = with_patch(
+        finding("history.append(loss)", str(file)), NUMBERS
+    ).patch
     assert patch is not None
     assert patch.startswith("--- a/train.py\n+++ b/train.py\n")
     subprocess.run(
@@ -171,7 +175,8 @@ def test_the_diff_applies(
     )
     assert "history.append(loss.item())" in file.read_text()
     # Applied, there is nothing more to change.
-    assert patch_of(finding("history.append(loss)", str(file))) is None
+    made = with_patch(finding("history.append(loss)", str(file)), NUMBERS)
+    assert made.patch is None
 
 
 def fix(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -220,3 +225,72 @@ def test_a_finding_of_a_run_has_its_patch() -> None:
         (found,) = arbiter.report().findings
     assert found.patch is not None
     assert "+            history.append(loss.item())" in found.patch
+
+
+# -- whether one may be offered -----------------------------------------------
+
+LOGITS = ("tensor", False, True)
+LOSS = ("tensor", True, True)
+NUMBER = ("tensor", True, False)
+OTHER = ("other", "str")
+
+
+@pytest.mark.parametrize(
+    ("census", "below", "reason"),
+    [
+        ({LOSS: 8}, ("[7]",), None),
+        ({LOSS: 7, OTHER: 1}, ("[7]",), "not all that it holds are tensors"),
+        ({LOSS: 7, LOGITS: 1}, ("[7]",), "not all that it holds are single"),
+        ({("tuple", (OTHER, LOSS)): 8}, ("[7]", "[1]"), None),
+        ({("tuple", (NUMBER, LOSS)): 8}, ("[7]", "[1]"), None),
+        (
+            {("tuple", (LOGITS, LOSS)): 8},
+            ("[7]", "[1]"),
+            "another value in the same item",
+        ),
+        (
+            {("tuple", (OTHER, LOSS)): 7, LOSS: 1},
+            ("[7]", "[1]"),
+            "not all its items are alike",
+        ),
+        (
+            {("dict", (("loss", LOSS), ("step", OTHER))): 8},
+            ("[7]", "['loss']"),
+            None,
+        ),
+        (None, ("[7]",), "could not be looked at"),
+    ],
+)
+def test_what_speaks_against_a_patch(
+    census: dict[object, int] | None,
+    below: tuple[str, ...],
+    reason: str | None,
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(BEFORE.format("history.append(loss)"), encoding="utf-8")
+    about = finding("history.append(loss)", str(file), below=below)
+    made = with_patch(about, census)
+    if reason is None:
+        assert made.patch_note is None
+    else:
+        assert reason in (made.patch_note or "")
+        assert made.patch is None
+
+
+def test_detaching_what_is_itself_the_growth_is_no_patch(
+    tmp_path: Path,
+) -> None:
+    """8 KiB of activations stay with or without their graph."""
+    file = tmp_path / "train.py"
+    file.write_text(BEFORE.format("history.append(y)"), encoding="utf-8")
+    big = replace(
+        finding("history.append(y)", str(file), shape=(32, 64)),
+        bytes_per_step=8192.0,
+        graph_bytes_per_step=2500.0,
+        tensors=(TensorExample((32, 64), "float32", "cpu", 3, 8192),),
+    )
+    made = with_patch(big, {LOGITS: 8})
+    assert made.patch is None
+    assert made.patch_note is not None
+    assert "23% of the growth" in made.patch_note

@@ -129,7 +129,7 @@ def test_the_second_stage_tells_the_finding(
     recorder: FlightRecorder, arbiter: Arbiter
 ) -> None:
     kept = []
-    for _ in range(8):
+    for _ in range(12):
         kept.append(torch.ones(500))
         arbiter.step()
     arbiter.report()

@@ -173,6 +173,8 @@ def nasty_report() -> Report:
             patch=NASTY,
             note=NASTY,
             phase=NASTY,
+            rule=NASTY,
+            patch_note=NASTY,
             signature=NASTY,
             stack=(site,),
             graph=GraphCost(1, 1, 1, ((NASTY, 1, 1),)),

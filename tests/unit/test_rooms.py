@@ -98,8 +98,6 @@ ROOMS = (
 )
 #: The C modules, which ``core`` alone imports.
 C_MODULES = {"_core", "_torch", "_cuda"}
-#: Still to come to them by way of ``core``.
-LATE = {"impactarbiter.judging.diagnostician"}
 
 
 def module_of(file: Path) -> str:
@@ -178,7 +176,7 @@ def test_core_alone_imports_the_c_modules() -> None:
         if room(module) != "core"
         for other in GRAPH[module]
         if other.rpartition(".")[2] in C_MODULES
-    } == LATE
+    } == set()
 
 
 def test_no_import_circle() -> None:

@@ -11,10 +11,12 @@
 #include "../base/read.h"
 #include "../ledger/ledger.h"
 #include "../ledger/sites.h"
+#include "../steps/steps.h"
 #include "../heap/unrooted.h"
 #include "../names/path.h"
 #include "../holders/bounds.h"
 #include "../holders/cutting.h"
+#include "../holders/visits.h"
 #include "describe.h"
 #include "diagnosis.h"
 
@@ -30,6 +32,7 @@ typedef struct {
     ia_keepers keepers;
     ia_cost *costs;
     int still; /* what walk_begin said */
+    int remember; /* paths, so that they can be visited */
     double seconds;
 } diagnosis;
 
@@ -59,6 +62,7 @@ read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age)
 {
     ia_ledger_lock();
     d->wanted.nsites = ia_ledger_sites();
+    d->wanted.clock = ia_stepping_clock();
     d->wanted.since = ia_ledger_warmup();
     /* A look comes when the step has just ended. */
     uint32_t next = ia_ledger_totals_now()->generation;
@@ -85,7 +89,8 @@ is_incomplete(const diagnosis *d)
         if (row[i].key == 0 || row[i].allowed ||
             row[i].generation >= d->wanted.now ||
             !ia_is_wanted(&d->wanted, ia_stack_site(row[i].stack),
-                          row[i].generation))
+                          ia_birth_by(d->wanted.clock, row[i].position,
+                                      row[i].generation)))
             continue;
         uint32_t at = ia_ptrmap_get(&d->storages.index, row[i].key);
         missed = at == IA_PTRMAP_NONE ||
@@ -274,13 +279,18 @@ build_keeper(diagnosis *d, uint32_t i)
                              : NULL;
     if (cycle != NULL)
         return Py_BuildValue(
-            "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s}", "site",
-            number_of_site(primary->site), "holder_depth", depth, "path", path, "holder",
-            holder, "groups", groups, "cost", cost, "example", tensor,
-            "cycle", cycle, "forever", forever, "stack",
+            "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I}", "site",
+            number_of_site(primary->site), "holder_depth", depth, "path",
+            path, "holder", holder, "groups", groups, "cost", cost,
+            "example", tensor, "cycle", cycle, "forever", forever, "stack",
             number_of_stack(example->stack), "generation",
-            example->generation, "purpose",
-            ia_purpose_name(primary->purpose));
+            ia_birth_by(d->wanted.clock, example->position,
+                        example->generation), "purpose",
+            ia_purpose_name(primary->purpose), "visit",
+            d->remember ? ia_visits_remember(
+                              &d->w, k->holder,
+                              ia_entry_is_container(&d->w, k->holder))
+                        : IA_NO_PATH);
     Py_XDECREF(path);
     Py_XDECREF(holder);
     Py_XDECREF(groups);
@@ -328,9 +338,9 @@ finish(diagnosis *d)
 }
 
 PyObject *
-ia_diagnose(PyObject *sites, PyObject *any_age)
+ia_diagnose(PyObject *sites, PyObject *any_age, int remember)
 {
-    diagnosis d = {0};
+    diagnosis d = {.remember = remember};
     PyObject *result = NULL;
     double start = ia_seconds();
     if (ia_the_framework != NULL)

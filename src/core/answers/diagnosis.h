@@ -9,6 +9,6 @@
 #define IA_MAX_KEEPERS 24
 
 /* _core.diagnose(sites, any_age) -> dict; see _core.pyi for its shape. */
-PyObject *ia_diagnose(PyObject *sites, PyObject *any_age);
+PyObject *ia_diagnose(PyObject *sites, PyObject *any_age, int remember);
 
 #endif /* IA_DIAGNOSIS_H */

@@ -130,6 +130,9 @@ typedef struct {
      * sweep() reports through storage_died those that have died since. */
     int (*follow_storage)(PyObject *tensor);
     void (*sweep)(void);
+    /* Classes of which an optimizer was ever made: more than before means
+     * that there is a new one. */
+    int (*optimizer_classes)(void);
 } ia_framework;
 
 typedef enum {

@@ -55,6 +55,7 @@ ia_storages_get(ia_storages *s, const ia_storage *storage)
         new.stack = row->stack;
         new.site = ia_stack_site(row->stack);
         new.generation = row->generation;
+        new.position = row->position;
         new.allowed = row->allowed;
         new.in_ledger = 1;
     }

@@ -26,6 +26,7 @@ typedef struct {
     uint32_t site;
     uint32_t stack;
     uint32_t generation;
+    uint32_t position;
     uint16_t device;
     uint16_t purpose; /* ia_purpose */
     uint16_t allowed;

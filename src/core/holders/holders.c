@@ -428,7 +428,8 @@ is_target(const ia_walk *w, const ia_wanted *wanted, const ia_reached *r)
 {
     if (r->entry == IA_NO_ENTRY || !r->in_ledger || r->allowed ||
         r->accounted_for ||
-        !ia_is_wanted(wanted, r->site, r->generation))
+        !ia_is_wanted(wanted, r->site,
+                      ia_birth_by(wanted->clock, r->position, r->generation)))
         return 0;
     return r->entry < w->rooted_entries || r->generation < wanted->now;
 }
@@ -448,7 +449,9 @@ list_targets(const ia_walk *w, const ia_wanted *wanted, member **out,
     for (uint32_t i = 0; n > 0 && i < all->count; i++) {
         const ia_reached *r = &all->items[i];
         if (is_target(w, wanted, r))
-            list[(*count)++] = (member){0, r->site, r->generation, i};
+            list[(*count)++] = (member){
+                0, r->site,
+                ia_birth_by(wanted->clock, r->position, r->generation), i};
     }
     return 0;
 }

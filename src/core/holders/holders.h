@@ -9,6 +9,7 @@
 #define IA_HOLDERS_H
 
 #include "../heap/walk.h"
+#include "../ledger/book.h"
 
 /* Storages of one site that hang on one holder. */
 typedef struct {
@@ -18,7 +19,7 @@ typedef struct {
     uint32_t depth;   /* edges from the holder down to it */
     uint32_t count;
     uint32_t generations;
-    uint32_t first_generation;
+    uint32_t first_generation; /* by the clock that was asked for */
     uint32_t last_generation;
     uint64_t bytes;
     int purpose; /* ia_purpose of all its storages, UNKNOWN where it differs */
@@ -34,20 +35,27 @@ typedef struct {
 /* Which storages are asked about. */
 typedef struct {
     uint8_t *of_site;  /* owned; what of_site[site] says: */
-#define IA_WANTED 1         /* storages born in `since` or later */
+#define IA_WANTED 1         /* storages born at `since` or later */
 #define IA_WANTED_ANY_AGE 2 /* all of them */
     uint32_t nsites;
-    uint32_t since; /* first generation that counts */
-    uint32_t now;   /* generation of the step that ended last */
+    ia_clock clock; /* that births are compared by */
+    uint32_t since; /* first position, or tick, that counts */
+    uint32_t now;   /* tick that ended last */
 } ia_wanted;
 
+static inline uint32_t
+ia_birth_by(ia_clock clock, uint32_t position, uint32_t generation)
+{
+    return clock == IA_BY_POSITION ? position : generation;
+}
+
 static inline int
-ia_is_wanted(const ia_wanted *wanted, uint32_t site, uint32_t generation)
+ia_is_wanted(const ia_wanted *wanted, uint32_t site, uint32_t birth)
 {
     if (site >= wanted->nsites || !wanted->of_site[site])
         return 0;
     return wanted->of_site[site] == IA_WANTED_ANY_AGE ||
-           generation >= wanted->since;
+           birth >= wanted->since;
 }
 
 /* Groups the wanted storages that the walk reached.  What no proper root

@@ -10,22 +10,14 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The storages of one site and one generation: what a death takes one off. */
-typedef struct {
-    uint32_t site;
-    uint32_t generation;
-    uint32_t count;
-    uint32_t next_free;
-} cohort;
-
 static struct {
     ia_ptrmap row_of_key;
     ia_row *rows;
     uint32_t nrows, row_capacity, free_row;
-    cohort *cohorts; /* 0 is the one that nothing counts in */
-    uint32_t ncohorts, cohort_capacity, free_cohort;
     ia_site_totals *sites;
     uint32_t nsites;
+    uint32_t *turned; /* owned; as many places as sites */
+    uint32_t nturned, turned_capacity;
     ia_ledger_totals totals;
     ia_device_totals devices[IA_MAX_DEVICES];
     int ndevices;
@@ -55,15 +47,17 @@ ia_ledger_after_fork(void)
 int
 ia_ledger_init(void)
 {
-    if (book.cohorts != NULL)
-        return 0;
-    book.cohorts = calloc(64, sizeof *book.cohorts);
-    if (book.cohorts == NULL)
-        return -1;
-    book.cohort_capacity = 64;
-    book.ncohorts = 1;
-    book.free_row = book.free_cohort = IA_NO_ROW;
+    if (book.row_capacity == 0)
+        book.free_row = IA_NO_ROW;
     return ia_stacks_init() < 0 ? -1 : ia_sites_init();
+}
+
+static void
+begin_site(ia_site_totals *site)
+{
+    *site = (ia_site_totals){0};
+    for (int c = 0; c < IA_CLOCKS; c++)
+        ia_survivors_reset(&site->by[c], book.warmup);
 }
 
 void
@@ -71,14 +65,13 @@ ia_ledger_reset(uint32_t warmup)
 {
     ia_ptrmap_free(&book.row_of_key);
     book.nrows = 0;
-    book.ncohorts = 1;
-    book.cohorts[0] = (cohort){0};
-    book.free_row = book.free_cohort = IA_NO_ROW;
-    if (book.sites != NULL)
-        memset(book.sites, 0, book.nsites * sizeof *book.sites);
+    book.free_row = IA_NO_ROW;
+    book.warmup = warmup;
+    for (uint32_t i = 0; i < book.nsites; i++)
+        begin_site(&book.sites[i]);
+    book.nturned = 0;
     book.totals = (ia_ledger_totals){0};
     book.ndevices = 0;
-    book.warmup = warmup;
     book.phase = 0;
 }
 
@@ -120,65 +113,87 @@ give_row(uint32_t i)
     book.free_row = i;
 }
 
-static uint32_t
-take_cohort(uint32_t site, uint32_t generation)
-{
-    uint32_t i = book.free_cohort;
-    if (i != IA_NO_ROW) {
-        book.free_cohort = book.cohorts[i].next_free;
-    } else {
-        if (reserve((void **)&book.cohorts, &book.cohort_capacity,
-                    book.ncohorts + 1, sizeof *book.cohorts) < 0)
-            return 0;
-        i = book.ncohorts++;
-    }
-    book.cohorts[i] = (cohort){site, generation, 0, 0};
-    return i;
-}
-
-/* The cohort a birth counts in.  A site remembers only that of its newest
- * generation: births noticed late are of the current or the last one. */
-static uint32_t
-cohort_for(ia_site_totals *site, uint32_t id, uint32_t generation)
-{
-    if (generation < book.warmup)
-        return 0;
-    if (site->cohort != 0 &&
-        book.cohorts[site->cohort].generation == generation)
-        return site->cohort;
-    uint32_t i = take_cohort(id, generation);
-    if (i != 0)
-        site->cohort = i;
-    return i;
-}
-
-static void
-count_in(ia_site_totals *site, uint32_t i)
-{
-    if (i != 0 && book.cohorts[i].count++ == 0)
-        site->generations++;
-}
-
-static void
-count_out(ia_site_totals *site, uint32_t i)
-{
-    if (i == 0 || --book.cohorts[i].count > 0)
-        return;
-    site->generations--;
-    if (site->cohort == i)
-        site->cohort = 0;
-    book.cohorts[i].next_free = book.free_cohort;
-    book.free_cohort = i;
-}
-
 static ia_site_totals *
 site_for(uint32_t id)
 {
-    if (id >= book.nsites &&
-        reserve((void **)&book.sites, &book.nsites, id + 1,
-                sizeof *book.sites) < 0)
+    uint32_t known = book.nsites;
+    if (id >= known &&
+        (reserve((void **)&book.turned, &book.turned_capacity, id + 1,
+                 sizeof *book.turned) < 0 ||
+         reserve((void **)&book.sites, &book.nsites, id + 1,
+                 sizeof *book.sites) < 0))
         return NULL;
+    for (; known < book.nsites; known++)
+        begin_site(&book.sites[known]);
     return &book.sites[id];
+}
+
+/* -- survivors -------------------------------------------------------------- */
+
+static uint32_t
+birth_of(const ia_row *row, int clock)
+{
+    return clock == IA_BY_POSITION ? row->position : row->generation;
+}
+
+uint32_t
+ia_ledger_now(int clock)
+{
+    return clock == IA_BY_POSITION ? book.totals.position
+                                   : book.totals.generation;
+}
+
+/* Before a birth or death is counted: what was alive until now is the least
+ * of the buckets that begin. */
+static void
+advance(uint32_t id, ia_site_totals *site)
+{
+    if (site->touched != book.totals.generation) {
+        site->touched = book.totals.generation;
+        site->count_before = site->live_count;
+    }
+    for (int c = 0; c < IA_CLOCKS; c++)
+        ia_survivors_advance(&site->by[c], ia_ledger_now(c),
+                             site->live_count - site->allowed_count,
+                             site->live_bytes - site->allowed_bytes);
+    if ((site->by[0].turned || site->by[1].turned) && !site->listed) {
+        site->listed = 1;
+        book.turned[book.nturned++] = id;
+    }
+}
+
+static void
+count_birth(ia_site_totals *site, const ia_row *row)
+{
+    for (int c = 0; c < IA_CLOCKS && !row->allowed; c++)
+        ia_survivors_born(&site->by[c], birth_of(row, c));
+}
+
+static void
+count_death(ia_site_totals *site, const ia_row *row, int by_collector)
+{
+    for (int c = 0; c < IA_CLOCKS && !row->allowed; c++)
+        ia_survivors_died(&site->by[c], birth_of(row, c), ia_ledger_now(c),
+                          site->live_count - site->allowed_count,
+                          site->live_bytes - site->allowed_bytes,
+                          !by_collector);
+}
+
+const uint32_t *
+ia_ledger_turned(uint32_t *count)
+{
+    *count = book.nturned;
+    return book.turned;
+}
+
+void
+ia_ledger_turned_clear(void)
+{
+    for (uint32_t i = 0; i < book.nturned; i++) {
+        ia_site_totals *site = &book.sites[book.turned[i]];
+        site->by[0].turned = site->by[1].turned = site->listed = 0;
+    }
+    book.nturned = 0;
 }
 
 static ia_device_totals *
@@ -229,17 +244,20 @@ ia_book_strike(uintptr_t key, int by_collector, ia_row *gone)
     if (i == IA_PTRMAP_NONE)
         return 0;
     *gone = book.rows[i];
-    ia_site_totals *site = &book.sites[ia_stack_site(gone->stack)];
+    uint32_t id = ia_stack_site(gone->stack);
+    ia_site_totals *site = &book.sites[id];
+    advance(id, site);
     site->live_bytes -= gone->bytes;
     site->live_count--;
+    if (gone->allowed) {
+        site->allowed_bytes -= gone->bytes;
+        site->allowed_count--;
+    }
     if (by_collector) {
         site->cycle_bytes += gone->bytes;
         site->cycle_count++;
-        if (site->last_cycle != gone->generation + 1)
-            site->cycle_generations++;
-        site->last_cycle = gone->generation + 1;
     }
-    count_out(site, gone->cohort);
+    count_death(site, gone, by_collector);
     total_down(gone->device, gone->bytes, gone->allowed);
     give_row(i);
     return 1;
@@ -259,14 +277,18 @@ ia_book_enter(const ia_row *new)
     }
     ia_row *row = &book.rows[i];
     *row = *new;
-    row->cohort = row->allowed ? 0 : cohort_for(site, id, row->generation);
-    count_in(site, row->cohort);
+    advance(id, site);
+    count_birth(site, row);
     if (site->born_count++ == 0)
-        site->first_generation = row->generation;
+        site->first_position = row->position;
     site->born_bytes += row->bytes;
     site->live_bytes += row->bytes;
     site->live_count++;
-    site->last_generation = row->generation;
+    if (row->allowed) {
+        site->allowed_bytes += row->bytes;
+        site->allowed_count++;
+    }
+    site->last_position = row->position;
     site->phase = row->phase;
     total_up(row->device, row->bytes, row->allowed);
     return 0;
@@ -290,21 +312,25 @@ ia_ledger_phase(void)
 }
 
 void
-ia_ledger_next_generation(void)
+ia_ledger_tick(uint32_t position)
 {
     book.totals.generation++;
+    book.totals.position = position;
 }
 
 void
-ia_ledger_restart_warmup(uint32_t warmup)
+ia_ledger_forget_positions(void)
 {
-    for (uint32_t i = 0; i < book.nrows; i++)
-        book.rows[i].cohort = 0;
     for (uint32_t i = 0; i < book.nsites; i++)
-        book.sites[i].generations = book.sites[i].cohort = 0;
-    book.ncohorts = 1;
-    book.free_cohort = IA_NO_ROW;
-    book.warmup = book.totals.generation + warmup;
+        ia_survivors_reset(&book.sites[i].by[IA_BY_POSITION], book.warmup);
+    for (uint32_t i = 0; i < book.nrows; i++) {
+        ia_row *row = &book.rows[i];
+        row->position = 0;
+        if (row->key != 0 && !row->allowed)
+            ia_survivors_born(
+                &book.sites[ia_stack_site(row->stack)].by[IA_BY_POSITION], 0);
+    }
+    book.totals.position = 0;
 }
 
 uint32_t
@@ -358,7 +384,7 @@ ia_ledger_bytes(void)
 {
     return ia_ptrmap_bytes(&book.row_of_key) +
            book.row_capacity * sizeof *book.rows +
-           book.cohort_capacity * sizeof *book.cohorts +
+           book.turned_capacity * sizeof *book.turned +
            book.nsites * sizeof *book.sites + ia_stacks_bytes() +
            ia_sites_bytes() + ia_sources_bytes();
 }
@@ -375,30 +401,44 @@ void
 ia_book_forget_site(uint32_t site)
 {
     if (site < book.nsites)
-        book.sites[site] = (ia_site_totals){0};
+        begin_site(&book.sites[site]);
+}
+
+/* Survivors of one clock, warm-up left out, as their buckets count them. */
+static uint64_t
+sum_of_buckets(int clock)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < book.nsites; i++)
+        for (int b = 0; b < IA_BUCKETS; b++)
+            sum += book.sites[i].by[clock].born[b];
+    return sum;
 }
 
 int
 ia_ledger_consistent(void)
 {
-    uint64_t bytes = 0, site_bytes = 0;
-    uint32_t count = 0, site_count = 0, generations = 0, cohorts = 0;
+    uint64_t bytes = 0, site_bytes = 0, survivors[IA_CLOCKS] = {0};
+    uint32_t count = 0, site_count = 0;
     for (uint32_t i = 0; i < book.nrows; i++) {
-        if (book.rows[i].key == 0)
+        const ia_row *row = &book.rows[i];
+        if (row->key == 0)
             continue;
-        bytes += book.rows[i].bytes;
+        bytes += row->bytes;
         count++;
-        if (ia_ptrmap_get(&book.row_of_key, book.rows[i].key) != i)
+        for (int c = 0; c < IA_CLOCKS; c++)
+            survivors[c] += !row->allowed && birth_of(row, c) >= book.warmup;
+        if (ia_ptrmap_get(&book.row_of_key, row->key) != i)
             return 0;
     }
     for (uint32_t i = 0; i < book.nsites; i++) {
         site_bytes += book.sites[i].live_bytes;
         site_count += book.sites[i].live_count;
-        generations += book.sites[i].generations;
     }
-    for (uint32_t i = 1; i < book.ncohorts; i++)
-        cohorts += book.cohorts[i].count > 0;
+    for (int c = 0; c < IA_CLOCKS; c++)
+        if (survivors[c] != sum_of_buckets(c))
+            return 0;
     return bytes == book.totals.live_bytes && bytes == site_bytes &&
            count == book.totals.live_count && count == site_count &&
-           generations == cohorts && count == book.row_of_key.used;
+           count == book.row_of_key.used;
 }

@@ -1,13 +1,25 @@
 /* The ledger's book: what is alive, with exact totals per site and device.
  *
- * One lock guards rows, cohorts, site totals and the site tables of sites.c;
+ * One lock guards rows, site totals and the site tables of sites.c;
  * nothing is called while it is held that could take another lock or the GIL.
  */
 #ifndef IA_BOOK_H
 #define IA_BOOK_H
 
+#include "survivors.h"
+
 #include <stddef.h>
 #include <stdint.h>
+
+/* The two clocks.  Both only ever go forward.  Every boundary event is a tick;
+ * the position counts those of the strongest kind seen so far.  Ages and
+ * lifetimes are measured in positions, or in ticks while that kind is silent
+ * for long. */
+typedef enum {
+    IA_BY_POSITION,
+    IA_BY_TICK,
+    IA_CLOCKS,
+} ia_clock;
 
 #define IA_NO_ROW UINT32_MAX
 #define IA_MAX_DEVICES 32
@@ -17,8 +29,8 @@ typedef struct {
     uintptr_t key; /* 0 = free row; what ia_storage calls data or impl */
     uint64_t bytes;
     uint32_t stack;
-    uint32_t cohort;
-    uint32_t generation;
+    uint32_t position; /* at its birth, as `generation` */
+    uint32_t generation; /* tick */
     uint32_t walk; /* number of the last walk that reached it */
     uint16_t device;
     uint16_t allowed; /* label of the allow() block it was born in, or 0 */
@@ -26,22 +38,23 @@ typedef struct {
     uint16_t pad;
 } ia_row;
 
-/* Exact totals of one site.  `generations` counts the steps, from the end of
- * the warm-up on, in which a storage that is still alive was born. */
+/* Exact totals of one site. */
 typedef struct {
     uint64_t live_bytes;
     uint64_t born_bytes;
     uint64_t cycle_bytes; /* died while the collector ran */
+    uint64_t allowed_bytes; /* live, and kept on purpose */
     uint32_t live_count;
+    uint32_t allowed_count;
     uint32_t born_count;
     uint32_t cycle_count;
-    uint32_t cycle_generations; /* different ones, as they came */
-    uint32_t last_cycle;        /* generation of the last of them + 1 */
-    uint32_t generations;
-    uint32_t cohort; /* that of the current generation, or 0 */
-    uint32_t first_generation; /* of the first birth ever */
-    uint32_t last_generation;  /* of the last birth */
-    uint16_t phase;            /* of the last birth */
+    uint32_t count_before; /* live ones when the tick `touched` began */
+    uint32_t touched;      /* tick of the last birth or death */
+    uint32_t first_position; /* of the first birth ever */
+    uint32_t last_position;  /* of the last birth */
+    uint16_t phase;          /* of the last birth */
+    uint8_t listed;          /* among those whose bucket has turned */
+    ia_survivors by[IA_CLOCKS];
 } ia_site_totals;
 
 typedef struct {
@@ -58,8 +71,10 @@ typedef struct {
     uint64_t deaths;
     uint64_t lost; /* births that memory was too short to record */
     uint32_t live_count;
-    uint32_t generation;
+    uint32_t generation; /* tick */
+    uint32_t position;
 } ia_ledger_totals;
+
 int ia_ledger_init(void);
 /* Forgets all rows and totals; sites keep their ids. */
 void ia_ledger_reset(uint32_t warmup);
@@ -84,10 +99,16 @@ int ia_book_strike(uintptr_t key, int by_collector, ia_row *gone);
 /* Generation and phase change under the GIL: who has it may read them. */
 uint16_t ia_ledger_phase(void);
 const ia_ledger_totals *ia_ledger_totals_now(void);
-void ia_ledger_next_generation(void);
-/* Storages alive now count for nothing, nor do those of the next `warmup`
- * generations. */
-void ia_ledger_restart_warmup(uint32_t warmup);
+uint32_t ia_ledger_now(int clock);
+/* Opens the next tick, at `position`. */
+void ia_ledger_tick(uint32_t position);
+/* Positions begin to count events of a stronger kind: what is alive was born
+ * at position 0 of them, and no lifetime of theirs has ended yet. */
+void ia_ledger_forget_positions(void);
+/* Sites whose current bucket has turned, until they are cleared. */
+const uint32_t *ia_ledger_turned(uint32_t *count);
+void ia_ledger_turned_clear(void);
+/* Storages born at an earlier position count for nothing. */
 uint32_t ia_ledger_warmup(void);
 ia_site_totals *ia_ledger_site(uint32_t site); /* NULL when never born */
 uint32_t ia_ledger_sites(void);

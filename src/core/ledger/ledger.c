@@ -70,6 +70,7 @@ ia_ledger_add(const ia_place *place, uintptr_t key, size_t bytes,
         .device = device,
         .stack = ia_place_intern(place),
         .generation = ia_ledger_totals_now()->generation,
+        .position = ia_ledger_totals_now()->position,
         .allowed = allowed_label,
         .phase = ia_ledger_phase(),
     };
@@ -105,6 +106,7 @@ ia_ledger_born_at(uintptr_t key, size_t bytes, uint16_t device,
         .device = device,
         .stack = birth->stack,
         .generation = birth->generation,
+        .position = birth->position,
         .allowed = birth->allowed,
         .phase = birth->phase,
     };
@@ -151,9 +153,10 @@ ia_ledger_birth(void)
         ia_places_note_nodes(&next, stack);
         ia_ledger_unlock();
     }
-    /* The GIL guards generation and phase against changes. */
-    return (ia_birth){stack, ia_ledger_totals_now()->generation,
-                      allowed_label, ia_ledger_phase()};
+    /* The GIL guards clocks and phase against changes. */
+    const ia_ledger_totals *now = ia_ledger_totals_now();
+    return (ia_birth){stack, now->generation, now->position, allowed_label,
+                      ia_ledger_phase()};
 }
 
 uint64_t

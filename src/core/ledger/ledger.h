@@ -16,6 +16,7 @@
 typedef struct {
     uint32_t stack;
     uint32_t generation;
+    uint32_t position;
     uint16_t allowed;
     uint16_t phase;
 } ia_birth;

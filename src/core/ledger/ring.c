@@ -38,7 +38,7 @@ next_event(void)
     ia_ring_event *e = &ring.events[ring.all++ % ring.capacity];
     /* The exact clock would cost as much as all the rest of a birth. */
     e->nanoseconds = ia_clock_ns(CLOCK_MONOTONIC_COARSE);
-    e->step = ia_ledger_totals_now()->generation;
+    e->step = ia_ledger_totals_now()->position;
     return e;
 }
 

@@ -14,7 +14,9 @@
 #include "../steps/failure.h"
 #include "../steps/optimizers.h"
 #include "../steps/steps.h"
+#include "../holders/statement.h"
 #include "../heap/roots.h"
+#include "../answers/census.h"
 #include "../answers/describe.h"
 #include "../answers/diagnosis.h"
 #include "../answers/explain.h"
@@ -69,6 +71,7 @@ start(PyObject *self, PyObject *args, PyObject *kwargs)
     ia_code_watch(1);
     ia_devices_reset();
     ia_tensors_reset();
+    ia_visits_forget_all();
     ia_stepping_start(&o);
     Py_RETURN_NONE;
 }
@@ -77,6 +80,8 @@ static PyObject *
 stop(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
+    ia_statement_end();
+    ia_visits_forget_all();
     ia_stepping_stop();
     ia_code_watch(0);
     Py_RETURN_NONE;
@@ -176,10 +181,8 @@ static PyObject *
 optimizer_stepped(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     (void)self;
-    if (ia_active && n > 0) {
-        ia_optimizer_stepped(args[0]);
-        ia_stepping_event(IA_EVENT_OPTIMIZER);
-    }
+    if (n > 0)
+        ia_stepping_optimizer(args[0]);
     Py_RETURN_NONE;
 }
 
@@ -362,26 +365,30 @@ static PyObject *
 build_suspect(const ia_suspect *s)
 {
     return Py_BuildValue(
-        "{s:K,s:I,s:I,s:I,s:K,s:K,s:K,s:d,s:d,s:d,s:I,s:I,s:I,s:I}", "site",
-        (unsigned long long)s->number, "kinds", s->kinds, "generations", s->generations,
-        "live_count", s->live_count, "live_bytes",
+        "{s:K,s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:I}", "site",
+        (unsigned long long)s->number, "kinds", s->kinds, "since", s->since, "life", s->life, "live_count",
+        s->live_count, "survivors", s->survivors, "live_bytes",
         (unsigned long long)s->live_bytes, "cycle_bytes",
         (unsigned long long)s->cycle_bytes, "graph_nodes",
-        (unsigned long long)s->graph_nodes, "bytes_per_step",
-        s->bytes_per_step, "storages_per_step", s->storages_per_step,
-        "nodes_per_step", s->nodes_per_step, "first_step", s->first_step,
-        "last_step", s->last_step, "resets", s->resets, "phase", (unsigned)s->phase);
+        (unsigned long long)s->graph_nodes, "phase", (unsigned)s->phase);
 }
 
 static PyObject *
-suspects(PyObject *self, PyObject *unused)
+suspects(PyObject *self, PyObject *arg)
 {
-    static ia_suspect found[MAX_SUSPECTS]; /* the GIL guards it */
-    (void)self, (void)unused;
+    /* On the heap and not static: making objects may run the collector, and
+     * what that runs may come here again. */
+    unsigned long age = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_suspect *found = PyMem_Calloc(MAX_SUSPECTS, sizeof *found);
+    if (found == NULL)
+        return PyErr_NoMemory();
+    ia_clock clock = ia_stepping_clock();
     ia_ledger_lock();
-    uint32_t step = ia_ledger_totals_now()->generation;
-    uint32_t n = ia_criterion_suspects(step ? step - 1 : 0, found,
-                                       MAX_SUSPECTS);
+    uint32_t n =
+        ia_criterion_suspects(clock, (uint32_t)age, found, MAX_SUSPECTS);
     ia_ledger_unlock();
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < n && i < MAX_SUSPECTS; i++) {
@@ -390,41 +397,33 @@ suspects(PyObject *self, PyObject *unused)
             Py_CLEAR(list);
         Py_XDECREF(item);
     }
+    PyMem_Free(found);
     return list;
 }
 
+/* What is alive of a site, and what was when the last tick ended: a program
+ * that ends drops what it kept. */
 static PyObject *
-site_trend(PyObject *self, PyObject *arg)
+site_now(PyObject *self, PyObject *arg)
 {
-    ia_suspect found;
     unsigned long long number = PyLong_AsUnsignedLongLong(arg);
+    ia_site_totals t = {0};
     (void)self;
     if (PyErr_Occurred())
         return NULL;
+    ia_clock clock = ia_stepping_clock();
     ia_ledger_lock();
-    uint32_t step = ia_ledger_totals_now()->generation;
-    int alive = ia_criterion_describe(ia_site_of_number(number),
-                                      step ? step - 1 : 0, &found);
+    ia_site_totals *known = ia_ledger_site(ia_site_of_number(number));
+    if (known != NULL)
+        t = *known;
+    uint32_t tick = ia_ledger_totals_now()->generation;
+    uint64_t nodes = ia_criterion_graph(ia_site_of_number(number));
     ia_ledger_unlock();
-    return alive ? build_suspect(&found) : Py_NewRef(Py_None);
-}
-
-static PyObject *
-past(PyObject *self, PyObject *arg)
-{
-    unsigned long long number = PyLong_AsUnsignedLongLong(arg);
-    (void)self;
-    if (PyErr_Occurred())
-        return NULL;
-    ia_ledger_lock();
-    uint32_t step = ia_ledger_totals_now()->generation;
-    ia_past p = ia_criterion_past(ia_site_of_number(number),
-                                  step ? step - 1 : 0);
-    ia_ledger_unlock();
-    return Py_BuildValue("{s:O,s:I,s:I,s:I,s:I}", "growing",
-                         p.growing ? Py_True : Py_False, "peak", p.peak,
-                         "resets", p.resets, "last_reset", p.last_reset,
-                         "last_high", p.last_high);
+    return Py_BuildValue("(IKKIIK)", t.live_count,
+                         (unsigned long long)t.live_bytes,
+                         (unsigned long long)t.cycle_bytes, t.by[clock].life,
+                         t.touched == tick ? t.count_before : t.live_count,
+                         (unsigned long long)nodes);
 }
 
 static PyObject *
@@ -487,10 +486,11 @@ static PyObject *
 diagnose(PyObject *self, PyObject *args)
 {
     PyObject *sites, *any_age;
+    int remember = 0;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO:diagnose", &sites, &any_age))
+    if (!PyArg_ParseTuple(args, "OO|p:diagnose", &sites, &any_age, &remember))
         return NULL;
-    return ia_diagnose(sites, any_age);
+    return ia_diagnose(sites, any_age, remember);
 }
 
 static PyObject *
@@ -515,6 +515,60 @@ instances(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!n:instances", &PyType_Type, &type, &most))
         return NULL;
     return ia_instances(type, most);
+}
+
+/* -- holders that are known ------------------------------------------------ */
+
+static PyObject *
+visit(PyObject *self, PyObject *arg)
+{
+    static const char *const states[] = {"broken", "intact", "unknown"};
+    unsigned long path = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_visit v = ia_visit_path((uint32_t)path);
+    return Py_BuildValue("(snKKK)", states[v.state], v.length,
+                         (unsigned long long)v.value,
+                         (unsigned long long)v.first,
+                         (unsigned long long)(uintptr_t)v.graph);
+}
+
+static PyObject *
+forget_path(PyObject *self, PyObject *arg)
+{
+    unsigned long path = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_visits_forget((uint32_t)path);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+census(PyObject *self, PyObject *arg)
+{
+    unsigned long path = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    return PyErr_Occurred() ? NULL : ia_census_build((uint32_t)path);
+}
+
+static PyObject *
+watch_statement(PyObject *self, PyObject *arg)
+{
+    unsigned long path = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    return PyBool_FromLong(ia_statement_watch((uint32_t)path));
+}
+
+static PyObject *
+end_statement(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_statement_end();
+    return ia_statement_build();
 }
 
 /* -- events made up by tests --------------------------------------------- */
@@ -576,21 +630,21 @@ DOC(set_phase, "(number)", "Storages born from now on carry this phase.");
 DOC(set_allowed, "(label)",
     "Storages born on this thread from now on are kept on purpose (0: not).\n"
     "Returns the label before.");
-DOC(look_at, "(step)", "Call back at the end of that step in any case.");
+DOC(look_at, "(tick)", "Call back at that tick in any case.");
 DOC(refresh, "()",
     "Account for storages that are only noticed at boundaries.");
 DOC(totals, "()", "Totals of the ledger, bytes and counts, as a dict.");
-DOC(status, "()", "Steps, their source and what they cost, as a dict.");
-DOC(history, "()", "List of (step, live bytes, seconds).");
+DOC(status, "()", "The clocks, and what watching cost, as a dict.");
+DOC(history, "()", "List of (tick, live bytes, resident bytes, seconds, counts).");
 DOC(site_source, "(site)", "(file, line, function, is_library) or None.");
 DOC(stack_frames, "(stack)",
     "Frames of a stack, innermost first, as site_source gives them.");
-DOC(suspects, "()", "Sites that keep theirs, as a list of dicts.");
-DOC(site_trend, "(site)",
-    "The same of one site, suspect or not; None where nothing of it lives.");
-DOC(past, "(site)",
-    "Was the site growing up to the last step, its peak and its resets,\n"
-    "though what it kept may be gone by now.");
+DOC(suspects, "(age)",
+    "Sites that have kept theirs for so many positions, as a list of dicts.");
+DOC(site_now, "(site)",
+    "(live storages, their bytes, bytes that the collector freed, longest\n"
+    "lifetime that ended, live storages when the last tick ended, nodes of\n"
+    "the graph behind its newest tensor when last probed) of a site.");
 DOC(rows, "()", "Live storages as a structured array.");
 DOC(consistent, "()", "Do the ledger's totals equal the sums over its rows?");
 DOC(interval_open, "(device)",
@@ -610,10 +664,20 @@ DOC(recorder_write, "(reason, device=0, asked=0)",
     "Write a bundle now; its name, or None when nothing is armed.");
 DOC(recorder_status, "()", "{armed, written, waiting, error}");
 DOC(recorder_events, "()", "The ring's events, oldest first, as bytes.");
-DOC(diagnose, "(sites, any_age)",
+DOC(diagnose, "(sites, any_age, remember=False)",
     "Walk the heap and say who holds the storages of these sites; of those\n"
     "in any_age also the ones born before the warm-up was over.");
 
+DOC(visit, "(path)",
+    "(state, length, value, first item, graph) at the end of a known path:\n"
+    "\"intact\", \"broken\" or \"unknown\"; addresses, for comparing.");
+DOC(forget_path, "(path)", "That path is not visited any more.");
+DOC(census, "(path)", "{description: count} of the holder's items, or None.");
+DOC(watch_statement, "(path)",
+    "Watch on this thread which statements grow the holder; False where\n"
+    "another tracer is set.");
+DOC(end_statement, "()",
+    "End that; [(file, line, function, times, items)] of what was seen.");
 DOC(device_rules, "(max_split, divisions)",
     "How the devices' allocator was configured: bytes above which no block\n"
     "is cut, and its roundup_power2_divisions from 1 MiB up.");
@@ -651,9 +715,8 @@ PyMethodDef ia_methods[] = {
     {"history", history, METH_NOARGS, history_doc},
     {"site_source", site_source, METH_O, site_source_doc},
     {"stack_frames", stack_frames, METH_O, stack_frames_doc},
-    {"suspects", suspects, METH_NOARGS, suspects_doc},
-    {"site_trend", site_trend, METH_O, site_trend_doc},
-    {"past", past, METH_O, past_doc},
+    {"suspects", suspects, METH_O, suspects_doc},
+    {"site_now", site_now, METH_O, site_now_doc},
     {"rows", rows, METH_NOARGS, rows_doc},
     {"consistent", consistent, METH_NOARGS, consistent_doc},
     {"interval_open", interval_open, METH_O, interval_open_doc},
@@ -669,6 +732,11 @@ PyMethodDef ia_methods[] = {
     {"recorder_events", ia_recorder_events, METH_NOARGS,
      recorder_events_doc},
     {"diagnose", diagnose, METH_VARARGS, diagnose_doc},
+    {"visit", visit, METH_O, visit_doc},
+    {"forget_path", forget_path, METH_O, forget_path_doc},
+    {"census", census, METH_O, census_doc},
+    {"watch_statement", watch_statement, METH_O, watch_statement_doc},
+    {"end_statement", end_statement, METH_NOARGS, end_statement_doc},
     {"device_rules", ia_device_rules_method, METH_VARARGS,
      device_rules_doc},
     {"device_follow", ia_device_follow_method, METH_VARARGS,

@@ -229,7 +229,7 @@ write_json(int folder, const ia_bundle *b)
                device, b->asked);
     put_clocks();
     put_format(" \"pid\": %ld,\n \"step\": %" PRIu32 ",\n", (long)getpid(),
-               b->totals.generation);
+               b->totals.position);
     put_format(" \"live_bytes\": %" PRIu64 ",\n \"peak_bytes\": %" PRIu64
                ",\n \"live_count\": %" PRIu32 ",\n",
                b->totals.live_bytes, b->totals.peak_bytes,

@@ -27,7 +27,7 @@
     C(u4, site)                                                              \
     C(u4, live_count)                                                        \
     C(u4, born_count)                                                        \
-    C(u4, generations)                                                       \
+    C(u4, collected)                                                         \
     C(u4, first_step)                                                        \
     C(u4, last_step)
 

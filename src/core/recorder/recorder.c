@@ -97,9 +97,9 @@ row_of(uint32_t site, const ia_site_totals *t)
         .site = site,
         .live_count = t->live_count,
         .born_count = t->born_count,
-        .generations = t->generations,
-        .first_step = t->first_generation,
-        .last_step = t->last_generation,
+        .collected = t->cycle_count,
+        .first_step = t->first_position,
+        .last_step = t->last_position,
     };
 }
 

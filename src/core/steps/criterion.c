@@ -1,315 +1,258 @@
-/* Trends of every site's survivors, and when they make a suspect. */
+/* Which lines keep what they make. */
 
-#include "../ledger/ledger.h"
-#include "../ledger/sites.h"
 #include "criterion.h"
+
+#include "../base/ptrmap.h"
+#include "../ledger/sites.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A trend counts as growing while the time since its last high is at most
- * this many of its usual gaps: a leak at every tenth step is one, a cache
- * that has filled is not. */
-#define GAPS_UNTIL_PLATEAU 2.5
-/* Boundaries that pass in any case before a plateau is believed. */
-#define MIN_PLATEAU 3
-/* Growth in bytes alone must be this regular: batches of varying size also
- * set a record now and then. */
-#define BYTES_REGULARITY 0.6
-#define BYTES_MIN_HIGHS 8
-/* A graph is probed ever more rarely: probes count, not steps. */
-#define GRAPH_MIN_HIGHS 3
-#define GRAPH_MAX_MISSES 1
-/* A site that was a suspect this few steps ago is no new one: what is alive
- * at every other boundary comes and goes. */
-#define FRESH_AFTER 10
+/* Windows that a stretch is divided into to see whether its minima rise, and
+ * how many of the last must: the first ones hold what was built up at the
+ * stretch's beginning. */
+#define WINDOWS 8
+#define RISING 6
+/* The longest part of a stretch that may pass without a survivor. */
+#define MOST_EMPTY(length) ((length) / 3)
 
 typedef struct {
-    ia_trend count;
-    ia_trend bytes;
-    ia_trend graph;
-    uint32_t count_peak;
-    uint32_t high_water; /* generations, since the last reset */
-    uint32_t resets;
-    uint32_t last_reset;
-    uint32_t last_suspect; /* step + 1; 0: never */
-} site_trends;
+    uint32_t site;
+    ia_survivors by[IA_CLOCKS]; /* of these, the least amounts: nodes */
+    uint64_t nodes;
+} site_graph;
 
 static struct {
-    site_trends *sites;
-    uint32_t nsites;
-    uint32_t warmup;
     uint32_t window;
+    uint32_t warmup;
+    site_graph *graphs; /* owned */
+    uint32_t ngraphs, capacity;
+    ia_ptrmap of_site; /* site + 1 -> index in graphs */
 } state;
 
 void
 ia_criterion_reset(uint32_t warmup, uint32_t window)
 {
-    if (state.sites != NULL)
-        memset(state.sites, 0, state.nsites * sizeof *state.sites);
     state.warmup = warmup;
     state.window = window;
-}
-
-static int
-reserve(uint32_t wanted)
-{
-    if (wanted <= state.nsites)
-        return 0;
-    uint32_t bigger = state.nsites ? state.nsites : 128;
-    while (bigger < wanted)
-        bigger *= 2;
-    site_trends *moved = realloc(state.sites, bigger * sizeof *moved);
-    if (moved == NULL)
-        return -1;
-    memset(moved + state.nsites, 0,
-           (bigger - state.nsites) * sizeof *moved);
-    state.sites = moved;
-    state.nsites = bigger;
-    return 0;
-}
-
-static void
-note(ia_trend *trend, uint64_t value, uint32_t step, const ia_site_totals *s)
-{
-    trend->misses++;
-    if (value <= trend->peak)
-        return;
-    trend->misses = 0;
-    trend->peak = value;
-    trend->highs[trend->nhighs++ % IA_TREND_HIGHS] =
-        (ia_high){step, s->live_count, s->live_bytes, value};
-}
-
-static const ia_high *
-newest(const ia_trend *t)
-{
-    return &t->highs[(t->nhighs - 1) % IA_TREND_HIGHS];
-}
-
-static const ia_high *
-oldest(const ia_trend *t)
-{
-    uint32_t kept = t->nhighs < IA_TREND_HIGHS ? t->nhighs : IA_TREND_HIGHS;
-    return &t->highs[(t->nhighs - kept) % IA_TREND_HIGHS];
-}
-
-static double
-mean_gap(const ia_trend *t)
-{
-    uint32_t kept = t->nhighs < IA_TREND_HIGHS ? t->nhighs : IA_TREND_HIGHS;
-    if (kept < 2)
-        return 0;
-    return (double)(newest(t)->step - oldest(t)->step) / (kept - 1);
-}
-
-static int
-still_growing(const ia_trend *t, uint32_t step, uint32_t min_highs)
-{
-    if (t->nhighs < min_highs || t->nhighs < 2)
-        return 0;
-    double patience = GAPS_UNTIL_PLATEAU * mean_gap(t);
-    if (patience < MIN_PLATEAU)
-        patience = MIN_PLATEAU;
-    return (double)(step - newest(t)->step) <= patience;
-}
-
-/* What the highs alone say. */
-static uint32_t
-trends_of(const site_trends *t, uint32_t step)
-{
-    uint32_t kinds = 0;
-    if (still_growing(&t->count, step, state.window - 1))
-        kinds |= IA_GROWS_COUNT;
-    if (still_growing(&t->bytes, step, BYTES_MIN_HIGHS) &&
-        mean_gap(&t->bytes) <= 1 / BYTES_REGULARITY)
-        kinds |= IA_GROWS_BYTES;
-    if (t->graph.nhighs >= GRAPH_MIN_HIGHS &&
-        t->graph.misses <= GRAPH_MAX_MISSES)
-        kinds |= IA_GROWS_GRAPH;
-    return kinds;
-}
-
-static uint32_t
-kinds_of(const site_trends *t, const ia_site_totals *s, uint32_t step)
-{
-    uint32_t kinds = s->live_count ? trends_of(t, step) : 0;
-    if (s->generations < state.window)
-        kinds &= ~(uint32_t)IA_GROWS_COUNT;
-    if (kinds & IA_GROWS_COUNT)
-        kinds &= ~(uint32_t)IA_GROWS_BYTES; /* more of them, not larger ones */
-    return kinds;
-}
-
-static uint32_t
-last_high(const ia_trend *t)
-{
-    return t->nhighs ? newest(t)->step : 0;
-}
-
-ia_past
-ia_criterion_past(uint32_t site, uint32_t step)
-{
-    if (site >= state.nsites)
-        return (ia_past){0};
-    const site_trends *t = &state.sites[site];
-    ia_past past = {
-        .growing = trends_of(t, step) != 0,
-        .peak = (uint32_t)t->count.peak,
-        .resets = t->resets,
-        .last_reset = t->last_reset,
-    };
-    const ia_trend *trends[] = {&t->count, &t->bytes, &t->graph};
-    for (int i = 0; i < 3; i++)
-        if (last_high(trends[i]) > past.last_high)
-            past.last_high = last_high(trends[i]);
-    return past;
-}
-
-/* Most of what had gathered is gone: an epoch's metric was cleared. */
-static void
-note_reset(site_trends *t, uint32_t generations, uint32_t step)
-{
-    if (generations > t->high_water)
-        t->high_water = generations;
-    if (t->high_water < state.window || generations * 2 > t->high_water)
-        return;
-    t->resets++;
-    t->last_reset = step;
-    t->high_water = generations;
-}
-
-uint32_t
-ia_criterion_note(uint32_t step)
-{
-    uint32_t fresh = 0, n = ia_ledger_sites();
-    if (reserve(n) < 0)
-        return 0;
-    for (uint32_t i = 0; i < n; i++) {
-        ia_site_totals *s = ia_ledger_site(i);
-        site_trends *t = &state.sites[i];
-        if (step >= state.warmup)
-            note_reset(t, s->generations, step);
-        if (s->live_count == 0 || step < state.warmup)
-            continue;
-        note(&t->count, s->generations, step, s);
-        if (s->live_count <= t->count_peak)
-            note(&t->bytes, s->live_bytes, step, s);
-        else
-            t->count_peak = s->live_count;
-        if (kinds_of(t, s, step) == 0)
-            continue;
-        fresh += t->last_suspect == 0 || step >= t->last_suspect + FRESH_AFTER;
-        t->last_suspect = step + 1;
-    }
-    return fresh;
+    state.ngraphs = 0;
+    ia_ptrmap_free(&state.of_site);
 }
 
 void
-ia_criterion_note_graph(uint32_t site, uint64_t nodes, uint32_t step)
+ia_criterion_forget_positions(void)
 {
-    ia_site_totals *s = ia_ledger_site(site);
-    if (s == NULL || reserve(site + 1) < 0 || step < state.warmup)
+    for (uint32_t i = 0; i < state.ngraphs; i++)
+        ia_survivors_reset(&state.graphs[i].by[IA_BY_POSITION], state.warmup);
+}
+
+static site_graph *
+graph_of(uint32_t site)
+{
+    uint32_t i = ia_ptrmap_get(&state.of_site, (uintptr_t)site + 1);
+    return i == IA_PTRMAP_NONE ? NULL : &state.graphs[i];
+}
+
+static site_graph *
+add_graph(uint32_t site)
+{
+    if (state.ngraphs == state.capacity) {
+        uint32_t bigger = state.capacity ? state.capacity * 2 : 16;
+        site_graph *moved = realloc(state.graphs, bigger * sizeof *moved);
+        if (moved == NULL)
+            return NULL;
+        state.graphs = moved;
+        state.capacity = bigger;
+    }
+    if (ia_ptrmap_set(&state.of_site, (uintptr_t)site + 1, state.ngraphs) < 0)
+        return NULL;
+    site_graph *g = &state.graphs[state.ngraphs++];
+    g->site = site;
+    for (int c = 0; c < IA_CLOCKS; c++)
+        ia_survivors_reset(&g->by[c], state.warmup);
+    return g;
+}
+
+void
+ia_criterion_note_graph(uint32_t site, uint64_t nodes)
+{
+    site_graph *g = graph_of(site);
+    if (g == NULL)
+        g = add_graph(site);
+    if (g == NULL)
         return;
-    note(&state.sites[site].graph, nodes, step, s);
+    g->nodes = nodes;
+    for (int c = 0; c < IA_CLOCKS; c++)
+        ia_survivors_advance(&g->by[c], ia_ledger_now(c), 0, nodes);
 }
 
-/* Growth per step from the oldest high that is kept until now. */
-static double
-rate(double now, double then, uint32_t step, uint32_t since)
+uint64_t
+ia_criterion_graph(uint32_t site)
 {
-    return step > since ? (now - then) / (step - since) : 0;
+    site_graph *g = graph_of(site);
+    return g == NULL ? 0 : g->nodes;
 }
 
-static void
-describe(uint32_t site, uint32_t kinds, uint32_t step, ia_suspect *out)
-{
-    const site_trends *t = &state.sites[site];
-    const ia_site_totals *s = ia_ledger_site(site);
-    const ia_trend *trend = &t->count;
-    if (!(kinds & IA_GROWS_COUNT) && kinds & IA_GROWS_BYTES)
-        trend = &t->bytes;
-    else if (!(kinds & IA_GROWS_COUNT) && kinds & IA_GROWS_GRAPH)
-        trend = &t->graph;
-    const ia_high *first = oldest(trend);
-    *out = (ia_suspect){
-        .number = ia_site_number(site),
-        .site = site,
-        .kinds = kinds,
-        .generations = s->generations,
-        .live_count = s->live_count,
-        .live_bytes = s->live_bytes,
-        .cycle_bytes = s->cycle_bytes,
-        .graph_nodes = t->graph.peak,
-        .bytes_per_step = rate((double)s->live_bytes, (double)first->bytes,
-                               step, first->step),
-        .storages_per_step =
-            rate(s->live_count, first->count, step, first->step),
-        .first_step = first->step,
-        .last_step = newest(trend)->step,
-        .resets = t->resets,
-        .phase = s->phase,
-    };
-    if (kinds & IA_GROWS_GRAPH)
-        out->nodes_per_step =
-            rate((double)newest(&t->graph)->value,
-                 (double)oldest(&t->graph)->value,
-                 newest(&t->graph)->step, oldest(&t->graph)->step);
-}
+/* -- one site ------------------------------------------------------------- */
 
-int
-ia_criterion_describe(uint32_t site, uint32_t step, ia_suspect *out)
+/* Does the least amount of the stretch's last windows rise strictly? */
+static int
+minima_rise(const ia_survivors *s, uint32_t from, int amounts)
 {
-    const ia_site_totals *s = ia_ledger_site(site);
-    if (s == NULL || site >= state.nsites || s->live_count == 0)
+    uint32_t length = s->current - from + 1;
+    double before = 0;
+    if (length < WINDOWS)
         return 0;
-    describe(site, kinds_of(&state.sites[site], s, step), step, out);
+    for (uint32_t w = WINDOWS - RISING; w < WINDOWS; w++) {
+        uint32_t begin = from + w * length / WINDOWS;
+        uint32_t end = from + (w + 1) * length / WINDOWS;
+        double least = -1;
+        for (uint32_t i = begin; i < end; i++) {
+            double value = amounts ? (double)s->low_bytes[i] : s->low[i];
+            if (least < 0 || value < least)
+                least = value;
+        }
+        if (w > WINDOWS - RISING && least <= before)
+            return 0;
+        before = least;
+    }
     return 1;
 }
 
+/* Were storages that survive born all along the stretch, and as many in its
+ * younger half as in half of its older one? */
+static int
+is_even(const ia_survivors *s, uint32_t from)
+{
+    uint32_t length = s->current - from + 1, occupied = 0, empty = 0;
+    uint64_t half[2] = {0, 0};
+    for (uint32_t i = from; i <= s->current; i++) {
+        half[i - from >= length - length / 2] += s->born[i];
+        occupied += s->born[i] > 0;
+        empty = s->born[i] > 0 ? 0 : empty + 1;
+        if (empty > MOST_EMPTY(length))
+            return 0;
+    }
+    return occupied >= state.window && 2 * half[1] >= half[0];
+}
+
+/* The oldest bucket since which the site grows, or IA_BUCKETS. */
+static uint32_t
+grows_since(const ia_survivors *s, uint32_t now, uint32_t age, int amounts)
+{
+    for (uint32_t i = 0; s->begun && i <= s->current; i++) {
+        uint32_t old = now - ia_survivors_begin(s, i);
+        if (ia_survivors_begin(s, i) > now || old < age)
+            break;
+        if (amounts ? minima_rise(s, i, 1)
+                    : s->born[i] > 0 && is_even(s, i) &&
+                          (old > 2 * s->life || minima_rise(s, i, 0)))
+            return i;
+    }
+    return IA_BUCKETS;
+}
+
+static void
+note(ia_suspect *out, uint32_t kind, const ia_survivors *s, uint32_t bucket)
+{
+    uint32_t since = ia_survivors_begin(s, bucket);
+    if (out->kinds == 0 || since < out->since)
+        out->since = since;
+    out->kinds |= kind;
+}
+
+/* Fills *out; 0 where the site does not grow. */
+static int
+judge(uint32_t site, ia_clock clock, uint32_t age, ia_suspect *out)
+{
+    ia_site_totals *totals = ia_ledger_site(site);
+    site_graph *g = graph_of(site);
+    uint32_t now = ia_ledger_now(clock), since;
+    if (totals->live_count == totals->allowed_count)
+        return 0;
+    ia_survivors *s = &totals->by[clock];
+    *out = (ia_suspect){
+        .number = ia_site_number(site),
+        .site = site,
+        .life = s->life,
+        .live_count = totals->live_count,
+        .live_bytes = totals->live_bytes,
+        .cycle_bytes = totals->cycle_bytes,
+        .graph_nodes = g != NULL ? g->nodes : 0,
+        .phase = totals->phase,
+    };
+    ia_survivors_advance(s, now, totals->live_count - totals->allowed_count,
+                         totals->live_bytes - totals->allowed_bytes);
+    since = grows_since(s, now, age, 0);
+    if (since < IA_BUCKETS) {
+        note(out, IA_GROWS_COUNT, s, since);
+        for (uint32_t i = since; i <= s->current; i++)
+            out->survivors += s->born[i];
+    } else if ((since = grows_since(s, now, age, 1)) < IA_BUCKETS) {
+        note(out, IA_GROWS_BYTES, s, since);
+    }
+    if (g != NULL) {
+        since = grows_since(&g->by[clock], now, age, 1);
+        if (since < IA_BUCKETS)
+            note(out, IA_GROWS_GRAPH, &g->by[clock], since);
+    }
+    return out->kinds != 0;
+}
+
+/* -- all of them ----------------------------------------------------------- */
+
 uint32_t
-ia_criterion_suspects(uint32_t step, ia_suspect *out, uint32_t room)
+ia_criterion_check(ia_clock clock)
+{
+    uint32_t count, found = 0;
+    const uint32_t *turned = ia_ledger_turned(&count);
+    ia_suspect unused;
+    for (uint32_t i = 0; i < count; i++) {
+        ia_site_totals *totals = ia_ledger_site(turned[i]);
+        if (totals != NULL && totals->by[clock].turned)
+            found += judge(turned[i], clock, IA_AGE_TO_TELL, &unused);
+    }
+    ia_ledger_turned_clear();
+    for (uint32_t i = 0; i < state.ngraphs; i++) {
+        ia_survivors *s = &state.graphs[i].by[clock];
+        if (s->turned && ia_ledger_site(state.graphs[i].site) != NULL)
+            found += grows_since(s, ia_ledger_now(clock), IA_AGE_TO_TELL, 1) <
+                     IA_BUCKETS;
+        s->turned = 0;
+    }
+    return found;
+}
+
+uint32_t
+ia_criterion_suspects(ia_clock clock, uint32_t age, ia_suspect *out,
+                      uint32_t room)
 {
     uint32_t found = 0, n = ia_ledger_sites();
-    if (n > state.nsites)
-        n = state.nsites;
+    ia_suspect one;
     for (uint32_t i = 0; i < n; i++) {
-        ia_site_totals *s = ia_ledger_site(i);
-        uint32_t kinds = s->live_count || s->cycle_count
-                             ? kinds_of(&state.sites[i], s, step)
-                             : 0;
-        if (s->cycle_generations >= state.window)
-            kinds |= IA_GROWS_CYCLES;
-        if (kinds == 0)
+        if (!judge(i, clock, age, &one))
             continue;
         if (found < room)
-            describe(i, kinds, step, &out[found]);
+            out[found] = one;
         found++;
     }
     return found;
 }
 
 void
-ia_criterion_mark_sites(void)
-{
-    uint32_t step = ia_ledger_totals_now()->generation;
-    for (uint32_t i = 0; i < state.nsites && i < ia_ledger_sites(); i++) {
-        const ia_site_totals *s = ia_ledger_site(i);
-        if (s->cycle_generations >= state.window ||
-            kinds_of(&state.sites[i], s, step) != 0)
-            ia_site_mark(i);
-    }
-}
-
-void
 ia_criterion_forget_site(uint32_t site)
 {
-    if (site < state.nsites)
-        state.sites[site] = (site_trends){0};
+    site_graph *g = graph_of(site);
+    if (g == NULL)
+        return;
+    for (int c = 0; c < IA_CLOCKS; c++)
+        ia_survivors_reset(&g->by[c], state.warmup);
+    g->nodes = 0;
 }
 
 size_t
 ia_criterion_bytes(void)
 {
-    return state.nsites * sizeof *state.sites;
+    return state.capacity * sizeof *state.graphs +
+           ia_ptrmap_bytes(&state.of_site);
 }

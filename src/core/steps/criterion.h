@@ -1,83 +1,66 @@
-/* The criterion: which sites keep theirs step after step.
+/* The criterion: which lines keep what they make, on whatever scale.
  *
- * Constant work per site and boundary, none per storage.  Counts alone can't
- * tell a leak from a cache that fills: a suspect is somewhere to look, and
- * only a look at its holder gives a verdict.
+ * One question, asked of the survivors by time of birth (survivors.h): is
+ * there a stretch of the run, from some bucket until now, all along which
+ * storages were born that are still alive, and that is older than anything
+ * that ever ended here twice over?  No scale is chosen beforehand and no work
+ * is done per step: a site is checked when its current bucket turns, some
+ * sixteen times per doubling of the run, and once for the report.
+ *
+ * Lines are suspected, holders are judged: a container that fills for the
+ * first time looks the same from here.
  */
 #ifndef IA_CRITERION_H
 #define IA_CRITERION_H
 
+#include "../ledger/ledger.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-/* Highs kept per trend: enough to tell a steady rate from a slowing one. */
-#define IA_TREND_HIGHS 16
-
-/* One boundary at which a measure was higher than ever before. */
-typedef struct {
-    uint32_t step;
-    uint32_t count;
-    uint64_t bytes;
-    uint64_t value;
-} ia_high;
-
-typedef struct {
-    uint64_t peak;
-    uint32_t nhighs; /* ever; the ring holds the newest */
-    uint32_t misses; /* notes since the last high */
-    ia_high highs[IA_TREND_HIGHS];
-} ia_trend;
+/* Positions that a stretch must span: for a report, which is the last word,
+ * and for a word while the run goes on, when a buffer may still be filling. */
+#define IA_AGE_FOR_REPORT 8
+#define IA_AGE_TO_TELL 12
 
 enum {
-    IA_GROWS_COUNT = 1, /* survivors span ever more generations */
-    IA_GROWS_BYTES = 2, /* a bounded number of storages grows in bytes */
-    IA_GROWS_GRAPH = 4, /* the graph behind a tensor grows in nodes */
-    IA_GROWS_CYCLES = 8, /* dies only when the collector runs */
+    IA_GROWS_COUNT = 1, /* every stretch of the run leaves survivors */
+    IA_GROWS_BYTES = 2, /* as many storages, of ever more bytes */
+    IA_GROWS_GRAPH = 4, /* the graph behind its newest tensor grows */
 };
 
 typedef struct {
     uint64_t number; /* the site's, for those who keep it */
     uint32_t site;
     uint32_t kinds;
-    uint32_t generations;
+    uint32_t since; /* position at which the stretch begins */
+    uint32_t life;  /* longest lifetime that ended, in positions */
     uint32_t live_count;
+    uint32_t survivors; /* of the stretch */
     uint64_t live_bytes;
     uint64_t cycle_bytes;
-    uint64_t graph_nodes;
-    double bytes_per_step;
-    double storages_per_step;
-    double nodes_per_step;
-    uint32_t first_step; /* oldest high that still counts */
-    uint32_t last_step;  /* newest high */
-    uint32_t resets;
+    uint64_t graph_nodes; /* when last probed */
     uint16_t phase;
 } ia_suspect;
 
 /* The ledger's lock is held for all of these. */
 void ia_criterion_reset(uint32_t warmup, uint32_t window);
-/* Notes every site at the end of step `step`.  Returns the number of sites
- * that are suspect now and were not before. */
-uint32_t ia_criterion_note(uint32_t step);
+/* When a stronger kind of event begins to count, what was seen of graphs was
+ * seen at positions of another kind. */
+void ia_criterion_forget_positions(void);
+/* Checks the sites whose bucket has turned; how many are old enough to be
+ * told of. */
+uint32_t ia_criterion_check(ia_clock clock);
 /* Notes how many graph nodes the newest tensor of a site keeps alive. */
-void ia_criterion_note_graph(uint32_t site, uint64_t nodes, uint32_t step);
-/* Fills at most `room`; returns how many there are. */
-uint32_t ia_criterion_suspects(uint32_t step, ia_suspect *out, uint32_t room);
-/* The same of one site, suspect or not; 0 where nothing of it is alive. */
-int ia_criterion_describe(uint32_t site, uint32_t step, ia_suspect *out);
-
-/* The past of one site, whatever of it is still alive. */
-typedef struct {
-    int growing;    /* by its highs alone: a program's end drops what it kept */
-    uint32_t peak;  /* generations */
-    uint32_t resets; /* times that most of them were let go together */
-    uint32_t last_reset; /* step */
-    uint32_t last_high;  /* step, of any of its trends */
-} ia_past;
-
-ia_past ia_criterion_past(uint32_t site, uint32_t step);
-/* For a sweep: suspects stay; what was known of a dropped site is not told of
- * the next one with its id. */
-void ia_criterion_mark_sites(void);
+void ia_criterion_note_graph(uint32_t site, uint64_t nodes);
+/* Those of the last probe, 0 before the first. */
+uint64_t ia_criterion_graph(uint32_t site);
+/* Fills at most `room` of the sites that grow for at least `age` positions;
+ * returns how many there are. */
+uint32_t ia_criterion_suspects(ia_clock clock, uint32_t age, ia_suspect *out,
+                               uint32_t room);
+/* For a sweep: what was known of a dropped site is not told of the next one
+ * with its id. */
 void ia_criterion_forget_site(uint32_t site);
 size_t ia_criterion_bytes(void);
 

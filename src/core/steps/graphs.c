@@ -78,7 +78,7 @@ probe_graph(probe *p, void *root, uint64_t budget)
 }
 
 void
-ia_graphs_probe(uint32_t step, uint64_t budget)
+ia_graphs_probe(uint64_t budget)
 {
     if (ia_the_framework == NULL)
         return;
@@ -101,7 +101,7 @@ ia_graphs_probe(uint32_t step, uint64_t budget)
         if (p.oldest >= sequences[0])
             continue;
         ia_ledger_lock();
-        ia_criterion_note_graph(i, p.nodes, step);
+        ia_criterion_note_graph(i, p.nodes);
         ia_ledger_unlock();
     }
     ia_the_framework->walk_end();

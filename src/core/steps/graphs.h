@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 void ia_graphs_reset(void);
-/* Marks where in time a step ended. */
+/* Marks where in time a step ended, by the clock in force. */
 void ia_graphs_end_step(void);
 /* Measures, `budget` nodes in all at most, and tells the criterion. */
-void ia_graphs_probe(uint32_t step, uint64_t budget);
+void ia_graphs_probe(uint64_t budget);
 
 #endif /* IA_GRAPHS_H */

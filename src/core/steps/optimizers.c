@@ -1,60 +1,99 @@
-/* Which optimizers step, and how often. */
+/* Optimizers that step. */
 
+#include "../base/compat.h"
 #include "optimizers.h"
 
-#define OPTIMIZERS 64
+#include "../base/kinds.h"
+#include "../base/ptrmap.h"
+
+#include <string.h>
+
+/* As many as are told apart; one a parameter is the most that programs have. */
+#define OPTIMIZERS 1024
+
+/* An optimizer counts as thrown away after so many of its usual gaps, and so
+ * many rounds, without a step of its own. */
+#define GAPS 4
+#define PATIENCE 2
 
 static struct {
-    PyObject *optimizer; /* address, not a reference */
-    uint32_t step;       /* of its last one */
-    uint32_t gap;        /* between its last two, 0 after the first */
-} known[OPTIMIZERS];
-static uint32_t count;
-static uint32_t now;
+    struct {
+        PyObject *optimizer; /* address, not a reference */
+        uint32_t round;      /* of its last step */
+        uint32_t gap;        /* between its last two, 0 after the first */
+    } items[OPTIMIZERS];
+    uint32_t count;
+    uint32_t round;
+    ia_ptrmap index;
+} known;
 
 void
 ia_optimizers_reset(void)
 {
-    count = now = 0;
+    known.count = known.round = 0;
+    ia_ptrmap_free(&known.index);
 }
 
-void
-ia_optimizers_at(uint32_t step)
+static uint32_t
+oldest(void)
 {
-    now = step;
+    uint32_t least = 0;
+    for (uint32_t i = 1; i < known.count; i++)
+        if (known.items[i].round < known.items[least].round)
+            least = i;
+    return least;
 }
 
-void
-ia_optimizer_stepped(PyObject *optimizer)
+static uint32_t
+add(PyObject *optimizer)
 {
-    uint32_t oldest = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (known[i].optimizer == optimizer) {
-            known[i].gap = now - known[i].step;
-            known[i].step = now;
-            return;
-        }
-        if (known[i].step < known[oldest].step)
-            oldest = i;
-    }
-    if (count < OPTIMIZERS)
-        oldest = count++;
-    known[oldest].optimizer = optimizer;
-    known[oldest].step = now;
-    known[oldest].gap = 0;
+    uint32_t i = known.count < OPTIMIZERS ? known.count : oldest();
+    if (i < known.count)
+        ia_ptrmap_pop(&known.index, (uintptr_t)known.items[i].optimizer);
+    if (ia_ptrmap_set(&known.index, (uintptr_t)optimizer, i) < 0)
+        return IA_PTRMAP_NONE;
+    if (i == known.count)
+        known.count++;
+    memset(&known.items[i], 0, sizeof known.items[i]);
+    known.items[i].optimizer = optimizer;
+    return i;
 }
-
-/* An optimizer counts as thrown away after so many of its usual gaps, and so
- * many steps, without a step of its own. */
-#define OPTIMIZER_GAPS 4
-#define OPTIMIZER_PATIENCE 2
 
 int
-ia_optimizer_steps(PyObject *op)
+ia_optimizers_step(PyObject *optimizer, uint32_t round)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (known[i].optimizer == op)
-            return now - known[i].step <=
-                   OPTIMIZER_GAPS * known[i].gap + OPTIMIZER_PATIENCE;
-    return 0;
+    uint32_t i = ia_ptrmap_get(&known.index, (uintptr_t)optimizer);
+    int is_new = i == IA_PTRMAP_NONE;
+    if (is_new && (i = add(optimizer)) == IA_PTRMAP_NONE)
+        return 1;
+    int begins = is_new ? round != 1 : known.items[i].round == round;
+    known.round = round + (uint32_t)begins;
+    if (!is_new)
+        known.items[i].gap = known.round - known.items[i].round;
+    known.items[i].round = known.round;
+    return begins;
+}
+
+int
+ia_optimizer_steps(PyObject *optimizer)
+{
+    uint32_t i = ia_ptrmap_get(&known.index, (uintptr_t)optimizer);
+    return i != IA_PTRMAP_NONE &&
+           known.round - known.items[i].round <=
+               GAPS * known.items[i].gap + PATIENCE;
+}
+
+int
+ia_optimizers_exist(void)
+{
+    int found = 0;
+    PyObject *gc = PyImport_ImportModule("gc");
+    PyObject *all = gc ? PyObject_CallMethod(gc, "get_objects", NULL) : NULL;
+    for (Py_ssize_t i = 0; all && !found && i < PyList_GET_SIZE(all); i++)
+        found = ia_kind_of(Py_TYPE(PyList_GET_ITEM(all, i))) ==
+                IA_KIND_OPTIMIZER;
+    Py_XDECREF(all);
+    Py_XDECREF(gc);
+    PyErr_Clear();
+    return found;
 }

@@ -1,6 +1,9 @@
-/* Which optimizers step, and how often: a throw-away one accounts for nothing.
+/* Optimizers that step: which there are, and when a round of them begins.
  *
- * All under the GIL; optimizers are addresses, never references.
+ * A person counts one step where a program steps several optimizers in turn:
+ * the two of a GAN, one a parameter.  A round begins when an optimizer steps
+ * that has stepped in this round already, and when a new one comes after the
+ * first round.  Addresses, never references; the GIL guards all.
  */
 #ifndef IA_OPTIMIZERS_H
 #define IA_OPTIMIZERS_H
@@ -10,11 +13,12 @@
 #include <stdint.h>
 
 void ia_optimizers_reset(void);
-/* A new step has begun. */
-void ia_optimizers_at(uint32_t step);
-/* The optimizer step hook: this one has stepped. */
-void ia_optimizer_stepped(PyObject *optimizer);
-/* Is it known to step, still? */
+/* A step in round `round`, the first of which is 1: 1 where it begins the
+ * next one. */
+int ia_optimizers_step(PyObject *optimizer, uint32_t round);
+/* Is this optimizer known to step, and not thrown away since? */
 int ia_optimizer_steps(PyObject *optimizer);
+/* Is there any, be it that it never steps? */
+int ia_optimizers_exist(void);
 
 #endif /* IA_OPTIMIZERS_H */

@@ -1,16 +1,18 @@
-/* Steps: what ends one, and what is done at its end.
+/* Time: what moves it on, and what is done when it moves.
  *
- * The strongest event that a program shows ends its steps: an optimizer step,
- * else a backward, else a call of a top-level module.  A stronger kind that
- * appears takes over and the warm-up starts again.  When the kind that took
- * over stays away for long (training is over, the model serves), the next
- * weaker one ends steps in its place, provisionally: nothing that is seen
- * then counts as confirmed.
+ * Every boundary event (an optimizer step, a backward, a call of a top-level
+ * module, arbiter.step()) is a tick.  The position counts the events of the
+ * strongest kind that the program has shown, optimizer steps from the moment
+ * that an optimizer exists: in positions the rollouts before an update, the
+ * transforms of a data set and the tokens of a generation are no time at all.
+ * Neither clock restarts.  Where the strongest kind stays away for long
+ * (training is over, the model serves), ticks are time.
  */
 
 #include "../base/compat.h"
 #include "../base/build.h"
 #include "../base/kinds.h"
+#include "../base/process.h"
 #include "../ledger/ledger.h"
 #include "../ledger/tensors.h"
 #include "criterion.h"
@@ -23,36 +25,45 @@
 #include <string.h>
 #include <time.h>
 
-#define NO_SOURCE 99
+#define NO_KIND IA_EVENTS
 
-/* Weaker events without a stronger one before they end steps: so many, and so
- * many times the most that were ever seen between two stronger ones. */
-#define QUIET_EVENTS 64
-#define QUIET_FACTOR 8
+/* Ticks without an event of the strongest kind after which ticks are time: so
+ * many, and so many times all that came before its last. */
+#define SILENT_TICKS 4096
+#define SILENT_FACTOR 2
 
-/* Share of the run that probing graphs may take. */
-#define PROBE_SHARE 0.003
+/* Ticks at which a new optimizer is looked for: the first ones, and then one
+ * in so many.  It takes some microseconds. */
+#define OPTIMIZER_TICKS 256
+#define OPTIMIZER_EVERY 64
+
+/* Graphs are probed as often as the criterion looks at a site: so many times
+ * per doubling of the run, and each time at most so many nodes. */
+#define PROBES_PER_DOUBLING 16
 #define PROBE_BUDGET 400000
-#define PROBE_EVERY 2 /* steps, at most this often */
-#define FREE_PROBES 10 /* made in any case, so that a first word comes soon */
 
 #define HISTORY 4096
+/* The kernel is asked for resident memory at most this often: it takes as
+ * long as twenty births. */
+#define RESIDENT_SECONDS 0.02
 
 static struct {
     ia_stepping_options options;
-    int source; /* ia_event or NO_SOURCE */
-    uint32_t step;
-    uint32_t offset; /* steps before the strongest kind took over */
-    uint32_t since[IA_EVENT_MANUAL + 1]; /* events since the last boundary */
-    uint32_t most[IA_EVENT_MANUAL + 1];
-    int provisional;
+    int kind; /* strongest ia_event seen so far, or NO_KIND */
+    uint32_t tick;
+    uint32_t position;
+    uint32_t last_strong; /* tick of the last event of that kind */
+    uint32_t counts[IA_EVENTS]; /* events of each kind; rounds of optimizers */
+    int optimizer_classes; /* of which there were optimizers at the start */
     int busy; /* inside a boundary: events of our own don't count */
     int collector_waits; /* the program's collector is on, but for this look */
-    uint32_t look_at;
-    uint32_t next_probe, probes;
-    double started, last, boundary_seconds, callback_seconds, step_seconds;
+    uint32_t look_at; /* tick */
+    uint32_t next_probe; /* by the clock in force */
+    double started, last, boundary_seconds, callback_seconds, tick_seconds;
     ia_history_point history[HISTORY];
     uint32_t nhistory, stride;
+    uint64_t resident_bytes;
+    double resident_at; /* when they were read */
 } run;
 
 static uint32_t serial; /* of the run: a look may end one and begin another */
@@ -69,20 +80,31 @@ now(void)
 
 /* When it is full every second point goes, and half as many come. */
 static void
-note_history(uint32_t suspects, uint64_t live_bytes)
+note_history(uint64_t live_bytes)
 {
-    if (run.step % run.stride != 0)
+    if (run.tick % run.stride != 0)
         return;
     if (run.nhistory == HISTORY) {
         for (size_t i = 0; i < HISTORY / 2; i++)
             run.history[i] = run.history[2 * i];
         run.nhistory = HISTORY / 2;
         run.stride *= 2;
-        if (run.step % run.stride != 0)
+        if (run.tick % run.stride != 0)
             return;
     }
-    run.history[run.nhistory++] = (ia_history_point){
-        run.step, suspects, live_bytes, now() - run.started};
+    double t = now();
+    if (t - run.resident_at > RESIDENT_SECONDS) {
+        run.resident_bytes = ia_process_resident();
+        run.resident_at = t;
+    }
+    ia_history_point *p = &run.history[run.nhistory++];
+    *p = (ia_history_point){
+        .tick = run.tick,
+        .live_bytes = live_bytes,
+        .resident_bytes = run.resident_bytes,
+        .seconds = t - run.started,
+    };
+    memcpy(p->counts, run.counts, sizeof p->counts);
 }
 
 /* -- boundaries ---------------------------------------------------------- */
@@ -98,16 +120,11 @@ ia_stepping_refresh(void)
 static void
 probe_graphs(void)
 {
-    if (run.step < run.next_probe)
+    uint32_t now = ia_ledger_now(ia_stepping_clock());
+    if (now < run.next_probe)
         return;
-    double start = now();
-    ia_graphs_probe(run.step, PROBE_BUDGET);
-    double cost = now() - start;
-    double pause = run.step_seconds > 0 && ++run.probes > FREE_PROBES
-                       ? cost / (PROBE_SHARE * run.step_seconds)
-                       : 0;
-    run.next_probe =
-        run.step + (pause > PROBE_EVERY ? (uint32_t)pause : PROBE_EVERY);
+    ia_graphs_probe(PROBE_BUDGET);
+    run.next_probe = now + 1 + now / PROBES_PER_DOUBLING;
 }
 
 /* An interrupt, or a sys.exit() in a signal handler: the program's, though it
@@ -144,7 +161,7 @@ call_back(void)
     uint32_t this_run = serial;
     run.collector_waits = collecting;
     PyObject *callback = Py_NewRef(run.options.callback);
-    PyObject *result = PyObject_CallFunction(callback, "I", run.step);
+    PyObject *result = PyObject_CallFunction(callback, "I", run.tick);
     Py_DECREF(callback);
     if (result == NULL && !PyErr_ExceptionMatches(PyExc_Exception))
         pass_on_exception();
@@ -161,46 +178,61 @@ call_back(void)
 }
 
 static void
-measure_step(double t)
+measure_tick(double t)
 {
     if (run.last > 0) {
         double took = t - run.last;
-        run.step_seconds = run.step_seconds == 0
+        run.tick_seconds = run.tick_seconds == 0
                                ? took
-                               : 0.9 * run.step_seconds + 0.1 * took;
+                               : 0.9 * run.tick_seconds + 0.1 * took;
     }
 }
 
-static void
-boundary(void)
+ia_clock
+ia_stepping_clock(void)
 {
-    uint32_t fresh = 0;
+    uint32_t quiet = run.tick - run.last_strong;
+    return quiet > SILENT_TICKS && quiet > SILENT_FACTOR * run.last_strong
+               ? IA_BY_TICK
+               : IA_BY_POSITION;
+}
+
+static void
+boundary(int moves)
+{
+    uint32_t found = 0;
     uint64_t live;
     double start = now();
-    int check = run.step % run.options.every == 0;
+    int check = run.tick % run.options.every == 0;
     run.busy = 1;
-    measure_step(start);
-    ia_graphs_end_step();
-    if (check) {
-        ia_stepping_refresh();
-        probe_graphs();
-    }
-    ia_ledger_lock();
+    measure_tick(start);
     if (check)
-        fresh = ia_criterion_note(run.step);
+        ia_stepping_refresh();
+    if (moves || ia_stepping_clock() == IA_BY_TICK) {
+        ia_graphs_end_step();
+        if (check)
+            probe_graphs();
+    }
+    if (moves) {
+        run.position++;
+        run.last_strong = run.tick;
+    }
+    run.tick++;
+    ia_ledger_lock();
+    ia_ledger_tick(run.position);
+    if (check)
+        found = ia_criterion_check(ia_stepping_clock());
     live = ia_ledger_totals_now()->live_bytes;
-    ia_ledger_next_generation();
     ia_ledger_unlock();
     ia_sweep();
-    note_history(fresh, live);
+    note_history(live);
     run.boundary_seconds += now() - start;
-    if ((fresh > 0 || (run.look_at != 0 && run.step >= run.look_at)) &&
+    if ((found > 0 || (run.look_at != 0 && run.tick >= run.look_at)) &&
         run.options.callback != NULL) {
         run.look_at = 0;
         if (!call_back())
             return;
     }
-    ia_optimizers_at(++run.step);
     run.last = now();
     run.busy = 0;
 }
@@ -208,60 +240,58 @@ boundary(void)
 /* -- events -------------------------------------------------------------- */
 
 static void
-take_over(int event)
+begin_kind(int kind)
 {
-    run.source = event;
-    memset(run.since, 0, sizeof run.since);
-    memset(run.most, 0, sizeof run.most);
-    run.offset = run.step;
-    if (run.step == 0)
+    int first = run.kind == NO_KIND;
+    run.kind = kind;
+    run.position = 0;
+    run.next_probe = run.options.warmup;
+    run.last_strong = run.tick;
+    if (first)
         return;
-    /* Generations so far were counted in another unit. */
     ia_ledger_lock();
-    ia_ledger_restart_warmup(run.options.warmup);
-    ia_criterion_reset(run.step + run.options.warmup, run.options.window);
+    ia_ledger_forget_positions();
+    ia_criterion_forget_positions();
     ia_ledger_unlock();
 }
 
-static int
-has_gone_quiet(int event)
+/* Steps are optimizer steps as soon as there is an optimizer: what a program
+ * does between making one and its first step is preparation. */
+static void
+look_for_optimizer(void)
 {
-    uint32_t limit = QUIET_FACTOR * run.most[event];
-    return run.since[event] > (limit > QUIET_EVENTS ? limit : QUIET_EVENTS);
-}
-
-static int
-ends_step(int event)
-{
-    if (event == IA_EVENT_MANUAL)
-        return 1;
-    if (run.options.manual)
-        return 0;
-    if (event < run.source)
-        take_over(event);
-    if (event == run.source) {
-        for (int i = event + 1; i < IA_EVENT_MANUAL; i++) {
-            if (run.since[i] > run.most[i] && !run.provisional)
-                run.most[i] = run.since[i];
-            run.since[i] = 0;
-        }
-        run.provisional = 0;
-        return 1;
-    }
-    run.since[event]++;
-    if (!has_gone_quiet(event))
-        return 0;
-    run.provisional = 1;
-    return 1;
+    if (run.kind == IA_EVENT_OPTIMIZER || ia_the_framework == NULL ||
+        ia_the_framework->optimizer_classes == NULL ||
+        (run.tick > OPTIMIZER_TICKS && run.tick % OPTIMIZER_EVERY != 0))
+        return;
+    if (ia_the_framework->optimizer_classes() > run.optimizer_classes)
+        begin_kind(IA_EVENT_OPTIMIZER);
 }
 
 void
 ia_stepping_event(ia_event event)
 {
-    if (!ia_active || run.busy)
+    if (!ia_active || run.busy ||
+        (run.options.manual && event != IA_EVENT_MANUAL))
         return;
-    if (ends_step((int)event))
-        boundary();
+    if (event != IA_EVENT_OPTIMIZER)
+        look_for_optimizer();
+    if ((int)event < run.kind)
+        begin_kind((int)event);
+    run.counts[event]++;
+    boundary((int)event == run.kind || event == IA_EVENT_MANUAL);
+}
+
+void
+ia_stepping_optimizer(PyObject *optimizer)
+{
+    if (!ia_active || run.busy || run.options.manual)
+        return;
+    if (run.kind != IA_EVENT_OPTIMIZER)
+        begin_kind(IA_EVENT_OPTIMIZER);
+    int moves = ia_optimizers_step(optimizer, run.position);
+    run.counts[IA_EVENT_OPTIMIZER] += moves;
+    boundary(moves);
 }
 
 /* -- start, stop, status ------------------------------------------------- */
@@ -275,10 +305,17 @@ ia_stepping_start(const ia_stepping_options *options)
     ia_optimizers_reset();
     ia_graphs_reset();
     run.options = *options;
-    run.source = NO_SOURCE;
+    run.kind = options->manual ? IA_EVENT_MANUAL : NO_KIND;
     run.stride = 1;
     run.started = now();
     run.next_probe = options->warmup;
+    ia_optimizers_reset();
+    if (!options->manual && ia_the_framework != NULL &&
+        ia_the_framework->optimizer_classes != NULL) {
+        run.optimizer_classes = ia_the_framework->optimizer_classes();
+        if (run.optimizer_classes > 0 && ia_optimizers_exist())
+            run.kind = IA_EVENT_OPTIMIZER;
+    }
     ia_active = 1;
 }
 
@@ -290,28 +327,30 @@ ia_stepping_stop(void)
 }
 
 void
-ia_stepping_look_at(uint32_t step)
+ia_stepping_look_at(uint32_t tick)
 {
-    run.look_at = step;
+    run.look_at = tick;
+}
+
+static PyObject *
+build_counts(const uint32_t *counts)
+{
+    return Py_BuildValue("(IIII)", counts[IA_EVENT_OPTIMIZER],
+                         counts[IA_EVENT_BACKWARD], counts[IA_EVENT_MODULE],
+                         counts[IA_EVENT_MANUAL]);
 }
 
 PyObject *
 ia_stepping_status(void)
 {
-    static const char *const sources[] = {"optimizer", "backward", "module",
-                                          "manual"};
-    const char *source = run.options.manual ? "manual"
-                         : run.source == NO_SOURCE
-                             ? NULL
-                             : sources[run.source];
     const char *failed = ia_failure();
     return Py_BuildValue(
-        "{s:I,s:I,s:z,s:O,s:d,s:d,s:d,s:d,s:O,s:N}", "steps", run.step, "offset",
-        run.offset, "source", source, "provisional",
-        run.provisional ? Py_True : Py_False,
-        "boundary_seconds", run.boundary_seconds, "callback_seconds",
-        run.callback_seconds, "step_seconds", run.step_seconds,
-        "elapsed_seconds", now() - run.started, "collector",
+        "{s:I,s:I,s:N,s:i,s:i,s:d,s:d,s:d,s:d,s:O,s:N}", "ticks", run.tick,
+        "position", run.position, "counts", build_counts(run.counts), "kind",
+        run.kind, "clock", (int)ia_stepping_clock(), "boundary_seconds",
+        run.boundary_seconds, "callback_seconds", run.callback_seconds,
+        "tick_seconds", run.tick_seconds, "elapsed_seconds",
+        now() - run.started, "collector",
         run.collector_waits || PyGC_IsEnabled() ? Py_True : Py_False,
         "failure", failed ? ia_str(failed) : Py_NewRef(Py_None));
 }
@@ -322,9 +361,10 @@ ia_stepping_history(void)
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < run.nhistory; i++) {
         const ia_history_point *p = &run.history[i];
-        PyObject *item =
-            Py_BuildValue("(IKd)", p->step,
-                          (unsigned long long)p->live_bytes, p->seconds);
+        PyObject *item = Py_BuildValue(
+            "(IKKdN)", p->tick, (unsigned long long)p->live_bytes,
+            (unsigned long long)p->resident_bytes, p->seconds,
+            build_counts(p->counts));
         if (item == NULL || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
         Py_XDECREF(item);

@@ -1,41 +1,51 @@
-/* Steps: what ends one, and what is done at its end.
+/* Time: what moves it on, and what is done when it moves.
  *
- * All under the GIL.  A boundary resolves tensors, notes the criterion, opens
- * the next generation and, where a look is due, calls back into Python.
+ * All under the GIL.  A tick resolves tensors, checks the sites whose bucket
+ * has turned and, where a look is due, calls back into Python.
  */
 #ifndef IA_STEPS_H
 #define IA_STEPS_H
 
 #include "../base/core_api.h"
+#include "../ledger/book.h"
+
+#define IA_EVENTS (IA_EVENT_MANUAL + 1)
 
 typedef struct {
     uint32_t every;
     uint32_t warmup;
     uint32_t window;
     int manual;
-    PyObject *callback; /* owned; called with the step number */
+    PyObject *callback; /* owned; called with the tick */
 } ia_stepping_options;
 
 /* A point of the run's history. */
 typedef struct {
-    uint32_t step;
-    uint32_t suspects;
+    uint32_t tick;
+    uint32_t counts[IA_EVENTS]; /* events of each kind so far */
     uint64_t live_bytes;
+    uint64_t resident_bytes; /* of the process, read now and then */
     double seconds; /* since the start */
 } ia_history_point;
 
 void ia_stepping_start(const ia_stepping_options *); /* takes the callback */
 void ia_stepping_stop(void);
 void ia_stepping_event(ia_event);
-/* Asks for a look at the end of this step, suspects or not. */
-void ia_stepping_look_at(uint32_t step);
+/* The clock that ages are measured by just now. */
+ia_clock ia_stepping_clock(void);
+/* Asks for a look at that tick, suspects or not. */
+void ia_stepping_look_at(uint32_t tick);
 /* Brings storages that are noticed at boundaries up to date. */
 void ia_stepping_refresh(void);
 
-/* {steps, source, boundary_seconds, callback_seconds, step_seconds,
- *  provisional}; new reference. */
+/* {ticks, position, counts, kind, clock, seconds of several kinds}; new
+ * reference. */
 PyObject *ia_stepping_status(void);
-/* Array of ia_history_point; new reference. */
+/* List of (tick, live bytes, resident bytes, seconds, counts); new
+ * reference. */
 PyObject *ia_stepping_history(void);
+
+/* The optimizer step hook. */
+void ia_stepping_optimizer(PyObject *optimizer);
 
 #endif /* IA_STEPS_H */

@@ -19,7 +19,6 @@ mark_all(void)
     ia_places_mark_stacks();
     ia_tensors_mark_stacks();
     ia_ring_mark_sites();
-    ia_criterion_mark_sites();
 }
 
 static void
@@ -31,11 +30,12 @@ forget(uint32_t site)
 
 /* -- idle sites ------------------------------------------------------------ */
 
+/* Tick of its last birth or death. */
 static uint32_t
-last_birth(uint32_t site)
+last_seen(uint32_t site)
 {
     const ia_site_totals *totals = ia_ledger_site(site);
-    return totals == NULL ? 0 : totals->last_generation;
+    return totals == NULL ? 0 : totals->touched;
 }
 
 static int
@@ -50,19 +50,19 @@ static void
 mark_newest_idle(void)
 {
     uint32_t n = 0, oldest = 0, count = ia_site_count();
-    uint32_t *births = malloc(count * sizeof *births);
-    for (uint32_t i = 1; births != NULL && i < count; i++)
+    uint32_t *seen = malloc(count * sizeof *seen);
+    for (uint32_t i = 1; seen != NULL && i < count; i++)
         if (ia_site_is_idle(i))
-            births[n++] = last_birth(i);
+            seen[n++] = last_seen(i);
     if (n > IA_IDLE_SITES) {
-        qsort(births, n, sizeof *births, newest_first);
-        oldest = births[IA_IDLE_SITES / 2];
+        qsort(seen, n, sizeof *seen, newest_first);
+        oldest = seen[IA_IDLE_SITES / 2];
     }
-    for (uint32_t i = 1; births != NULL && i < count; i++)
+    for (uint32_t i = 1; seen != NULL && i < count; i++)
         if (ia_site_is_idle(i) &&
-            (n <= IA_IDLE_SITES || last_birth(i) > oldest))
+            (n <= IA_IDLE_SITES || last_seen(i) > oldest))
             ia_site_mark(i);
-    free(births);
+    free(seen);
 }
 
 void

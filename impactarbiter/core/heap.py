@@ -1,0 +1,59 @@
+"""Who holds what: walks over the heap, and visits to known holders."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from .. import _core
+from . import wire
+
+
+def suspects(age: int) -> list[wire.Suspect]:
+    """Lines that have kept what they make for at least so long."""
+    return [wire.Suspect(**raw) for raw in _core.suspects(age)]
+
+
+def site_now(site: int) -> wire.SiteNow:
+    """What is alive of one line."""
+    return wire.SiteNow(*_core.site_now(site))
+
+
+def walk(sites: Collection[int], any_age: Collection[int] = ()) -> wire.Walk:
+    """Walks the heap once and says who holds what these lines made.
+
+    Of those in ``any_age`` also what was made before the warm-up was over.
+    The holders' paths are remembered, for visits, until they are forgotten.
+    """
+    return wire.walk_of(_core.diagnose(list(sites), list(any_age), True))
+
+
+def visit(path: int) -> wire.Visit:
+    """Follows a known path again, without a walk; some microseconds."""
+    state, length, value, first, graph = _core.visit(path)
+    return wire.Visit(
+        state, None if length < 0 else length, value, first, graph
+    )
+
+
+def forget(path: int) -> None:
+    """That path is not visited any more."""
+    _core.forget_path(path)
+
+
+def census(path: int) -> dict[Any, int] | None:
+    """How many items of which sort a holder has; None where it is gone."""
+    return _core.census(path)
+
+
+def watch_statement(path: int) -> bool:
+    """Watches on this thread which statements grow a holder.
+
+    False where another tracer is set, or the path does not hold any more.
+    """
+    return _core.watch_statement(path)
+
+
+def end_statement() -> list[wire.Statement]:
+    """Ends that; what was seen."""
+    return [wire.Statement(*raw) for raw in _core.end_statement()]

@@ -1,0 +1,81 @@
+"""Does the sum close?  What grew, and how much of it findings explain."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from ..core.sources import site_of
+from ..core.wire import Point, Status, Suspect
+from ..model.finding import Finding
+from ..model.report import GrowingLine
+
+#: The run is divided into so many windows, and the least of each compared:
+#: what comes and goes within a window is no growth.  The first two are what
+#: a program builds up.
+WINDOWS = 8
+BUILD_UP = 2
+#: Growth is steady where the least rises from window to window, but for one.
+MOST_FALLS = 1
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Bytes a step; 0 where there is no steady growth, None: not measured."""
+
+    live: float
+    process: float | None
+
+
+def growth(points: Sequence[Point], kind: int) -> Growth:
+    """How fast live tensor memory and the process grew."""
+    live = [(p.counts[kind], p.live_bytes) for p in points]
+    resident = [
+        (p.counts[kind], p.resident_bytes) for p in points if p.resident_bytes
+    ]
+    return Growth(_steady(live), _steady(resident) if resident else None)
+
+
+def _steady(values: Sequence[tuple[int, int]]) -> float:
+    """The median slope between windows' minima."""
+    if len(values) < WINDOWS:
+        return 0.0
+    first, last = values[0][0], values[-1][0]
+    if last <= first:
+        return 0.0
+    least: dict[int, int] = {}
+    for step, value in values:
+        window = min((step - first) * WINDOWS // (last - first), WINDOWS - 1)
+        least[window] = min(value, least.get(window, value))
+    minima = [least[w] for w in sorted(least) if w >= BUILD_UP]
+    rises = [b - a for a, b in itertools.pairwise(minima)]
+    if len(rises) < 2 or sum(r <= 0 for r in rises) > MOST_FALLS:
+        return 0.0
+    return max(median(rises) * WINDOWS / (last - first), 0.0)
+
+
+def explained(findings: Sequence[Finding]) -> float:
+    """Bytes of tensor memory a step that the findings account for."""
+    return sum(f.bytes_per_step for f in findings)
+
+
+def lines(
+    suspects: Mapping[int, Suspect],
+    findings: Sequence[Finding],
+    status: Status,
+    kind: int,
+) -> tuple[GrowingLine, ...]:
+    """Lines that grow and that no finding is about, the fastest first."""
+    told = {(f.allocated_at.file, f.allocated_at.line) for f in findings}
+    found = []
+    for suspect in suspects.values():
+        site = site_of(suspect.site)
+        span = status.now - suspect.since
+        if (site.file, site.line) in told or span <= 0:
+            continue
+        share = suspect.survivors / max(suspect.live_count, 1)
+        rate = share * suspect.live_bytes / span
+        found.append(GrowingLine(site, rate))
+    return tuple(sorted(found, key=lambda one: -one.bytes_per_step))

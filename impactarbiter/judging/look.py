@@ -1,0 +1,122 @@
+"""What one walk says of a holder, in a finding's words; no verdict yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..core.sources import site_of, stack_of
+from ..core.wire import GROWS_BYTES, Held, Status, Suspect, Walk
+from ..model.finding import Cycle, Finding, Holder, TensorExample
+from ..model.path import Path
+from .memory import Moment
+
+
+@dataclass(frozen=True)
+class Look:
+    """A walk's answer, and when it was made.
+
+    ``kind`` is the index of the kind of events that are steps for printing.
+    """
+
+    status: Status
+    kind: int
+    suspects: Mapping[int, Suspect]
+    walk: Walk
+    phases: Sequence[str]
+
+    @property
+    def at(self) -> Moment:
+        """When it was made."""
+        status = self.status
+        return Moment(status.ticks, status.now, status.counts)
+
+    def describe(self, held: Held) -> Finding:
+        """One holder's finding before any verdict."""
+        path = held.path
+        suspect = self.suspects.get(held.site)
+        phase = self.phases[suspect.phase] if suspect else ""
+        return Finding(
+            verdict="growing",
+            allocated_at=site_of(held.site),
+            path=path,
+            holder=Holder(
+                expression=str(Path(path.root, path.edges[: held.depth])),
+                type=held.type,
+                length=held.length,
+                bound=held.bound,
+                depth=held.depth,
+            ),
+            retained_bytes=held.bytes,
+            retained_tensors=held.storages,
+            generations=max(g.generations for g in held.groups),
+            first_step=self.step(min(g.first for g in held.groups)),
+            last_step=self.step(max(g.last for g in held.groups)),
+            graph=held.graph,
+            cycle=self._cycle(held),
+            tensors=self._examples(held),
+            stack=stack_of(held.stack),
+            phase=phase or None,
+        )
+
+    def step(self, birth: int) -> int:
+        """The step, from 1, that a birth by the clock in force fell into."""
+        steps = self.status.counts[self.kind]
+        return max(min(steps - (self.status.now - birth) + 1, steps), 1)
+
+    def began(self, held: Held) -> int:
+        """Since when it gathers, by the clock in force."""
+        return min(
+            [
+                self.suspects[g.site].since
+                for g in held.groups
+                if g.site in self.suspects
+            ]
+            + [max(g.first for g in held.groups)]
+        )
+
+    def is_suspect(self, held: Held) -> bool:
+        """Whether one of its lines is suspect just now."""
+        return any(g.site in self.suspects for g in held.groups)
+
+    def only_bytes_grow(self, held: Held) -> bool:
+        """Whether its lines have as many storages as ever, of more bytes."""
+        kinds = {
+            self.suspects[g.site].kinds
+            for g in held.groups
+            if g.site in self.suspects
+        }
+        return kinds == {GROWS_BYTES}
+
+    def rates(self, held: Held) -> tuple[float, float]:
+        """Bytes and storages a step, by this one walk alone."""
+        size = count = 0.0
+        for group in held.groups:
+            span = self.status.now - group.first
+            if group.generations > 1 and span > 0:
+                size += group.bytes / span
+                count += group.count / span
+        return size, count
+
+    def _cycle(self, held: Held) -> Cycle | None:
+        if held.cycle is None:
+            return None
+        suspect = self.suspects.get(held.site)
+        return Cycle(
+            held.cycle,
+            collectable=not held.forever,
+            collected_bytes=suspect.cycle_bytes if suspect else 0,
+        )
+
+    def _examples(self, held: Held) -> tuple[TensorExample, ...]:
+        if held.dtype is None:
+            return ()
+        return (
+            TensorExample(
+                shape=held.shape,
+                dtype=held.dtype,
+                device=held.device,
+                generation=self.step(held.born),
+                bytes=held.example_bytes,
+            ),
+        )

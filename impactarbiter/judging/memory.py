@@ -1,0 +1,226 @@
+"""What is remembered of one holder, from the walk that found it on.
+
+A walk finds a holder and measures what it keeps; visits, some microseconds
+each, say from then on how long it is, what its first item is, and that it is
+still there.  Everything that a verdict needs of the past is in here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..core.wire import Counts, Held, SiteNow, Statement, Visit
+from ..model.finding import Finding
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When something was seen: ``now`` is position or tick, as ages are."""
+
+    tick: int
+    now: int
+    counts: Counts
+
+    def steps(self, kind: int) -> int:
+        """Events of one kind until then."""
+        return self.counts[kind]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was seen of a holder at one moment.
+
+    ``items`` is None for no container.  ``storages`` and ``held`` (bytes) are
+    what the suspect lines have put there, ``first`` and ``value`` addresses
+    to compare.  ``bytes``, ``nodes`` and ``node_bytes`` are what cutting the
+    holder would free, as the last walk before it measured them.
+    """
+
+    at: Moment
+    items: int | None
+    storages: int
+    held: int
+    bytes: int
+    nodes: int
+    node_bytes: int
+    probed: int  # nodes behind its lines' newest tensors
+    first: int
+    value: int
+    graph: int
+
+    def exceeds(self, older: Observation) -> bool:
+        """Whether the holder has gained anything since."""
+        if self.items is not None and older.items is not None:
+            if self.items != older.items:
+                return self.items > older.items
+            # As many of new ones in place of old ones are no growth, but
+            # what each of them keeps may grow.
+            return self.nodes > older.nodes or self.bytes > older.bytes
+        return (
+            self.storages > older.storages
+            or self.nodes > older.nodes
+            or self.probed > older.probed > 0
+            or self.bytes > older.bytes
+            or self.held > older.held
+        )
+
+
+def observed(
+    siblings: Sequence[Held],
+    visit: Visit,
+    at: Moment,
+    lines: dict[int, SiteNow],
+) -> Observation:
+    """What a walk saw; siblings (``history[0]``, ``[1]``) are one holder."""
+    groups = [group for held in siblings for group in held.groups]
+    lengths = [held.length for held in siblings if held.length is not None]
+    return Observation(
+        at=at,
+        items=sum(lengths) if len(lengths) == len(siblings) else None,
+        storages=sum(group.count for group in groups),
+        held=sum(group.bytes for group in groups),
+        bytes=sum(held.bytes for held in siblings),
+        nodes=sum(held.nodes for held in siblings),
+        node_bytes=sum(held.node_bytes for held in siblings),
+        probed=sum(line.graph_nodes for line in lines.values()),
+        first=visit.first,
+        value=visit.value,
+        graph=visit.graph,
+    )
+
+
+@dataclass
+class HolderHistory:
+    """One holder from look to look."""
+
+    signature: str
+    held: Held  # as the last walk saw it
+    since: int  # position or tick since which its line keeps what it makes
+    first: Observation
+    last: Observation
+    walked: Observation  # the last that a walk measured
+    sites: dict[int, SiteNow] = field(default_factory=dict)
+    siblings: int = 1
+    gained_at: int = 0  # `now` of the last gain
+    gains: int = 0  # times that it was seen grown
+    peak: int = 0  # most items so far
+    lets_go: bool = False  # all that was there was seen replaced
+    broken_at: Moment | None = None  # a tick at which its path did not hold
+    confirmed_at: Moment | None = None
+    told: str | None = None  # the verdict that was announced
+    statements: dict[tuple[str, int, str], int] = field(default_factory=dict)
+    watched: int = 0  # times that its statement was looked for
+    remade: bool = False  # one value in place of another, as far as is known
+    seen_age: int = 0  # how old it was at the last of them
+    census: dict[Any, int] | None = None  # what its items were, when seen
+    finding: Finding | None = None
+
+    @property
+    def visitable(self) -> bool:
+        """Whether its path can be followed without a walk."""
+        return bool(self.held.visit) and self.siblings == 1
+
+    @property
+    def age(self) -> int:
+        """Positions or ticks that it has gathered for."""
+        return self.last.at.now - self.since
+
+    def observe(self, now: Observation) -> None:
+        """Takes in what a walk or a visit saw."""
+        before, self.last = self.last, now
+        if now.exceeds(before):
+            self.gained_at = now.at.now
+            self.gains += 1
+        items = now.items or 0
+        left = now.items is not None and (
+            items < (before.items or 0) or now.first != before.first
+        )
+        if left and items <= self.peak:
+            # What leaves a holder is what judges it; one that takes in more
+            # than leaves, and is longer than ever, does not let go.
+            self.lets_go = True
+            self.confirmed_at = None
+            self.first = now
+        elif self.lets_go and now.at.now - self.first.at.now > 2 * (
+            self.first.at.now - self.since
+        ):
+            # It did let go once: what has gathered for twice as long since
+            # is not waiting for its turn.
+            self.lets_go = False
+            self.since = self.first.at.now
+        self.peak = max(self.peak, items)
+
+    def walked_again(
+        self, held: Held, siblings: int, now: Observation
+    ) -> None:
+        """Takes in a walk, which may call the holder by another name."""
+        self.held = held
+        self.siblings = siblings
+        self.broken_at = None
+        self.observe(now)
+        self.walked = now
+
+    def seen(
+        self, visit: Visit, at: Moment, lines: dict[int, SiteNow]
+    ) -> None:
+        """Takes in a visit; ``lines`` are its lines' storages now."""
+        if visit.state != "intact":
+            self.broken_at = at
+            return
+        self.broken_at = None
+        grown = 0
+        count = 0
+        for site, now in lines.items():
+            before = self.sites.get(site, now)
+            grown += now.live_bytes - before.live_bytes
+            count += now.live_count - before.live_count
+        base = self.walked
+        items = visit.length
+        per_item = _growth(items, base.items)
+        self.observe(
+            replace(
+                base,
+                at=at,
+                items=items,
+                storages=base.storages + count,
+                held=base.held + grown,
+                nodes=int(base.nodes * per_item),
+                node_bytes=int(base.node_bytes * per_item),
+                bytes=base.bytes + (grown if items != base.items else 0),
+                probed=sum(line.graph_nodes for line in lines.values()),
+                first=visit.first,
+                value=visit.value,
+                graph=visit.graph,
+            )
+        )
+
+    def saw(self, statements: Sequence[Statement]) -> None:
+        """Takes in the statements that a watched tick has shown."""
+        for s in statements:
+            key = (s.file, s.line, s.function)
+            self.statements[key] = self.statements.get(key, 0) + s.items
+
+    def overdue(self) -> bool:
+        """Whether it has not gained for longer than a third of its age: as
+        the criterion asks it of a line."""
+        return 3 * (self.last.at.now - self.gained_at) > self.age
+
+    # -- rates --------------------------------------------------------------
+
+    def rate(self, kind: int, attribute: str) -> float | None:
+        """Growth per step of that kind since the first look; None before."""
+        steps = self.last.at.steps(kind) - self.first.at.steps(kind)
+        if steps <= 0:
+            return None
+        now: int | None = getattr(self.last, attribute)
+        then: int | None = getattr(self.first, attribute)
+        if now is None or then is None:
+            return None
+        return max(now - then, 0) / steps
+
+
+def _growth(items: int | None, before: int | None) -> float:
+    """By what factor a container is longer than a walk has found it."""
+    return items / before if items is not None and before else 1.0

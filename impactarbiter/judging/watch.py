@@ -1,0 +1,72 @@
+"""Which statement grows a holder: seen in one watched tick, never guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..core import heap
+from ..core.sources import site_at
+from ..core.wire import Status
+from ..model.finding import Site
+from .memory import HolderHistory
+
+#: A watch lasts from one tick until the position has moved on twice: one
+#: whole turn of the program's loop, wherever in it the watch begins.
+TURNS = 2
+#: Watches of one holder in a row; later ones wait until it is twice as old,
+#: as what grows at every hundredth step is rarely caught.
+TRIES = 3
+
+
+@dataclass
+class StatementWatch:
+    """At most one holder is watched at a time."""
+
+    _history: HolderHistory | None = None
+    _began: int = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being watched."""
+        return self._history is not None
+
+    def begin(
+        self, histories: Iterable[HolderHistory], status: Status
+    ) -> bool:
+        """Watches the first of them whose statement is not known yet."""
+        for history in histories:
+            if not self._is_worth(history):
+                continue
+            if not heap.watch_statement(history.held.visit):
+                continue
+            history.watched += 1
+            self._history, self._began = history, status.now
+            return True
+        return False
+
+    def _is_worth(self, history: HolderHistory) -> bool:
+        if history.statements or not history.visitable:
+            return False
+        turns = history.watched
+        return turns < TRIES or history.age > history.seen_age * 2
+
+    def end(self, status: Status, *, now: bool = False) -> None:
+        """Ends the watch where it has lasted; ``now``: in any case."""
+        history = self._history
+        if history is None:
+            return
+        if not now and status.now < self._began + TURNS:
+            return
+        history.saw(heap.end_statement())
+        history.census = heap.census(history.held.visit)
+        history.seen_age = history.age
+        self._history = None
+
+
+def grown_at(history: HolderHistory) -> Site | None:
+    """The statement that was seen to grow it most; None where none was."""
+    if not history.statements:
+        return None
+    key = max(history.statements, key=lambda k: history.statements[k])
+    return site_at(*key)

@@ -1,0 +1,312 @@
+/* Following a known holder's path again. */
+
+#include "../base/compat.h"
+#include "visits.h"
+
+#include "../base/kinds.h"
+#include "../base/ndarray.h"
+#include "../base/read.h"
+#include "../ledger/frames.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Paths that are known at a time; a report shows fewer findings. */
+#define MOST_PATHS 256
+/* Links of one path.  A linked list's holder is its first link. */
+#define MOST_LINKS 64
+
+typedef struct {
+    uintptr_t ref;
+    Py_ssize_t place; /* among what the link before it shows */
+} hop;
+
+typedef struct {
+    uint32_t number; /* 0 = free */
+    ia_root_kind root;
+    PyCodeObject *code; /* of a frame; compared, never followed */
+    int container;
+    uint32_t count;
+    hop *links; /* owned; links[0] is the root */
+} path;
+
+static path paths[MOST_PATHS];
+static uint32_t last_number;
+
+/* -- what one thing shows --------------------------------------------------- */
+
+typedef struct {
+    uintptr_t wanted;
+    Py_ssize_t place;  /* where to look first */
+    uintptr_t there;   /* what is at that place */
+    Py_ssize_t found;  /* place of `wanted`, or -1 */
+    Py_ssize_t count;
+} search;
+
+static int
+meet(PyObject *op, void *arg)
+{
+    search *s = arg;
+    if (s->count == s->place)
+        s->there = (uintptr_t)op;
+    if ((uintptr_t)op == s->wanted && s->found < 0)
+        s->found = s->count;
+    s->count++;
+    return s->found >= 0 && s->count > s->place;
+}
+
+static void
+search_frame(search *s, ia_frame *frame)
+{
+    int slots = ia_frame_slots(frame);
+    for (int i = 0; i < slots; i++)
+        if (meet(ia_frame_slot(frame, i), s))
+            return;
+    if (!meet(ia_frame_locals(frame), s) &&
+        !meet(ia_frame_function(frame), s))
+        meet((PyObject *)ia_frame_object(frame), s);
+}
+
+/* What the framework knows beyond tp_traverse may change under us: a path
+ * that leads through it is not followed. */
+static void
+search_object(search *s, PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    if (ia_kind_of(type) == IA_KIND_NDARRAY)
+        ia_ndarray_traverse(op, meet, s);
+    else if (type->tp_traverse != NULL && ia_is_gc(op))
+        type->tp_traverse(op, meet, s);
+}
+
+/* Lists' items are where they were: no need to pass the ones before. */
+static int
+is_item(PyObject *list, Py_ssize_t place, uintptr_t wanted)
+{
+    return PyList_CheckExact(list) && place >= 0 &&
+           place < PyList_GET_SIZE(list) &&
+           (uintptr_t)PyList_GET_ITEM(list, place) == wanted;
+}
+
+static void
+search_in(uintptr_t parent, search *s)
+{
+    s->found = -1;
+    switch (IA_TAG(parent)) {
+    case IA_TAG_FRAME:
+        search_frame(s, (ia_frame *)IA_ADDRESS(parent));
+        break;
+    case IA_TAG_OBJECT:
+        search_object(s, (PyObject *)parent);
+        break;
+    default:
+        break;
+    }
+}
+
+/* -- paths ------------------------------------------------------------------ */
+
+static path *
+find(uint32_t number)
+{
+    path *p = &paths[number % MOST_PATHS];
+    return number != IA_NO_PATH && p->number == number ? p : NULL;
+}
+
+static void
+clear(path *p)
+{
+    free(p->links);
+    *p = (path){0};
+}
+
+void
+ia_visits_forget(uint32_t number)
+{
+    path *p = find(number);
+    if (p != NULL)
+        clear(p);
+}
+
+void
+ia_visits_forget_all(void)
+{
+    for (uint32_t i = 0; i < MOST_PATHS; i++)
+        clear(&paths[i]);
+}
+
+static uint32_t
+links_down_to(const ia_walk *w, uint32_t entry)
+{
+    uint32_t n = 0;
+    for (; entry != IA_NO_ENTRY; entry = w->queue[entry].parent)
+        n++;
+    return n;
+}
+
+static int
+can_start_at(ia_root_kind kind)
+{
+    return kind == IA_ROOT_MODULE || kind == IA_ROOT_FRAME;
+}
+
+static path *
+free_place(void)
+{
+    for (uint32_t i = 0; i < MOST_PATHS; i++) {
+        path *p = &paths[++last_number % MOST_PATHS];
+        if (last_number != IA_NO_PATH && p->number == 0)
+            return p;
+    }
+    return NULL;
+}
+
+uint32_t
+ia_visits_remember(const ia_walk *w, uint32_t holder, int container)
+{
+    uint32_t n = links_down_to(w, holder), root = holder;
+    while (w->queue[root].parent != IA_NO_ENTRY)
+        root = w->queue[root].parent;
+    const ia_root *start = &w->roots->items[w->queue[root].root];
+    if (n > MOST_LINKS || !can_start_at(start->kind))
+        return IA_NO_PATH;
+    path *p = free_place();
+    hop *links = p != NULL ? calloc(n, sizeof *links) : NULL;
+    if (links == NULL)
+        return IA_NO_PATH;
+    *p = (path){.number = last_number,
+                .root = start->kind,
+                .container = container,
+                .count = n,
+                .links = links};
+    if (start->kind == IA_ROOT_FRAME)
+        p->code = ia_frame_code((ia_frame *)IA_ADDRESS(start->ref));
+    for (uint32_t entry = holder; n > 0; entry = w->queue[entry].parent)
+        links[--n] = (hop){w->queue[entry].ref, -1};
+    for (uint32_t i = 1; i < p->count; i++) {
+        search s = {.wanted = links[i].ref, .place = -1};
+        search_in(links[i - 1].ref, &s);
+        links[i].place = s.found;
+        if (s.found < 0) {
+            clear(p);
+            return IA_NO_PATH;
+        }
+    }
+    return p->number;
+}
+
+/* -- visits ----------------------------------------------------------------- */
+
+static int
+is_module_alive(uintptr_t dict)
+{
+    PyObject *modules = ia_interp_modules(), *name, *module;
+    Py_ssize_t pos = 0;
+    while (modules && PyDict_Next(modules, &pos, &name, &module))
+        if (PyModule_Check(module) &&
+            (uintptr_t)PyModule_GetDict(module) == dict)
+            return 1;
+    return 0;
+}
+
+static int
+is_frame_running(uintptr_t ref, PyCodeObject *code)
+{
+    PyInterpreterState *interp = PyThreadState_Get()->interp;
+    PyThreadState *t = PyInterpreterState_ThreadHead(interp);
+    for (; t != NULL; t = PyThreadState_Next(t))
+        for (ia_frame *f = ia_frame_top(t); f != NULL; f = ia_frame_back(f))
+            if ((uintptr_t)f == IA_ADDRESS(ref))
+                return ia_frame_code(f) == code;
+    return 0;
+}
+
+static int
+is_root_alive(const path *p)
+{
+    return p->root == IA_ROOT_MODULE
+               ? is_module_alive(p->links[0].ref)
+               : is_frame_running(p->links[0].ref, p->code);
+}
+
+/* Follows all links but the last. */
+static int
+follow(path *p, uint32_t upto)
+{
+    if (!is_root_alive(p))
+        return 0;
+    for (uint32_t i = 1; i < upto; i++) {
+        hop *l = &p->links[i];
+        uintptr_t parent = p->links[i - 1].ref;
+        if (IA_TAG(parent) == IA_TAG_OBJECT &&
+            is_item((PyObject *)parent, l->place, l->ref))
+            continue;
+        search s = {.wanted = l->ref, .place = l->place};
+        search_in(parent, &s);
+        if (s.found < 0)
+            return 0;
+        l->place = s.found;
+    }
+    return 1;
+}
+
+static int
+take_first(PyObject *op, void *arg)
+{
+    *(uintptr_t *)arg = (uintptr_t)op;
+    return 1;
+}
+
+static uintptr_t
+first_item(PyObject *op)
+{
+    uintptr_t first = 0;
+    if (!PyAnySet_Check(op) && Py_TYPE(op)->tp_traverse != NULL &&
+        ia_is_gc(op))
+        Py_TYPE(op)->tp_traverse(op, take_first, &first);
+    return first;
+}
+
+static void
+read_holder(PyObject *op, int container, ia_visit *v)
+{
+    v->value = (uintptr_t)op;
+    if (container) {
+        v->length = ia_container_length(op);
+        v->first = v->length > 0 ? first_item(op) : 0;
+    } else if (ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR) {
+        v->graph = ia_the_framework->grad_fn_of(op);
+    }
+}
+
+/* A holder that is no container is a name that is given another value: the
+ * last link leads to what is there now. */
+ia_visit
+ia_visit_path(uint32_t number)
+{
+    ia_visit v = {.state = IA_PATH_UNKNOWN, .length = -1};
+    path *p = find(number);
+    if (p == NULL)
+        return v;
+    v.state = IA_PATH_BROKEN;
+    if (p->count == 1 || !follow(p, p->container ? p->count : p->count - 1))
+        return v;
+    uintptr_t ref = p->links[p->count - 1].ref;
+    if (!p->container) {
+        search s = {.wanted = 0, .place = p->links[p->count - 1].place};
+        search_in(p->links[p->count - 2].ref, &s);
+        ref = s.there;
+    }
+    if (ref == 0 || IA_TAG(ref) != IA_TAG_OBJECT)
+        return v;
+    v.state = IA_PATH_INTACT;
+    read_holder((PyObject *)ref, p->container, &v);
+    return v;
+}
+
+PyObject *
+ia_visit_holder(uint32_t number)
+{
+    ia_visit v = ia_visit_path(number);
+    return v.state == IA_PATH_INTACT ? (PyObject *)v.value : NULL;
+}

@@ -1,0 +1,41 @@
+/* Visits: following a known holder's path again, without a walk.
+ *
+ * A path is kept as references with the place that each child had among what
+ * its parent shows.  A visit starts at the root, looks for each child where it
+ * was, else among the parent's other references, and reads the holder's length
+ * only when every link held: each object is alive because the one before it
+ * has just shown it.  Some microseconds, no user code, no reference kept.
+ * Needs the GIL.
+ */
+#ifndef IA_VISITS_H
+#define IA_VISITS_H
+
+#include "../heap/walk.h"
+
+#define IA_NO_PATH 0u
+
+typedef enum {
+    IA_PATH_BROKEN,   /* some link does not hold any more */
+    IA_PATH_INTACT,
+    IA_PATH_UNKNOWN,  /* forgotten, or its root is nothing to start from */
+} ia_path_state;
+
+typedef struct {
+    ia_path_state state;
+    Py_ssize_t length;   /* items; -1 where the holder is no container */
+    uintptr_t value;     /* what the last link leads to */
+    uintptr_t first;     /* a container's first item, or 0 */
+    void *graph;         /* node behind a holder that is a tensor, or NULL */
+} ia_visit;
+
+/* Remembers the path down to entry `holder`; its number, or IA_NO_PATH where
+ * it can't be followed again or memory is short.  `container` is nonzero where
+ * the holder has items. */
+uint32_t ia_visits_remember(const ia_walk *, uint32_t holder, int container);
+ia_visit ia_visit_path(uint32_t path);
+/* The holder, borrowed, where its path is intact; else NULL. */
+PyObject *ia_visit_holder(uint32_t path);
+void ia_visits_forget(uint32_t path);
+void ia_visits_forget_all(void);
+
+#endif /* IA_VISITS_H */

@@ -1,0 +1,298 @@
+"""The clocks and the criterion, on traces that are made up."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from impactarbiter import _core
+
+COUNT, BYTES = 1, 2
+#: Ages for a report and for a word in passing.
+REPORT, TELL = 8, 12
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[[Callable[[int], None], int], None]]:
+    """Runs ``turn(step)`` so many steps of a run without a warm-up."""
+    _core.start(manual=True, warmup=0)
+
+    def steps(turn: Callable[[int], None], count: int) -> None:
+        for step in range(count):
+            turn(step)
+            _core.step()
+            assert _core.consistent()
+
+    yield steps
+    _core.stop()
+
+
+def born(key: int, size: int = 100) -> None:
+    """One line that all storages here are born in."""
+    _core._born(64 * (key + 1), size)
+
+
+def died(key: int) -> None:
+    _core._died(64 * (key + 1))
+
+
+def suspects(age: int = TELL) -> list[int]:
+    return [s["kinds"] for s in _core.suspects(age)]
+
+
+@pytest.mark.parametrize("every", [1, 2, 7, 50])
+def test_what_is_kept_is_suspect_at_any_pace(run, every: int) -> None:
+    def turn(step: int) -> None:
+        if step % every == 0:
+            born(step)
+
+    run(turn, 40 * every)
+    assert suspects() == [COUNT]
+
+
+def test_what_is_replaced_is_not(run) -> None:
+    def turn(step: int) -> None:
+        born(step)
+        if step:
+            died(step - 1)
+
+    run(turn, 200)
+    assert suspects() == []
+
+
+@pytest.mark.parametrize("length", [5, 30, 100])
+def test_a_window_that_moves_on_is_not(run, length: int) -> None:
+    def turn(step: int) -> None:
+        born(step)
+        if step >= length:
+            died(step - length)
+
+    run(turn, 400)
+    assert suspects(REPORT) == []
+
+
+@pytest.mark.parametrize("epoch", [10, 25, 60])
+def test_what_each_epoch_clears_is_not(run, epoch: int) -> None:
+    def turn(step: int) -> None:
+        if step % epoch == 0:
+            for old in range(max(step - epoch, 0), step):
+                died(old)
+        born(step)
+
+    run(turn, 6 * epoch - 1)
+    assert suspects(REPORT) == []
+
+
+def test_a_leak_behind_what_comes_and_goes(run) -> None:
+    """Half of what one line makes is kept, half lives for ten steps."""
+
+    def turn(step: int) -> None:
+        born(2 * step)
+        born(2 * step + 1)
+        if step >= 10:
+            died(2 * (step - 10) + 1)
+
+    run(turn, 100)
+    assert suspects() == [COUNT]
+
+
+def test_a_buffer_that_is_full_is_not(run) -> None:
+    run(lambda step: born(step) if step < 20 else None, 60)
+    assert suspects(REPORT) == []
+
+
+def test_one_value_that_is_made_larger(run) -> None:
+    def turn(step: int) -> None:
+        born(step, 100 * (step + 1))
+        if step:
+            died(step - 1)
+
+    run(turn, 40)
+    assert suspects() == [BYTES]
+
+
+def test_batches_of_random_size_do_not_grow(run) -> None:
+    chance = random.Random(0)
+
+    def turn(step: int) -> None:
+        born(step, chance.randrange(100, 10_000))
+        if step:
+            died(step - 1)
+
+    run(turn, 300)
+    assert suspects(REPORT) == []
+
+
+def test_a_few_steps_are_not_enough(run) -> None:
+    run(born, REPORT - 1)
+    assert suspects(REPORT) == []
+
+
+def test_a_report_asks_for_fewer_steps(run) -> None:
+    run(born, REPORT + 1)
+    assert suspects(REPORT) == [COUNT]
+    assert suspects(TELL) == []
+
+
+def test_the_stretch_begins_where_keeping_began(run) -> None:
+    def turn(step: int) -> None:
+        born(step)
+        if 0 < step <= 100:
+            died(step - 1)
+
+    run(turn, 300)
+    (suspect,) = _core.suspects(TELL)
+    width = 300 // 32 * 2
+    assert abs(suspect["since"] - 100) <= width
+
+
+def test_warm_up_counts_for_nothing() -> None:
+    _core.start(manual=True, warmup=40)
+    try:
+        for step in range(40):
+            born(step)
+            _core.step()
+        assert suspects(REPORT) == []
+        assert _core.consistent()
+        for step in range(40, 60):
+            born(step)
+            _core.step()
+        (suspect,) = _core.suspects(TELL)
+        assert suspect["since"] == 40
+        assert suspect["survivors"] == 20
+    finally:
+        _core.stop()
+
+
+def test_allowed_storages_make_no_suspect(run) -> None:
+    _core.set_allowed(3)
+    run(born, 40)
+    _core.set_allowed(0)
+    assert suspects(REPORT) == []
+
+
+def test_collected_storages_do_not_count_as_let_go(run) -> None:
+    """That they waited for the collector says nothing of the program."""
+
+    def turn(step: int) -> None:
+        born(step)
+        if step % 20 == 19:
+            _core.collector_event("start", {})
+            for old in range(step - 19, step):
+                if old % 2:
+                    died(old)
+            _core.collector_event("stop", {})
+
+    run(turn, 100)
+    assert suspects() == [COUNT]
+
+
+# -- clocks -----------------------------------------------------------------
+
+
+class Optimizer:
+    """The hook compares addresses only."""
+
+
+@pytest.fixture
+def auto() -> Iterator[None]:
+    _core.start(warmup=0)
+    yield
+    _core.stop()
+
+
+def step(optimizer: Optimizer) -> None:
+    _core.optimizer_stepped(optimizer, (), {})
+
+
+def rounds() -> int:
+    return _core.status()["counts"][0]
+
+
+def test_one_optimizer_a_step_is_a_step(auto: None) -> None:
+    one = Optimizer()
+    for _ in range(10):
+        step(one)
+    assert rounds() == _core.status()["position"] == 10
+
+
+def test_two_in_turn_are_one_step(auto: None) -> None:
+    one, other = Optimizer(), Optimizer()
+    for _ in range(10):
+        step(one)
+        step(other)
+    assert rounds() == 10
+    assert _core.status()["ticks"] == 20
+
+
+def test_one_optimizer_a_parameter(auto: None) -> None:
+    many = [Optimizer() for _ in range(30)]
+    for _ in range(10):
+        for one in many:
+            step(one)
+    assert rounds() == 10
+
+
+def test_a_critic_that_steps_more_often(auto: None) -> None:
+    critic, generator = Optimizer(), Optimizer()
+    for _ in range(10):
+        for _ in range(5):
+            step(critic)
+        step(generator)
+    assert rounds() == 50
+
+
+def test_nothing_begins_again_when_optimizers_come(auto: None) -> None:
+    """Survivors of before stay; they were born at position 0."""
+    for key in range(50):
+        born(key)
+        _core.step()
+    assert suspects(REPORT) == [COUNT]
+    one = Optimizer()
+    step(one)
+    assert _core.consistent()
+    assert _core.totals()["live_count"] == 50
+    assert suspects(REPORT) == []
+    for key in range(50, 80):
+        born(key)
+        step(one)
+    (suspect,) = _core.suspects(TELL)
+    assert suspect["live_count"] == 80
+    assert _core.status()["ticks"] == 81
+
+
+def test_ticks_are_time_where_the_strong_kind_is_silent(auto: None) -> None:
+    step(Optimizer())
+    assert _core.status()["clock"] == 0
+    assert _core.status()["position"] == 1
+    for _ in range(4096):
+        _event()
+    assert _core.status()["clock"] == 1
+    assert _core.status()["position"] == 1
+
+
+def _event() -> None:
+    """A tick of a weaker kind: a module that is called."""
+    import torch
+
+    _MODULE(torch.ones(1))
+
+
+def _module() -> object:
+    import torch
+
+    return torch.nn.Identity()
+
+
+_MODULE = _module()
+
+
+@pytest.fixture(autouse=True)
+def _hooked() -> Iterator[None]:
+    from impactarbiter import _torch
+
+    _torch.install()
+    yield
+    _torch.uninstall()
