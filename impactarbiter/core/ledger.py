@@ -36,6 +36,11 @@ def rows() -> np.ndarray[Any, Any]:
     return _core.rows()
 
 
+def settle() -> None:
+    """A report is asked for: what was seen so far is all there is."""
+    _core.settle()
+
+
 def refresh() -> None:
     """Accounts for storages that are only noticed at the ends of steps."""
     _core.refresh()

@@ -54,6 +54,8 @@ WALK_SHARE = 0.02
 URGENT_SHARE = 0.25
 #: Suspects that hold more than this part of the room left are urgent.
 URGENT_PART = 1 / 64
+#: The window that goes with the usual age for a report.
+USUAL_WINDOW = 5
 #: Seconds that a first walk is expected to take.
 FIRST_WALK = 0.05
 #: A line whose holder was found to be none of ours is looked at again when it
@@ -107,6 +109,17 @@ class Diagnostician:
     _failures: Callable[[], int] = field(
         default_factory=questions.failures_from_now
     )
+
+    @property
+    def _least_age(self) -> int:
+        """Positions that a report asks for; fewer where the user does."""
+        short = self.window < USUAL_WINDOW
+        return self.window if short else AGE_FOR_REPORT
+
+    @property
+    def _long_enough(self) -> int:
+        """Positions after which one look at a report's end is enough."""
+        return min(self._least_age + 4, AGE_TO_TELL)
 
     # -- while the program runs ---------------------------------------------
 
@@ -315,6 +328,7 @@ class Diagnostician:
                 siblings=len(siblings),
                 gained_at=look.status.now,
                 peak=now.items or 0,
+                probed=now.probed,
             )
         else:
             if history.held.visit:
@@ -386,11 +400,13 @@ class Diagnostician:
         # Found at this very report: what its lines say is all there is.
         old = (
             last_word
-            and history.age >= AGE_TO_TELL
+            and history.age >= self._long_enough
             and history.first.at.tick == history.last.at.tick
         )
-        grows = history.last.nodes > history.first.nodes and (
-            history.last.items == history.first.items
+        last = history.last
+        grows = last.probed > history.probed > 0 or (
+            last.nodes > history.first.nodes
+            and last.items == history.first.items
         )
         return Case(
             root=held.root,
@@ -510,17 +526,18 @@ class Diagnostician:
 
     def _report(self) -> Report:
         ledger.refresh()
+        ledger.settle()
         status = ledger.status()
         self._watch.end(status, now=True)
         self._visit_all(status)
-        suspects = {s.site: s for s in heap.suspects(AGE_FOR_REPORT)}
+        suspects = {s.site: s for s in heap.suspects(self._least_age)}
         if suspects or any(h.broken_at is None for h in self._known.values()):
             self._look_around(suspects, status)
         else:
             self._walk = heap.walk(())
         forecast = Forecast(self.memory_limit)
         findings = self._judge_all(
-            suspects, status, forecast, AGE_FOR_REPORT, True
+            suspects, status, forecast, self._least_age, True
         )
         findings += self._released(status, forecast)
         self._announce(findings)
@@ -550,7 +567,7 @@ class Diagnostician:
                 tuple(p.live_bytes for p in points),
             ),
             memory_limit=forecast.limit,
-            needed_steps=self.warmup + AGE_FOR_REPORT,
+            needed_steps=self.warmup + self._least_age,
             devices=devices.memory(),
         )
         if self._known:
@@ -576,7 +593,7 @@ class Diagnostician:
                 continue
             if not _stood_at_the_end(history):
                 continue
-            case = self._case(history, status, forecast, AGE_FOR_REPORT, True)
+            case = self._case(history, status, forecast, self._least_age, True)
             made = self._finding(history, judge(case), status, forecast)
             if made is None:
                 continue
@@ -668,10 +685,9 @@ class Diagnostician:
 
 
 def _stood_at_the_end(history: HolderHistory) -> bool:
-    """Whether its lines still had theirs when the last tick ended."""
+    """Whether its lines still had as many as it was found with."""
     at_tick = sum(heap.site_now(s).at_tick for s in history.sites)
-    then = sum(now.live_count for now in history.sites.values())
-    return at_tick >= then
+    return at_tick >= history.walked.storages
 
 
 def _fits(history: HolderHistory, room: int | None) -> bool:

@@ -57,7 +57,11 @@ class Observation:
                 return self.items > older.items
             # As many of new ones in place of old ones are no growth, but
             # what each of them keeps may grow.
-            return self.nodes > older.nodes or self.bytes > older.bytes
+            return (
+                self.nodes > older.nodes
+                or self.probed > older.probed > 0
+                or self.bytes > older.bytes
+            )
         return (
             self.storages > older.storages
             or self.nodes > older.nodes
@@ -103,6 +107,8 @@ class HolderHistory:
     walked: Observation  # the last that a walk measured
     sites: dict[int, SiteNow] = field(default_factory=dict)
     siblings: int = 1
+    base: Observation | None = None  # what rates are counted from
+    probed: int = 0  # nodes behind its lines' tensors when it was found
     gained_at: int = 0  # `now` of the last gain
     gains: int = 0  # times that it was seen grown
     peak: int = 0  # most items so far
@@ -130,6 +136,8 @@ class HolderHistory:
     def observe(self, now: Observation) -> None:
         """Takes in what a walk or a visit saw."""
         before, self.last = self.last, now
+        if self.base is None and now.at.now > before.at.now:
+            self.base = now  # a step has just ended, as it has at the end
         if now.exceeds(before):
             self.gained_at = now.at.now
             self.gains += 1
@@ -143,6 +151,7 @@ class HolderHistory:
             self.lets_go = True
             self.confirmed_at = None
             self.first = now
+            self.base = None
         elif self.lets_go and now.at.now - self.first.at.now > 2 * (
             self.first.at.now - self.since
         ):
@@ -211,11 +220,12 @@ class HolderHistory:
 
     def rate(self, kind: int, attribute: str) -> float | None:
         """Growth per step of that kind since the first look; None before."""
-        steps = self.last.at.steps(kind) - self.first.at.steps(kind)
+        first = self.base or self.first
+        steps = self.last.at.steps(kind) - first.at.steps(kind)
         if steps <= 0:
             return None
         now: int | None = getattr(self.last, attribute)
-        then: int | None = getattr(self.first, attribute)
+        then: int | None = getattr(first, attribute)
         if now is None or then is None:
             return None
         return max(now - then, 0) / steps

@@ -103,14 +103,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "lets-go",
-        lambda case: case.lets_go,
+        lambda case: case.lets_go and not case.graph_grows,
         "accumulation",
         "what it held was seen leaving",
     ),
     Rule(
         "stopped",
         lambda case: case.gained and case.overdue,
-        "cache",
+        None,
         "it has not grown for a third of the time that it was filled in",
     ),
     Rule(

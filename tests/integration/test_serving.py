@@ -116,7 +116,8 @@ def test_an_inference_loop() -> None:
             answers.append(model(torch.ones(2, 4)))
         report = arbiter.report()
     (finding,) = report.findings
-    assert (report.steps, finding.verdict) == (20, "leak")
+    # One pass that collects its answers looks the same from here.
+    assert (report.steps, finding.verdict) == (20, "growing")
     assert finding.holder is not None
     assert finding.holder.expression.endswith("answers")
 

@@ -331,6 +331,7 @@ CASES: dict[str, tuple[str, str]] = {
         "_core.stack_frames(stack); _core.stack_frames(0);"
         " raises(TypeError, _core.stack_frames, 'one')",
     ),
+    "_core.settle": (LEAKING, "_core.settle()"),
     "_core.suspects": (
         LEAKING,
         "_core.suspects(8); raises(TypeError, _core.suspects, 'one')",

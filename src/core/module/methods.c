@@ -232,6 +232,14 @@ look_at(PyObject *self, PyObject *arg)
 /* -- what is known ------------------------------------------------------- */
 
 static PyObject *
+settle(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_stepping_settle();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 refresh(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
@@ -631,6 +639,9 @@ DOC(set_allowed, "(label)",
     "Storages born on this thread from now on are kept on purpose (0: not).\n"
     "Returns the label before.");
 DOC(look_at, "(tick)", "Call back at that tick in any case.");
+DOC(settle, "()",
+    "A report is asked for: where the strongest kind of event was never\n"
+    "seen, ticks are time.");
 DOC(refresh, "()",
     "Account for storages that are only noticed at boundaries.");
 DOC(totals, "()", "Totals of the ledger, bytes and counts, as a dict.");
@@ -709,6 +720,7 @@ PyMethodDef ia_methods[] = {
     {"set_phase", set_phase, METH_O, set_phase_doc},
     {"set_allowed", set_allowed, METH_O, set_allowed_doc},
     {"look_at", look_at, METH_O, look_at_doc},
+    {"settle", settle, METH_NOARGS, settle_doc},
     {"refresh", refresh, METH_NOARGS, refresh_doc},
     {"totals", totals, METH_NOARGS, totals_doc},
     {"status", status, METH_NOARGS, status_doc},

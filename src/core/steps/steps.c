@@ -55,6 +55,7 @@ static struct {
     uint32_t last_strong; /* tick of the last event of that kind */
     uint32_t counts[IA_EVENTS]; /* events of each kind; rounds of optimizers */
     int optimizer_classes; /* of which there were optimizers at the start */
+    int settled; /* a report was asked for before the strong kind came */
     int busy; /* inside a boundary: events of our own don't count */
     int collector_waits; /* the program's collector is on, but for this look */
     uint32_t look_at; /* tick */
@@ -192,7 +193,8 @@ ia_clock
 ia_stepping_clock(void)
 {
     uint32_t quiet = run.tick - run.last_strong;
-    return quiet > SILENT_TICKS && quiet > SILENT_FACTOR * run.last_strong
+    return run.settled || (quiet > SILENT_TICKS &&
+                           quiet > SILENT_FACTOR * run.last_strong)
                ? IA_BY_TICK
                : IA_BY_POSITION;
 }
@@ -214,6 +216,7 @@ boundary(int moves)
             probe_graphs();
     }
     if (moves) {
+        run.settled = 0;
         run.position++;
         run.last_strong = run.tick;
     }
@@ -324,6 +327,14 @@ ia_stepping_stop(void)
 {
     ia_active = 0;
     Py_CLEAR(run.options.callback);
+}
+
+/* An optimizer that never steps makes no time: what has been seen so far was
+ * seen by ticks. */
+void
+ia_stepping_settle(void)
+{
+    run.settled = run.position == 0;
 }
 
 void

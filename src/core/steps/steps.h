@@ -33,6 +33,8 @@ void ia_stepping_stop(void);
 void ia_stepping_event(ia_event);
 /* The clock that ages are measured by just now. */
 ia_clock ia_stepping_clock(void);
+/* A report is asked for: it is the last word. */
+void ia_stepping_settle(void);
 /* Asks for a look at that tick, suspects or not. */
 void ia_stepping_look_at(uint32_t tick);
 /* Brings storages that are noticed at boundaries up to date. */
