@@ -48,6 +48,9 @@ class LeakDetectionCallback(Callback):  # type: ignore[misc]
         """Starts to watch; joins a watch that is running."""
         if self._session is None:
             self._session = open_session(**self._watch)
+            left = trainer.max_steps - trainer.global_step
+            if self._session is not None and trainer.max_steps > 0:
+                self._session.arbiter.plan(max(left, 0))
 
     @harmless
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:

@@ -95,6 +95,7 @@ class Diagnostician:
     on_finding: Callable[[Finding], object] | None
     memory_limit: int | None
     phases: Sequence[str]
+    planned_steps: int | None = None  # optimizer steps, where somebody knows
     _known: dict[str, HolderHistory] = field(default_factory=dict)
     _names: dict[tuple[int, str], str] = field(default_factory=dict)
     _looked: dict[int, int] = field(default_factory=dict)
@@ -477,8 +478,13 @@ class Diagnostician:
         seconds = status.elapsed_seconds / max(status.counts[kind], 1)
         made = forecast.apply(made, seconds)
         made = replace(made, advice=advise(made))
-        steps = status.counts[kind]
-        return DEFAULT_RULES.grade(made, DEFAULT_RULES.horizon(steps))
+        return DEFAULT_RULES.grade(made, self._steps_left(status))
+
+    def _steps_left(self, status: Status) -> int | None:
+        """Optimizer steps that the planned run has still to do, if known."""
+        if self.planned_steps is None:
+            return None
+        return max(self.planned_steps - status.counts.optimizer, 0)
 
     # -- what is told -------------------------------------------------------
 

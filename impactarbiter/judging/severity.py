@@ -1,6 +1,6 @@
-"""How bad a finding is, and which one comes first.
+"""How bad a finding is: how soon it kills the run.
 
-Severity says how soon a finding kills the run, the verdict what it is.
+The verdict says what it is; what is bounded kills nothing.
 """
 
 from __future__ import annotations
@@ -8,64 +8,62 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..base.units import GIB, MIB
+from ..base.units import GIB
 from ..model.words import BOUNDED
 
 if TYPE_CHECKING:
     from ..model.finding import Finding
 
+DAY = 86_400.0
+
 
 @dataclass(frozen=True)
 class SeverityRules:
-    """Thresholds; bytes are counted in 1024.
+    """Thresholds; bytes are counted in 1024, times in steps and seconds.
 
-    A run counts as ``horizon_steps`` more,
-    or as long again as it already was, whichever is longer.
+    A finding is critical where it holds much already, or where memory runs
+    out before somebody comes back to look: within the planned run or a day.
+    It is a warning where it does so in a run as long as the longest are.
     """
 
     critical_bytes: int = GIB
-    warning_bytes: int = 100 * MIB
-    warning_bytes_per_step: int = MIB
-    horizon_steps: int = 1000
-
-    def horizon(self, steps: int) -> int:
-        """Steps that a run of ``steps`` so far is taken to go on for."""
-        return max(self.horizon_steps, steps)
+    critical_seconds: float = DAY
+    warning_steps: int = 1_000_000
+    warning_seconds: float = 30 * DAY
 
     def of(
         self,
-        verdict: str,
-        retained_bytes: float,
-        bytes_per_step: float,
-        steps_to_oom: float | None = None,
-        horizon: int | None = None,
+        finding: Finding,
+        planned_steps: int | None = None,
     ) -> str:
-        """The severity of these figures; ``horizon`` in steps from now."""
-        if verdict in BOUNDED:
+        """The severity; ``planned_steps``: how many are still to come."""
+        if finding.verdict in BOUNDED:
             return "info"
-        within = self.horizon_steps if horizon is None else horizon
-        runs_out = steps_to_oom is not None and steps_to_oom <= within
-        if runs_out or retained_bytes > self.critical_bytes:
-            return "critical"
-        if (
-            retained_bytes >= self.warning_bytes
-            or bytes_per_step >= self.warning_bytes_per_step
-        ):
-            return "warning"
-        return "info"
-
-    def grade(self, finding: Finding, horizon: int | None = None) -> Finding:
-        """The finding with its severity by these rules."""
-        severity = self.of(
-            finding.verdict,
-            finding.retained_bytes,
-            finding.all_bytes_per_step,
-            finding.steps_to_oom,
-            horizon,
-        )
         if finding.cycle is not None and finding.cycle.collected_bytes:
-            severity = "info"  # the collector comes in good time
-        return replace(finding, severity=severity)
+            return "info"  # the collector comes in good time
+        if finding.retained_bytes > self.critical_bytes:
+            return "critical"
+        steps, seconds = finding.steps_to_oom, finding.seconds_to_oom
+        if steps is None:
+            # Without a forecast nobody can say that it is harmless.
+            return "warning" if finding.all_bytes_per_step > 0 else "info"
+        if _within(steps, planned_steps):
+            return "critical"
+        if _within(seconds, self.critical_seconds):
+            return "critical"
+        if steps <= self.warning_steps:
+            return "warning"
+        return "warning" if _within(seconds, self.warning_seconds) else "info"
+
+    def grade(
+        self, finding: Finding, planned_steps: int | None = None
+    ) -> Finding:
+        """The finding with its severity by these rules."""
+        return replace(finding, severity=self.of(finding, planned_steps))
+
+
+def _within(value: float | None, limit: float | None) -> bool:
+    return value is not None and limit is not None and value <= limit
 
 
 DEFAULT_RULES = SeverityRules()

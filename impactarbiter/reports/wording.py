@@ -29,9 +29,6 @@ VERDICT_MEANING = {
     "accumulation": "Tensors are collected, then let go together.",
     "cache": "Tensors are kept up to a bound.",
 }
-#: Running out of memory is news within so many steps or seconds.
-NEAR_STEPS = 100_000
-NEAR_SECONDS = 30 * 86400.0
 #: Below this a leak is too slow to matter to most runs.
 SLOW_BYTES_PER_STEP = 4096
 
@@ -113,7 +110,7 @@ def _alarm(urgent: list[Finding]) -> str:
     first = urgent[0]
     rate = sum(f.all_bytes_per_step for f in urgent)
     parts = [f"{said}: {format_bytes(rate)} a step"]
-    if is_near(first):
+    if first.steps_to_oom is not None and first.severity != "info":
         parts.append(forecast(first))
     where = f"look at {first.site}" if first.site.known else ""
     advice = first.advice.rstrip(".")
@@ -172,14 +169,6 @@ def growth(finding: Finding) -> str:
         nodes = format_bytes(finding.graph_bytes_per_step)
         parts.append(f"{nodes} of autograd nodes")
     return f"{' and '.join(parts)} more a step{pace}"
-
-
-def is_near(finding: Finding) -> bool:
-    """Whether memory runs out soon enough to speak of it first."""
-    steps, seconds = finding.steps_to_oom, finding.seconds_to_oom
-    if steps is None:
-        return False
-    return steps <= NEAR_STEPS or (seconds or NEAR_SECONDS) < NEAR_SECONDS
 
 
 def forecast(finding: Finding) -> str:

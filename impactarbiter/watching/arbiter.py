@@ -137,6 +137,15 @@ class Arbiter:
         """Ends the step by hand."""
         hooks.step()
 
+    def plan(self, steps: int) -> None:
+        """Says that so many optimizer steps are still to come.
+
+        What runs out of memory within them is critical.
+        """
+        _check_count("steps", steps, 0)
+        done = ledger.status().counts.optimizer
+        self._diagnostician.planned_steps = done + steps
+
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Names what happens inside; nests ("epoch 3/validation")."""

@@ -161,7 +161,7 @@ def test_room_on_a_device(
     monkeypatch.setattr(devices, "_driver", lambda i: (10 * MIB, 64 * MIB))
     monkeypatch.setattr(devices, "_fraction", lambda i, total: total)
     assert devices.room("cuda:0") == 10 * MIB + 20 * MIB - 5 * MIB
-    told = Forecast().apply(finding("cuda:0"))
+    told = Forecast().apply(finding("cuda:0"), 0.5)
     assert told.steps_to_oom == 25 * MIB // 1000
     monkeypatch.setattr(devices, "_fraction", lambda i, total: total // 8)
     assert devices.room("cuda:0") == 3 * MIB
@@ -171,14 +171,14 @@ def test_a_limit_of_the_users(watched: None) -> None:
     follow(MIXED)
     assert devices.room("cuda:0", 7 * MIB) == 2 * MIB
     assert devices.room("cuda:0", 1 * MIB) == 0
-    told = Forecast(7 * MIB).apply(finding("cuda:0"))
+    told = Forecast(7 * MIB).apply(finding("cuda:0"), 0.5)
     assert told.steps_to_oom == 2 * MIB // 1000
 
 
 def test_no_forecast_where_nobody_knows_the_room(watched: None) -> None:
     for device in ("cuda:0", "meta", "mps:0"):
         assert devices.room(device) is None
-        told = Forecast().apply(finding(device))
+        told = Forecast().apply(finding(device), 0.5)
         assert told.steps_to_oom is None
     assert devices.room("meta", 1000) is None
     assert Forecast().room_of(finding("cpu")) == pytest.approx(

@@ -655,6 +655,28 @@ case(
     """,
 )
 case(
+    "the variable of a loop, and what lasts",
+    "run().trainer.callbacks[0].acts[0]",
+    """
+    class Box: pass
+    def run(ask):
+        trainer = Box()
+        trainer.callbacks = [Box()]
+        trainer.callbacks[0].acts = [globals().pop('t')]
+        for number, callback in enumerate(trainer.callbacks):
+            ask()
+    """,
+)
+case(
+    "the variable of a loop alone",
+    "run().kept[0]",
+    """
+    def run(ask):
+        for kept in [[globals().pop('t')]]:
+            ask()
+    """,
+)
+case(
     "running method",
     "Trainer.fit().self.history[0]",
     """

@@ -4,11 +4,13 @@ changes nothing and runs nothing of the objects'."""
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
 import types
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +54,33 @@ def test_a_module_of_the_users_comes_before_a_library(scene: Any) -> None:
     del sys.ia_kept  # type: ignore[attr-defined]
     assert [str(path) for path in found.paths] == ["scene.a.b.c[0]"]
     assert not found.paths[0].library
+
+
+SCRIPT = """
+import impactarbiter, torch, types
+callbacks = [types.SimpleNamespace(acts=[torch.ones(3)])]
+for number, (callback, twice) in enumerate(zip(callbacks, [2])):
+    print(impactarbiter.explain(callback.acts[0]).paths[0])
+print(impactarbiter.explain(callbacks[0].acts[0]).paths[0])
+callbacks = None
+print(impactarbiter.explain(callback.acts[0]).paths[0])
+"""
+
+
+def test_a_name_that_lasts_comes_before_a_loops_variable(
+    tmp_path: Path,
+) -> None:
+    """At the top level of a script, in its loop and after it."""
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(file)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "__main__.callbacks[0].acts[0]",
+        "__main__.callbacks[0].acts[0]",
+        "__main__.callback.acts[0]",
+    ]
 
 
 def test_a_library_root_is_labelled(scene: Any) -> None:

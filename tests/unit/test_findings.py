@@ -7,13 +7,13 @@ import dataclasses
 import pytest
 
 from impactarbiter.base.errors import UsageError
-from impactarbiter.base.units import GIB, MIB
+from impactarbiter.base.units import GIB
 from impactarbiter.judging.severity import SeverityRules
 from impactarbiter.model.finding import Finding, Holder, Site, signature_of
 from impactarbiter.model.order import by_urgency, reaches, worst
 from impactarbiter.model.path import Edge, Path
 from impactarbiter.model.report import History, Report
-from impactarbiter.model.words import SEVERITIES
+from impactarbiter.model.words import SEVERITIES, VERDICTS
 
 SITE = Site("/home/me/train.py", 12, "step", "loss = model(x)")
 
@@ -120,40 +120,43 @@ def test_report_orders_by_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "rate", "oom", "horizon", "expected"),
+    ("held", "steps", "seconds", "planned", "expected"),
     [
-        (0, 4, None, None, "info"),
-        (100 * MIB - 1, MIB - 1, None, None, "info"),
-        (100 * MIB, 0, None, None, "warning"),
-        (0, MIB, None, None, "warning"),
-        (GIB, 0, None, None, "warning"),
-        (GIB + 1, 0, None, None, "critical"),
-        (0, 4, 500, 500, "critical"),
-        (0, 4, 501, 500, "info"),
-        (0, 4, 1000, None, "critical"),
+        (GIB, None, None, None, "warning"),  # no forecast: not harmless
+        (GIB + 1, None, None, None, "critical"),
+        (0, 500, None, 500, "critical"),
+        (0, 501, None, 500, "warning"),
+        (0, 10**9, 86_400.0, None, "critical"),
+        (0, 10**9, 86_401.0, None, "warning"),
+        (0, 10**6, None, None, "warning"),
+        (0, 10**6 + 1, None, None, "info"),
+        (0, 10**6 + 1, 30 * 86_400.0, None, "warning"),
+        (0, 10**6 + 1, 31 * 86_400.0, None, "info"),
     ],
 )
 def test_severity(
-    held: int, rate: float, oom: int | None, horizon: int | None, expected: str
+    held: int,
+    steps: int | None,
+    seconds: float | None,
+    planned: int | None,
+    expected: str,
 ) -> None:
-    rules = SeverityRules()
-    for verdict in ("leak", "growing", "cycle", "native"):
-        assert rules.of(verdict, held, rate, oom, horizon) == expected
-    for verdict in ("cache", "accumulation"):
-        assert rules.of(verdict, held, rate, oom, horizon) == "info"
+    for verdict in VERDICTS:
+        found = finding(
+            verdict=verdict,
+            retained_bytes=held,
+            bytes_per_step=4.0,
+            steps_to_oom=steps,
+            seconds_to_oom=seconds,
+        )
+        bounded = verdict in ("cache", "accumulation")
+        severity = SeverityRules().of(found, planned)
+        assert severity == ("info" if bounded else expected)
 
 
-def test_thresholds_can_be_others() -> None:
-    strict = SeverityRules(warning_bytes_per_step=1)
-    leak = finding(bytes_per_step=4.0)
-    assert SeverityRules().grade(leak).severity == "info"
-    assert strict.grade(leak).severity == "warning"
-
-
-def test_horizon() -> None:
-    rules = SeverityRules()
-    assert rules.horizon(50) == 1000
-    assert rules.horizon(5000) == 5000
+def test_what_does_not_grow_kills_nothing() -> None:
+    still = finding(bytes_per_step=0.0, graph_bytes_per_step=0.0)
+    assert SeverityRules().grade(still).severity == "info"
 
 
 def test_what_kills_first_comes_first() -> None:

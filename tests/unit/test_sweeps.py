@@ -129,8 +129,7 @@ def test_a_dropped_number_is_never_used_again(arbiter: Arbiter) -> None:
         assert _core.stack_frames(number) == []
     for number in gone:
         assert _core.site_source(number) is None
-        assert _core.site_trend(number) is None
-        assert _core.past(number)["peak"] == 0
+        assert _core.site_now(number) == (0,) * 6
     assert _core.diagnose(list(gone), list(gone))["keepers"] == []
     # Their places are: another number with the same lower half.
     kept = [born_at(f"/new/{i}.py") for i in range(10)]
@@ -157,16 +156,16 @@ def test_the_past_of_a_line_that_rests(arbiter: Arbiter) -> None:
         kept.append(born_at("/rests.py"))
         arbiter.step()
     number = int(row_of(kept[0])["site"])
-    peak = _core.past(number)["peak"]
-    assert peak > 10
     kept.clear()
+    life = _core.site_now(number)[3]
+    assert life > 10
     for i in range(3):
         churn(f"others_{i}", SWEEP_AFTER + 1)
         born_at("/rests.py")
         arbiter.step()
-    assert _core.past(number)["peak"] == peak
+    assert _core.site_now(number)[3] == life
     churn("too_many", MANY + 2 * IDLE_SITES)
-    assert _core.past(number)["peak"] == 0
+    assert _core.site_now(number)[3] == 0
 
 
 def test_the_stack_of_an_open_intervals_peak(arbiter: Arbiter) -> None:
@@ -256,7 +255,7 @@ def test_code_at_a_used_address(kind: str, arbiter: Arbiter) -> None:
         assert source is not None
         assert source[1] == above + (2 if kind == "function" else 1)
         del code, tensor, space
-    assert len(seen) < 250  # addresses did come again
+    assert len(seen) < 300  # addresses did come again
 
 
 def test_the_end_of_code_is_watched_while_we_watch() -> None:

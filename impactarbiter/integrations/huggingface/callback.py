@@ -68,6 +68,9 @@ class LeakDetectionCallback(TrainerCallback):  # type: ignore[misc]
         if self._session is None:  # a training that failed is gone on with
             every = self._every or getattr(args, EVERY, 1)
             self._session = open_session(every=every, **self._watch)
+            left = max(state.max_steps - state.global_step, 0)
+            if self._session is not None:
+                self._session.arbiter.plan(left)
 
     @harmless
     def on_step_begin(

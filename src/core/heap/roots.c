@@ -251,5 +251,6 @@ ia_walk_from_roots(ia_walk *w)
             if (w->roots->items[i].user == user)
                 ia_walk_seed(w, w->roots->items[i].ref, i);
         ia_walk_run(w);
+        ia_walk_run_put_off(w);
     }
 }

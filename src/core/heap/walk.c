@@ -196,8 +196,11 @@ ia_walk_free(ia_walk *w)
 {
     ia_bitmap_free(w->seen);
     ia_ptrmap_free(&w->cut_of);
+    ia_passing_free(&w->passing);
+    free(w->put_off);
     free(w->queue);
     w->seen = NULL;
+    w->put_off = NULL;
     w->queue = NULL;
 }
 
@@ -247,15 +250,84 @@ ia_walk_root(const ia_walk *w, uint32_t entry)
 
 /* -- expansion ----------------------------------------------------------- */
 
+/* Left for the end of the walk.  A second pass asks only what is reached. */
+static void
+put_off(ia_walk *w, PyObject *op)
+{
+    if (IA_ROOM(w->put_off, w->put_off_capacity,
+                (uint64_t)w->nput_off + 1) < 0)
+        visit(op, w);
+    else
+        w->put_off[w->nput_off++] = (ia_put_off){op, w->parent};
+}
+
 static void
 expand_frame(ia_walk *w, ia_frame *frame)
 {
     int slots = ia_frame_slots(frame);
-    for (int i = 0; i < slots; i++)
-        visit(ia_frame_slot(frame, i), w);
+    int known = w->marks == NULL &&
+                ia_passing_read(&w->passing, ia_frame_code(frame)) == 0;
+    for (int i = 0; i < slots; i++) {
+        PyObject *op = ia_frame_slot(frame, i);
+        if (known && op != NULL && ia_passing_slot(&w->passing, i))
+            put_off(w, op);
+        else
+            visit(op, w);
+    }
     visit(ia_frame_locals(frame), w);
     visit(ia_frame_function(frame), w);
     visit((PyObject *)ia_frame_object(frame), w);
+}
+
+/* Code of the script, which its variables outlive; kept for good. */
+static PyCodeObject *main_code;
+static uintptr_t main_names;
+
+/* The code whose loops at the top level fill this namespace, or NULL. */
+static PyCodeObject *
+code_of_namespace(const ia_walk *w, uintptr_t dict)
+{
+    const ia_roots *roots = w->roots;
+    for (uint32_t i = 0; i < roots->count; i++) {
+        const ia_root *root = &roots->items[i];
+        if (root->kind != IA_ROOT_FRAME)
+            continue;
+        ia_frame *frame = (ia_frame *)IA_ADDRESS(root->ref);
+        if ((uintptr_t)ia_frame_locals(frame) != dict)
+            continue;
+        if (main_code == NULL && roots->items[0].ref == dict) {
+            main_code = (PyCodeObject *)Py_NewRef(ia_frame_code(frame));
+            main_names = dict;
+        }
+        return ia_frame_code(frame);
+    }
+    return main_names == dict ? main_code : NULL;
+}
+
+/* Whether it was a user's module, whose variables are looked at by name. */
+static int
+expand_namespace(ia_walk *w, PyObject *dict)
+{
+    if (w->marks != NULL || w->parent == IA_NO_ENTRY)
+        return 0;
+    const ia_entry *entry = &w->queue[w->parent];
+    if (entry->parent != IA_NO_ENTRY ||
+        w->roots->items[entry->root].kind != IA_ROOT_MODULE ||
+        !PyDict_CheckExact(dict))
+        return 0;
+    PyCodeObject *code = code_of_namespace(w, (uintptr_t)dict);
+    if (code == NULL || ia_passing_read(&w->passing, code) < 0)
+        return 0;
+    PyObject *name, *value;
+    Py_ssize_t pos = 0;
+    while (PyDict_Next(dict, &pos, &name, &value)) {
+        visit(name, w);
+        if (ia_passing_name(&w->passing, name))
+            put_off(w, value);
+        else
+            visit(value, w);
+    }
+    return 1;
 }
 
 static void
@@ -291,6 +363,8 @@ expand_object(ia_walk *w, PyObject *op)
         ia_notebook_traverse(&w->roots->notebook, op, visit, w);
         return;
     }
+    if (PyDict_CheckExact(op) && expand_namespace(w, op))
+        return;
     if (kind == IA_KIND_NDARRAY) {
         ia_ndarray_traverse(op, visit, w);
         return;
@@ -364,4 +438,16 @@ ia_walk_run(ia_walk *w)
         ia_walk_step(w);
     w->parent = IA_NO_ENTRY;
     w->first_cut = IA_PTRMAP_NONE;
+}
+
+void
+ia_walk_run_put_off(ia_walk *w)
+{
+    for (uint32_t i = 0; i < w->nput_off; i++) {
+        w->parent = w->put_off[i].parent;
+        w->first_cut = first_cut(w, w->queue[w->parent].ref);
+        visit(w->put_off[i].op, w);
+    }
+    w->nput_off = 0;
+    ia_walk_run(w);
 }

@@ -13,6 +13,7 @@
 #include "../base/kinds.h"
 #include "../base/ptrmap.h"
 #include "notebook.h"
+#include "passing.h"
 #include "reached.h"
 #include "refs.h"
 
@@ -21,6 +22,12 @@ typedef struct {
     uint32_t parent; /* IA_NO_ENTRY for a root */
     uint32_t root;   /* number of the root, for a root; else unused */
 } ia_entry;
+
+/* What a name that does not last refers to. */
+typedef struct {
+    PyObject *op; /* borrowed */
+    uint32_t parent;
+} ia_put_off;
 
 typedef enum {
     IA_ROOT_MODULE,      /* object is the module's dict */
@@ -95,6 +102,9 @@ struct ia_walk {
     ia_entry *queue;  /* owned */
     uint32_t count, capacity, head;
     uint32_t parent; /* entry that is being expanded */
+    ia_passing passing;  /* of the last frame or module */
+    ia_put_off *put_off; /* owned */
+    uint32_t nput_off, put_off_capacity;
     ia_storages *storages; /* borrowed; marks what is reached */
     const ia_roots *roots; /* borrowed */
     /* Entries and roots before the walk went on to what no root reaches; all
@@ -129,6 +139,8 @@ void ia_walk_seed_unmarked(ia_walk *, uintptr_t ref, uint32_t root);
 /* Expands the next entry; until the queue is empty. */
 void ia_walk_step(ia_walk *);
 void ia_walk_run(ia_walk *);
+/* The same for what names that do not last lead to: put off so far. */
+void ia_walk_run_put_off(ia_walk *);
 /* Adds an entry that is not expanded; IA_NO_ENTRY when memory is short. */
 uint32_t ia_walk_append(ia_walk *, uintptr_t ref, uint32_t parent);
 /* The root entry in whose tree an entry lies. */

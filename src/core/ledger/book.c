@@ -400,8 +400,12 @@ ia_book_mark_stacks(void)
 void
 ia_book_forget_site(uint32_t site)
 {
-    if (site < book.nsites)
-        begin_site(&book.sites[site]);
+    if (site >= book.nsites)
+        return;
+    /* It stays in the list that it is in: that has a place for each once. */
+    uint8_t listed = book.sites[site].listed;
+    begin_site(&book.sites[site]);
+    book.sites[site].listed = listed;
 }
 
 /* Survivors of one clock, warm-up left out, as their buckets count them. */

@@ -1,0 +1,28 @@
+/* Names that do not last: the targets of for loops.
+ *
+ * `for callback in trainer.callbacks:` makes `callback` a second, shorter
+ * name of what the trainer holds, until the loop goes on.  A walk takes such
+ * names last, so that a path leads through what stays.
+ */
+#ifndef IA_PASSING_H
+#define IA_PASSING_H
+
+#include <Python.h>
+#include <stdint.h>
+
+typedef struct {
+    PyCodeObject *code; /* borrowed; NULL: nothing was read */
+    int named;          /* slots that have names; temporaries follow */
+    unsigned char *slots; /* owned; 1 for a target */
+    unsigned char *names; /* owned; by index into co_names */
+} ia_passing;
+
+/* Reads the code of one frame; 0, or -1 when memory is short. */
+int ia_passing_read(ia_passing *, PyCodeObject *);
+void ia_passing_free(ia_passing *);
+/* Is it a temporary, or a loop's target? */
+int ia_passing_slot(const ia_passing *, int slot);
+/* Is it a variable of the module that a loop at its top level goes through? */
+int ia_passing_name(const ia_passing *, PyObject *name);
+
+#endif /* IA_PASSING_H */
