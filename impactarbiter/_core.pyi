@@ -107,6 +107,8 @@ class _Keeper(TypedDict):
     cycle: list[_Edge] | None
     forever: int
     visit: int
+    branches: int
+    others: tuple[int, int, int]
 
 class _Walk(TypedDict):
     keepers: list[_Keeper]

@@ -401,6 +401,9 @@ class Held:
     to the holder.  ``length`` is None where it is no container.  ``owners``
     are addresses, the holder's first.  ``visit`` is the number of its path,
     0 where it can't be followed again.  ``born`` is when the example was.
+    ``branches`` of its items lead to the storages of its groups.
+    ``others`` of its sort, too many to be told singly, hold so many
+    ``others_storages`` of ``others_bytes``; ``bytes`` counts them too.
     """
 
     site: int
@@ -427,11 +430,16 @@ class Held:
     cycle: Path | None
     forever: bool
     visit: int
+    branches: int
+    others: int
+    others_storages: int
+    others_bytes: int
 
 
 def held_of(raw: _Keeper) -> Held:
     """One holder."""
     holder, cost, example = raw["holder"], raw["cost"], raw["example"]
+    others, others_storages, others_bytes = raw["others"]
     return Held(
         site=raw["site"],
         stack=raw["stack"],
@@ -457,6 +465,10 @@ def held_of(raw: _Keeper) -> Held:
         cycle=cycle_of(raw["cycle"]),
         forever=bool(raw["forever"]),
         visit=raw["visit"],
+        branches=raw["branches"],
+        others=others,
+        others_storages=others_storages,
+        others_bytes=others_bytes,
     )
 
 

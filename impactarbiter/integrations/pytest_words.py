@@ -14,7 +14,15 @@ from ..reports.wording import alarming, facts, growth, subject
 _MOST_SHOWN = 3
 #: Labels of the facts that a failure shows, as ``wording.facts`` has them.
 _SHOWN = frozenset(
-    {"allocated", "kept by", "holder", "grown at", "graph", "do"}
+    {
+        "allocated",
+        "kept by",
+        "holder",
+        "grown at",
+        "grown maybe",
+        "graph",
+        "do",
+    }
 )
 
 

@@ -112,15 +112,19 @@ class Diagnostician:
     )
 
     @property
+    def _is_short(self) -> bool:
+        """Whether the user asks for an answer after fewer steps than usual."""
+        return self.window < USUAL_WINDOW
+
+    @property
     def _least_age(self) -> int:
-        """Positions that a report asks for; fewer where the user does."""
-        short = self.window < USUAL_WINDOW
-        return self.window if short else AGE_FOR_REPORT
+        """Positions that a report asks for."""
+        return self.window if self._is_short else AGE_FOR_REPORT
 
     @property
     def _long_enough(self) -> int:
         """Positions after which one look at a report's end is enough."""
-        return min(self._least_age + 4, AGE_TO_TELL)
+        return self.window if self._is_short else AGE_TO_TELL
 
     # -- while the program runs ---------------------------------------------
 
@@ -336,6 +340,7 @@ class Diagnostician:
                 heap.forget(history.held.visit)
             history.walked_again(held, len(siblings), now)
         history.sites = lines
+        history.alike = sum(1 + one.others for one, _f in siblings)
         size, count = look.rates(held)
         history.finding = replace(
             finding,
@@ -446,10 +451,13 @@ class Diagnostician:
             history.confirmed_at = at
         holder = finding.holder
         if holder is not None:
+            # Of several that are alike, one stands for all.
+            each, one = history.rate(kind, "items"), history.siblings == 1
             holder = replace(
                 holder,
-                length=history.last.items,
-                growth_per_step=history.rate(kind, "items"),
+                length=history.last.items if one else history.held.length,
+                growth_per_step=each and each / history.siblings,
+                alike=history.alike,
             )
         size = history.rate(kind, "held")
         count = history.rate(kind, "storages")

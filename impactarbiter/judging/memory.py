@@ -83,8 +83,10 @@ def observed(
     return Observation(
         at=at,
         items=sum(lengths) if len(lengths) == len(siblings) else None,
-        storages=sum(group.count for group in groups),
-        held=sum(group.bytes for group in groups),
+        storages=sum(group.count for group in groups)
+        + sum(held.others_storages for held in siblings),
+        held=sum(group.bytes for group in groups)
+        + sum(held.others_bytes for held in siblings),
         bytes=sum(held.bytes for held in siblings),
         nodes=sum(held.nodes for held in siblings),
         node_bytes=sum(held.node_bytes for held in siblings),
@@ -106,7 +108,8 @@ class HolderHistory:
     last: Observation
     walked: Observation  # the last that a walk measured
     sites: dict[int, SiteNow] = field(default_factory=dict)
-    siblings: int = 1
+    siblings: int = 1  # that were told singly
+    alike: int = 1  # with those that were too many for it
     base: Observation | None = None  # what rates are counted from
     probed: int = 0  # nodes behind its lines' tensors when it was found
     gained_at: int = 0  # `now` of the last gain
@@ -126,7 +129,7 @@ class HolderHistory:
     @property
     def visitable(self) -> bool:
         """Whether its path can be followed without a walk."""
-        return bool(self.held.visit) and self.siblings == 1
+        return bool(self.held.visit) and self.alike == 1
 
     @property
     def age(self) -> int:
@@ -179,30 +182,47 @@ class HolderHistory:
             self.broken_at = at
             return
         self.broken_at = None
-        grown = 0
-        count = 0
-        for site, now in lines.items():
-            before = self.sites.get(site, now)
-            grown += now.live_bytes - before.live_bytes
-            count += now.live_count - before.live_count
-        base = self.walked
-        items = visit.length
-        per_item = _growth(items, base.items)
-        self.observe(
-            replace(
-                base,
-                at=at,
-                items=items,
-                storages=base.storages + count,
-                held=base.held + grown,
-                nodes=int(base.nodes * per_item),
-                node_bytes=int(base.node_bytes * per_item),
-                bytes=base.bytes + (grown if items != base.items else 0),
-                probed=sum(line.graph_nodes for line in lines.values()),
-                first=visit.first,
-                value=visit.value,
-                graph=visit.graph,
-            )
+        now = replace(
+            self.walked,
+            at=at,
+            items=visit.length,
+            probed=sum(line.graph_nodes for line in lines.values()),
+            first=visit.first,
+            value=visit.value,
+            graph=visit.graph,
+        )
+        if visit.length is not None and self.held.branches:
+            now = self._as_its_items(now, visit.length)
+        else:
+            now = self._as_its_lines(now, lines)
+        self.observe(now)
+
+    def _as_its_items(self, now: Observation, items: int) -> Observation:
+        """Of a container: each item as those that a walk has measured.
+
+        Its lines would not do: what they make is in use elsewhere, too, and
+        may go into several containers.
+        """
+        known = self.walked.items or items or 1
+        more, each = items - known, 1 / self.held.branches
+        return replace(
+            now,
+            storages=round(now.storages * (1 + more * each)),
+            held=round(now.held * (1 + more * each)),
+            bytes=round(now.bytes * items / known),
+            nodes=round(now.nodes * items / known),
+            node_bytes=round(now.node_bytes * items / known),
+        )
+
+    def _as_its_lines(
+        self, now: Observation, lines: dict[int, SiteNow]
+    ) -> Observation:
+        """Of no container: as much more as is alive of its lines."""
+        pairs = [(self.sites.get(s, line), line) for s, line in lines.items()]
+        grown = sum(b.live_bytes - a.live_bytes for a, b in pairs)
+        count = sum(b.live_count - a.live_count for a, b in pairs)
+        return replace(
+            now, storages=now.storages + count, held=now.held + grown
         )
 
     def saw(self, statements: Sequence[Statement]) -> None:
@@ -229,8 +249,3 @@ class HolderHistory:
         if now is None or then is None:
             return None
         return max(now - then, 0) / steps
-
-
-def _growth(items: int | None, before: int | None) -> float:
-    """By what factor a container is longer than a walk has found it."""
-    return items / before if items is not None and before else 1.0

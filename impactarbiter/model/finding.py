@@ -59,7 +59,9 @@ class Holder:
     ``expression`` reads like a path, ``length`` is its present length in
     items, ``growth_per_step`` in items, ``bound`` the most that it can
     hold; None where there is no such thing or it was not measured.
-    ``depth``: so many edges of the finding's path lead to it.
+    ``depth``: so many edges of the finding's path lead to it.  ``alike``
+    holders are of one sort, ``layers[0].seen``, ``layers[1].seen``: they are
+    one finding, and this one stands for all.
     """
 
     expression: str
@@ -68,6 +70,7 @@ class Holder:
     growth_per_step: float | None = None
     bound: int | None = None
     depth: int | None = None
+    alike: int = 1
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,10 @@ RUN_PERIOD = 4
 #: What an edge goes by, in brackets: ``[17]``, ``['loss']``, ``.saved[mat1]``.
 _ITEM = re.compile(r"[^\[]*\[(.*)\]", re.DOTALL)
 _QUOTED = re.compile(r"(['\"])(.*)\1", re.DOTALL)
-#: What stands before a variable's name.
-_FRAMING = (".<closure>.", ".<locals>.", ".")
+#: What stands before a variable's name, with a hook's function perhaps.
+_FRAMING = re.compile(
+    "(?:\N{RIGHTWARDS ARROW}[^.]*)?(?:\\.<closure>\\.|\\.<locals>\\.)|\\."
+)
 _INDEX = re.compile(r"\[\d+\]|\[(['\"])[^\]]*\d[^\]]*\1\]")
 _COUNT = re.compile(r" \u00d7\d+ ?")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
@@ -46,10 +48,8 @@ def name_in(text: str) -> str:
     if item is not None:
         quoted = _QUOTED.fullmatch(item[1])
         return quoted[2] if quoted else item[1]
-    for framing in _FRAMING:
-        if text.startswith(framing):
-            return text.removeprefix(framing)
-    return text
+    framing = _FRAMING.match(text)
+    return text[framing.end() :] if framing else text
 
 
 def compress_runs(texts: list[str]) -> tuple[str, bool]:

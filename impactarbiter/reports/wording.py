@@ -241,6 +241,8 @@ def _holder_text(finding: Finding) -> str:
         text += f", {sign}{format_count(holder.growth_per_step)} a step"
     if holder.bound is not None:
         text += f", bound {format_count(holder.bound)}"
+    if holder.alike > 1:
+        text += f"; and {format_count(holder.alike - 1)} alike"
     return text
 
 

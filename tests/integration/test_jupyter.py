@@ -152,7 +152,7 @@ def test_wrong_uses_and_errors(tmp_path: Path) -> None:
         "%watch_memory on ": "watching already",
         "%watch_memory off": "no step was seen",
         leaky: "ZeroDivisionError: division by zero",
-        "%%memory_leaks\npass": "--runs 8",
+        "%%memory_leaks\npass": "--runs 11",
         "%%memory_leaks --runs 0\npass": "expected at least 1",
         "%%memory_leaks -r 2\n%%time\npass": "Wall time",
         "a = impactarbiter.watch()": "",

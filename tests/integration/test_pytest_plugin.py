@@ -201,6 +201,7 @@ def test_marked_tests(tmp_path: Path) -> None:
     for part in (
         "  kept by    test_it.history[5]\n",
         "  holder     test_it.history: list of 6\n",
+        "grown maybe ",
         "history.append(loss)\n",
         "  do         store `.item()` in `test_it.history`",
         f"{tmp_path}/test_it.py:13: tensor leak",

@@ -205,6 +205,26 @@ def test_a_closure() -> None:
     )
 
 
+@pytest.mark.parametrize("layers", [5, 60])
+def test_holders_of_one_sort_are_one_finding(layers: int) -> None:
+    """Few are told by their paths, many are too many to be told singly."""
+    seen: dict[str, list[torch.Tensor]] = {f"l{i}": [] for i in range(layers)}
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(STEPS):
+            for kept in seen.values():
+                kept.append(torch.ones(1000))
+            arbiter.step()
+    finding = only(arbiter.report())
+    assert finding.verdict == "leak"
+    assert finding.holder is not None
+    assert finding.holder.alike == layers
+    assert finding.holder.length == STEPS
+    assert finding.holder.growth_per_step in (None, pytest.approx(1))
+    assert finding.bytes_per_step == pytest.approx(4000 * layers, rel=0.1)
+    assert finding.retained_bytes >= 4000 * layers * (STEPS - 4)
+    assert f"; and {layers - 1} alike" in str(finding)
+
+
 def test_an_attribute_of_a_model_by_a_forward_hook() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -1226,7 +1226,7 @@ for name, register, shown in [
 ]:
     case(
         f"module's {name} hook",
-        f"scene.model.{shown}[{{id}}].<closure>.t",
+        f"scene.model.{shown}[{{id}}]\u2192<lambda>.<closure>.t",
         f"""
         import torch
         model = torch.nn.Linear(2, 2)
@@ -1236,7 +1236,7 @@ for name, register, shown in [
     )
 case(
     "global module hook",
-    "torch.nn.modules.module._global_forward_hooks[{id}].<closure>.t",
+    "torch.nn.modules.module._global_forward_hooks[{id}]\u2192<lambda>.<closure>.t",
     """
     import torch
     def make(t): return lambda *args: None and t
@@ -1249,7 +1249,7 @@ case(
 )
 case(
     "tensor hook",
-    "scene.x._backward_hooks[{id}].<closure>.t",
+    "scene.x._backward_hooks[{id}]\u2192<lambda>.<closure>.t",
     """
     import torch
     x = torch.ones(2, requires_grad=True)
@@ -1259,7 +1259,7 @@ case(
 )
 case(
     "post-accumulate hook",
-    "scene.x._post_accumulate_grad_hooks[{id}].<closure>.t",
+    "scene.x._post_accumulate_grad_hooks[{id}]\u2192<lambda>.<closure>.t",
     """
     import torch
     x = torch.ones(2, requires_grad=True)
@@ -1269,7 +1269,7 @@ case(
 )
 case(
     "hook of a node",
-    "scene.x.grad_fn\u2192MulBackward0.<hook>[{id}].<closure>.t",
+    "scene.x.grad_fn\u2192MulBackward0.<hook>[{id}]\u2192<lambda>.<closure>.t",
     """
     import torch
     x = torch.ones(2, requires_grad=True) * 2
@@ -1279,7 +1279,7 @@ case(
 )
 case(
     "pre-hook of a node",
-    "scene.x.grad_fn\u2192MulBackward0.<hook>[{id}].<closure>.t",
+    "scene.x.grad_fn\u2192MulBackward0.<hook>[{id}]\u2192<lambda>.<closure>.t",
     """
     import torch
     x = torch.ones(2, requires_grad=True) * 2
@@ -1330,7 +1330,7 @@ case(
 )
 case(
     "learning-rate schedule",
-    "scene.sched.lr_lambdas[0].<closure>.t",
+    "scene.sched.lr_lambdas[0]\u2192<lambda>.<closure>.t",
     """
     import torch
     p = torch.nn.Parameter(torch.ones(1))

@@ -382,22 +382,22 @@ def packed_as_it_is() -> Any:
         ),
         (
             hook_on_a_leaf,
-            "<Tensor>._backward_hooks[#].<closure>.x",
+            "<Tensor>._backward_hooks[#]\u2192<lambda>.<closure>.x",
             "a hook closes over",
         ),
         (
             hook_on_a_result,
-            "<Tensor>._backward_hooks[#].<closure>.x",
+            "<Tensor>._backward_hooks[#]\u2192<lambda>.<closure>.x",
             "a hook closes over",
         ),
         (
             hook_after_accumulation,
-            "<Tensor>._post_accumulate_grad_hooks[#].<closure>.x",
+            "<Tensor>._post_accumulate_grad_hooks[#]\u2192<lambda>.<closure>.x",
             "a hook closes over",
         ),
         (
             hook_on_a_node,
-            "<Tensor>.grad_fn\u2192MulBackward0.<hook>[#].<closure>.x",
+            "<Tensor>.grad_fn\u2192MulBackward0.<hook>[#]\u2192<lambda>.<closure>.x",
             "a hook closes over",
         ),
         (

@@ -279,7 +279,8 @@ build_keeper(diagnosis *d, uint32_t i)
                              : NULL;
     if (cycle != NULL)
         return Py_BuildValue(
-            "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I}", "site",
+            "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,s:(IIK)}",
+            "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
             path, "holder", holder, "groups", groups, "cost", cost,
             "example", tensor, "cycle", cycle, "forever", forever, "stack",
@@ -290,7 +291,9 @@ build_keeper(diagnosis *d, uint32_t i)
             d->remember ? ia_visits_remember(
                               &d->w, k->holder,
                               ia_entry_is_container(&d->w, k->holder))
-                        : IA_NO_PATH);
+                        : IA_NO_PATH,
+            "branches", k->branches, "others", k->others, k->others_count,
+            (unsigned long long)k->others_bytes);
     Py_XDECREF(path);
     Py_XDECREF(holder);
     Py_XDECREF(groups);

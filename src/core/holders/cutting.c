@@ -14,6 +14,7 @@ void
 ia_keepers_free(ia_keepers *k)
 {
     free(k->items);
+    free(k->others);
     free(k->cuts);
     *k = (ia_keepers){0};
 }
@@ -39,14 +40,75 @@ add_group(ia_keeper *k, const ia_groups *groups, uint32_t i,
     k->grows |= g->generations > 1 ||
                 wanted->of_site[g->site] == IA_WANTED_ANY_AGE;
     k->count += g->count;
+    k->branches += g->branches;
     k->bytes += g->bytes;
     if (g->generations > k->generations)
         k->generations = g->generations;
 }
 
+/* -- holders of one sort ---------------------------------------------------- */
+
+/* `layers[0].seen`, `layers[1].seen`: the same types on the way from the same
+ * root, and storages of the same line. */
+static uint64_t
+sort_of(const ia_walk *w, const ia_groups *groups, const ia_keeper *k)
+{
+    uint64_t h = groups->items[k->primary].site;
+    uint32_t i = k->holder;
+    for (; w->queue[i].parent != IA_NO_ENTRY; i = w->queue[i].parent) {
+        uintptr_t ref = w->queue[i].ref;
+        uintptr_t type = IA_TAG(ref) == IA_TAG_OBJECT
+                             ? (uintptr_t)Py_TYPE((PyObject *)ref)
+                             : IA_TAG(ref);
+        h = (h ^ type) * UINT64_C(0x9E3779B97F4A7C15);
+        h ^= h >> 29;
+    }
+    return (h ^ w->queue[i].ref) * UINT64_C(0x9E3779B97F4A7C15);
+}
+
 static int
-list_keepers(const ia_groups *groups, const ia_wanted *wanted, uint32_t most,
-             ia_keepers *out)
+add_other(ia_keepers *out, uint32_t keeper, const ia_keeper *other)
+{
+    ia_keeper *k = &out->items[keeper];
+    if (IA_ROOM(out->others, out->others_capacity, out->nothers + 1) < 0)
+        return -1;
+    out->others[out->nothers++] = (ia_other){keeper, other->holder};
+    k->others++;
+    k->others_count += other->count;
+    k->others_bytes += other->bytes;
+    return 0;
+}
+
+/* Too many to be told singly: the largest of each sort stands for all. */
+static int
+join_sorts(const ia_walk *w, const ia_groups *groups, ia_keepers *out)
+{
+    ia_ptrmap first = {0};
+    uint32_t kept = 0;
+    int result = -1;
+    for (uint32_t i = 0; i < out->count; i++) {
+        ia_keeper k = out->items[i];
+        k.sort = sort_of(w, groups, &k) | 1;
+        uint32_t at = ia_ptrmap_get(&first, (uintptr_t)k.sort);
+        if (at != IA_PTRMAP_NONE) {
+            if (add_other(out, at, &k) < 0)
+                goto done;
+            continue;
+        }
+        if (ia_ptrmap_set(&first, (uintptr_t)k.sort, kept) < 0)
+            goto done;
+        out->items[kept++] = k;
+    }
+    out->count = kept;
+    result = 0;
+done:
+    ia_ptrmap_free(&first);
+    return result;
+}
+
+static int
+list_keepers(const ia_walk *w, const ia_groups *groups,
+             const ia_wanted *wanted, uint32_t most, ia_keepers *out)
 {
     out->items = calloc(groups->count + 1, sizeof *out->items);
     if (out->items == NULL)
@@ -66,10 +128,10 @@ list_keepers(const ia_groups *groups, const ia_wanted *wanted, uint32_t most,
             out->items[kept++] = out->items[i];
     out->count = kept;
     qsort(out->items, out->count, sizeof *out->items, by_size);
-    if (out->count > most) {
-        out->left_out = out->count - most;
-        out->count = most;
-    }
+    if (out->count > most && join_sorts(w, groups, out) < 0)
+        return -1;
+    for (; out->count > most; out->count--)
+        out->left_out += 1 + out->items[out->count - 1].others;
     return 0;
 }
 
@@ -126,18 +188,17 @@ is_end_item(const end_items *ends, PyObject *op)
 typedef struct {
     const ia_walk *w;
     ia_keepers *k;
-    uint32_t group;
+    uint32_t group, holder;
     end_items ends;
 } names;
 
 static int
 cut_name(const names *n, uintptr_t scope, PyObject *value)
 {
-    uint32_t holder = n->k->items[n->group].holder;
     uintptr_t item = (uintptr_t)value | IA_TAG_OBJECT;
-    if (!is_end_item(&n->ends, value) || item == n->w->queue[holder].ref)
+    if (!is_end_item(&n->ends, value) || item == n->w->queue[n->holder].ref)
         return 0;
-    return add_cut(n->k, &(ia_cut){scope, item, n->group, holder});
+    return add_cut(n->k, &(ia_cut){scope, item, n->group, n->holder});
 }
 
 static int
@@ -165,10 +226,10 @@ cut_names_of_frame(const names *n, uintptr_t ref)
  * next turn makes another.  It keeps nothing for good, yet with a graph that
  * reaches back it would be charged with all that the container holds. */
 static int
-cut_names(const ia_walk *w, ia_keepers *k, uint32_t i)
+cut_names(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t holder)
 {
-    names n = {.w = w, .k = k, .group = i};
-    PyObject *op = (PyObject *)w->queue[k->items[i].holder].ref;
+    names n = {.w = w, .k = k, .group = i, .holder = holder};
+    PyObject *op = (PyObject *)w->queue[holder].ref;
     int result = 0;
     if (Py_TYPE(op)->tp_traverse != NULL && ia_is_tracked(op))
         Py_TYPE(op)->tp_traverse(op, note_item, &n.ends);
@@ -187,23 +248,22 @@ cut_names(const ia_walk *w, ia_keepers *k, uint32_t i)
 /* A container is emptied; a tensor loses the reference to itself; anything
  * else loses those of its references that lead to the storages. */
 static int
-cut_keeper(const ia_walk *w, ia_keepers *k, uint32_t i, ia_ptrmap *by_edge)
+cut_holder(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t holder,
+           ia_ptrmap *by_edge)
 {
-    ia_keeper *keeper = &k->items[i];
-    const ia_entry *e = &w->queue[keeper->holder];
+    const ia_entry *e = &w->queue[holder];
     if (stands_for_itself(e->ref)) {
         uintptr_t up = e->parent == IA_NO_ENTRY ? 0 : w->queue[e->parent].ref;
-        return add_cut(k,
-                       &(ia_cut){up, e->ref, i, keeper->holder});
+        return add_cut(k, &(ia_cut){up, e->ref, i, holder});
     }
-    int container = keeper->generations >= 2 &&
-                    ia_entry_is_container(w, keeper->holder);
+    int container = k->items[i].generations >= 2 &&
+                    ia_entry_is_container(w, holder);
     if (IA_TAG(e->ref) == IA_TAG_CROWD || container) {
-        if (add_cut(k, &(ia_cut){e->ref, 0, i, keeper->holder}) < 0)
+        if (add_cut(k, &(ia_cut){e->ref, 0, i, holder}) < 0)
             return -1;
-        return container ? cut_names(w, k, i) : 0;
+        return container ? cut_names(w, k, i, holder) : 0;
     }
-    return ia_ptrmap_set(by_edge, (uintptr_t)keeper->holder + 1, i);
+    return ia_ptrmap_set(by_edge, (uintptr_t)holder + 1, i);
 }
 
 static int
@@ -235,11 +295,17 @@ ia_keepers_find(const ia_walk *w, const ia_groups *groups,
     *out = (ia_keepers){0};
     if (most > IA_MAX_CUT_GROUPS)
         most = IA_MAX_CUT_GROUPS;
-    if (list_keepers(groups, wanted, most, out) < 0)
+    if (list_keepers(w, groups, wanted, most, out) < 0)
         return -1;
     for (uint32_t i = 0; i < out->count; i++)
-        if (cut_keeper(w, out, i, &by_edge) < 0)
+        if (cut_holder(w, out, i, out->items[i].holder, &by_edge) < 0)
             goto done;
+    for (uint32_t i = 0; i < out->nothers; i++) {
+        const ia_other *other = &out->others[i];
+        if (other->keeper < out->count &&
+            cut_holder(w, out, other->keeper, other->holder, &by_edge) < 0)
+            goto done;
+    }
     result = cut_edges(w, groups, out, &by_edge);
 done:
     ia_ptrmap_free(&by_edge);

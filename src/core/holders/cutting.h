@@ -11,15 +11,29 @@ typedef struct {
     uint32_t ngroups;
     uint32_t primary; /* group whose storages are nearest to the holder */
     uint32_t count;
+    uint32_t branches; /* items of it that lead to the storages */
     uint32_t generations;
     uint64_t bytes;
     int grows;        /* some site of its does, here */
+    /* Others of its sort that were too many to be told singly: how many, and
+     * what lies in them.  They are cut together with it. */
+    uint32_t others, others_count;
+    uint64_t others_bytes;
+    uint64_t sort;    /* same way from the same root, same line */
 } ia_keeper;
+
+/* One of the others. */
+typedef struct {
+    uint32_t keeper; /* index of the one that is told */
+    uint32_t holder;
+} ia_other;
 
 typedef struct {
     ia_keeper *items; /* owned */
     uint32_t count;
     uint32_t left_out;
+    ia_other *others; /* owned */
+    uint32_t nothers, others_capacity;
     ia_cut *cuts; /* owned; group = index of the keeper */
     uint32_t ncuts, cuts_capacity;
 } ia_keepers;
@@ -29,6 +43,5 @@ typedef struct {
 int ia_keepers_find(const ia_walk *, const ia_groups *,
                     const ia_wanted *wanted, uint32_t most, ia_keepers *);
 void ia_keepers_free(ia_keepers *);
-
 
 #endif /* IA_CUTTING_H */

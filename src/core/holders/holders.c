@@ -402,14 +402,46 @@ add_member(const ia_walk *w, const scores *s, ia_group *g, const member *m,
     }
 }
 
+/* Steps from a storage up to the holder's item; a chain's may be many more,
+ * and a chain has no items. */
+#define MAX_ITEM_HOPS 32
+
+/* The item of the holder that a storage hangs on, or IA_NO_ENTRY. */
+static uint32_t
+item_above(const ia_walk *w, uint32_t entry, uint32_t holder)
+{
+    for (int hop = 0; hop < MAX_ITEM_HOPS && entry != IA_NO_ENTRY; hop++) {
+        uint32_t up = w->queue[entry].parent;
+        if (up == holder)
+            return entry;
+        entry = up;
+    }
+    return IA_NO_ENTRY;
+}
+
+/* Whether no storage before this one hangs on the same item. */
+static int
+is_new_item(const ia_walk *w, const member *m, uint64_t *marked)
+{
+    uint32_t item = item_above(w, w->storages->items[m->storage].entry,
+                               m->holder);
+    if (item == IA_NO_ENTRY || marked[item / 64] & UINT64_C(1) << item % 64)
+        return 0;
+    marked[item / 64] |= UINT64_C(1) << item % 64;
+    return 1;
+}
+
 static int
 make_groups(const ia_walk *w, const scores *s, member *members, uint32_t n,
             ia_groups *out)
 {
+    uint64_t *marked = calloc(w->count / 64 + 1, sizeof *marked);
     qsort(members, n, sizeof *members, by_group);
     out->items = calloc(n ? n : 1, sizeof *out->items);
-    if (out->items == NULL)
+    if (out->items == NULL || marked == NULL) {
+        free(marked);
         return -1;
+    }
     ia_group *g = NULL;
     for (uint32_t i = 0; i < n; i++) {
         if (g == NULL || g->holder != members[i].holder ||
@@ -418,8 +450,10 @@ make_groups(const ia_walk *w, const scores *s, member *members, uint32_t n,
             g->holder = members[i].holder;
             g->site = members[i].site;
         }
+        g->branches += (uint32_t)is_new_item(w, &members[i], marked);
         add_member(w, s, g, &members[i], i ? members[i - 1].generation : 0);
     }
+    free(marked);
     return 0;
 }
 

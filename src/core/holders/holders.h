@@ -23,6 +23,7 @@ typedef struct {
     uint32_t last_generation;
     uint64_t bytes;
     int purpose; /* ia_purpose of all its storages, UNKNOWN where it differs */
+    uint32_t branches; /* items of the holder that its storages hang on */
 } ia_group;
 
 typedef struct {

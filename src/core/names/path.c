@@ -157,12 +157,31 @@ static const char *const root_kinds[] = {
     [IA_ROOT_CALLER] = "caller",
 };
 
+/* A function that is one of several, a hook, is told by its name: `[19]`
+ * alone says little, `[19]->scale.<closure>.h` where to look. */
+static void
+name_function(ia_edge_text *e, PyObject *function)
+{
+    char text[sizeof e->text];
+    PyObject *name = ((PyFunctionObject *)function)->func_name;
+    memcpy(text, e->text, sizeof text);
+    ia_edge_set(e, e->kind, 0, "\xE2\x86\x92%s%s", ia_utf8(name), text);
+}
+
+static int
+is_item(const ia_edge_text *e)
+{
+    size_t length = strlen(e->text);
+    return length > 0 && e->text[length - 1] == ']';
+}
+
 static int
 append_all(const ia_walk *w, const uint32_t *chain, uint32_t n,
            ia_reading reading, PyObject *edges, uint32_t inner,
            Py_ssize_t *depth)
 {
     ia_edge_text e;
+    int item = 0; /* the last reference that was named is one of several */
     for (uint32_t i = 1; i < n; i++) {
         uintptr_t parent = w->queue[chain[i - 1]].ref;
         uintptr_t child = w->queue[chain[i]].ref;
@@ -175,7 +194,13 @@ append_all(const ia_walk *w, const uint32_t *chain, uint32_t n,
             continue;
         }
         int wrapped = reading.how == IA_READ_CONTENTS;
+        PyObject *function =
+            reading.how == IA_READ_CLOSURE && item ? reading.owner : NULL;
         reading = name_step(parent, child, reading, &e);
+        if (function != NULL)
+            name_function(&e, function);
+        if (e.text[0])
+            item = is_item(&e);
         if (e.text[0] ? append_step(edges, &e, child) < 0
                       : wrapped && retype_last(edges, child) < 0)
             return -1;

@@ -120,13 +120,15 @@ minima_rise(const ia_survivors *s, uint32_t from, int amounts)
 }
 
 /* Were storages that survive born all along the stretch, and as many in its
- * younger half as in half of its older one? */
+ * younger half as in half of its older one?  That the bucket which is being
+ * filled has none yet says nothing. */
 static int
 is_even(const ia_survivors *s, uint32_t from)
 {
-    uint32_t length = s->current - from + 1, occupied = 0, empty = 0;
+    uint32_t end = s->current - (s->current > from && !s->born[s->current]);
+    uint32_t length = end - from + 1, occupied = 0, empty = 0;
     uint64_t half[2] = {0, 0};
-    for (uint32_t i = from; i <= s->current; i++) {
+    for (uint32_t i = from; i <= end; i++) {
         half[i - from >= length - length / 2] += s->born[i];
         occupied += s->born[i] > 0;
         empty = s->born[i] > 0 ? 0 : empty + 1;

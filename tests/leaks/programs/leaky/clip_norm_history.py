@@ -24,7 +24,6 @@ EXPECT = {
     "holder": "grad_norms",
     "line": "norm = nn.utils.clip_grad_norm_",
     "grown": "grad_norms.append",
-    "severity": "info",
     "within": 15,
 }
 FIXED = None
