@@ -576,7 +576,8 @@ def test_the_launcher_on_an_unmodified_script(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    told = [m.start() for m in re.finditer(r"leak: main\(\)\.trainer", done.stderr)]
+    words = re.finditer(r"leak: main\(\)\.trainer", done.stderr)
+    told = [m.start() for m in words]
     assert "ImpactArbiter: " in done.stderr[: told[0]]
     assert len(told) > 1, done.stderr
     assert "'memory/findings': 1" in done.stdout
