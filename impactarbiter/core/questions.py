@@ -59,8 +59,10 @@ def holders_of(sites: Sequence[int]) -> list[Held]:
 def failures_from_now() -> Callable[[], int]:
     """Counts the looks at objects of torch's that are given up from now on.
 
-    Imports nothing of ours when it is called.
+    What it gives imports nothing of ours when it is called.
     """
+    import torch  # noqa: F401  its libraries come before ours
+
     from .. import _torch
 
     count, before = _torch.walk_failures, _torch.walk_failures()
