@@ -30,9 +30,9 @@ def walk(sites: Collection[int], any_age: Collection[int] = ()) -> wire.Walk:
 
 def visit(path: int) -> wire.Visit:
     """Follows a known path again, without a walk; some microseconds."""
-    state, length, value, first, graph = _core.visit(path)
+    state, length, value, first, graph, recurs = _core.visit(path)
     return wire.Visit(
-        state, None if length < 0 else length, value, first, graph
+        state, None if length < 0 else length, value, first, graph, recurs
     )
 
 

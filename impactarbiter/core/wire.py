@@ -502,7 +502,9 @@ class Visit(NamedTuple):
     """A known holder seen again: ``state`` "intact", "broken" or "unknown".
 
     ``length`` is None where it is no container.  ``value``, ``first`` (item)
-    and ``graph`` are addresses, for comparing only.
+    and ``graph`` are addresses, for comparing only.  ``recurs`` says of a
+    tensor that has changed since the visit before whether its graph leads
+    back to that one's; None where nothing can be compared.
     """
 
     state: str
@@ -510,6 +512,7 @@ class Visit(NamedTuple):
     value: int
     first: int
     graph: int
+    recurs: bool | None = None
 
 
 class Statement(NamedTuple):

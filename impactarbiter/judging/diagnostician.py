@@ -29,7 +29,7 @@ from ..core.wire import (
     Visit,
     Walk,
 )
-from ..knowledge.advice import advise
+from ..knowledge.advice import advise, recurrence
 from ..model.finding import Finding
 from ..model.report import Cost, History, Report
 from ..model.words import BOUNDED
@@ -40,7 +40,7 @@ from .look import Look
 from .masks import obfuscated
 from .memory import HolderHistory, Moment, observed
 from .patches import with_patch
-from .rules import Case, Rule, judge
+from .rules import Case, judge
 from .severity import DEFAULT_RULES
 from .statement import maybe_grown_at, remakes
 from .watch import StatementWatch, grown_at
@@ -385,8 +385,7 @@ class Diagnostician:
             case = self._case(
                 history, status, forecast, needed, last_word and suspect
             )
-            rule = judge(case)
-            finding = self._finding(history, rule, status, forecast)
+            finding = self._finding(history, case, status, forecast)
             if finding is not None:
                 history.finding = finding
                 found.append(finding)
@@ -422,10 +421,12 @@ class Diagnostician:
             collected=any(now.cycle_bytes for now in history.sites.values()),
             bounded=_fits(history, forecast.room_of(finding)),
             graph_grows=grows,
-            remade=history.remade,
+            remade=(
+                history.remade if history.recurs is None else not history.recurs
+            ),
             lets_go=history.lets_go,
             overdue=history.overdue(),
-            gained=history.gains > 0 or old,
+            gained=(history.gains > 0 and not history.is_the_same) or old,
             one_pass=_is_one_pass(history, status),
             age=history.age,
             needed=needed,
@@ -434,11 +435,12 @@ class Diagnostician:
     def _finding(
         self,
         history: HolderHistory,
-        rule: Rule,
+        case: Case,
         status: Status,
         forecast: Forecast,
     ) -> Finding | None:
         """The finding with its verdict and the figures of the last visit."""
+        rule = judge(case)
         verdict = rule.verdict
         finding = history.finding
         assert finding is not None
@@ -485,7 +487,8 @@ class Diagnostician:
         )
         seconds = status.elapsed_seconds / max(status.counts[kind], 1)
         made = forecast.apply(made, seconds)
-        made = replace(made, advice=advise(made))
+        advice = recurrence(made) if case.graph_grows else advise(made)
+        made = replace(made, advice=advice)
         return DEFAULT_RULES.grade(made, self._steps_left(status))
 
     def _steps_left(self, status: Status) -> int | None:
@@ -608,7 +611,7 @@ class Diagnostician:
             if not _stood_at_the_end(history):
                 continue
             case = self._case(history, status, forecast, self._least_age, True)
-            made = self._finding(history, judge(case), status, forecast)
+            made = self._finding(history, case, status, forecast)
             if made is None:
                 continue
             last = history.last.at.steps(kind_of(status))

@@ -122,6 +122,7 @@ class HolderHistory:
     statements: dict[tuple[str, int, str], int] = field(default_factory=dict)
     watched: int = 0  # times that its statement was looked for
     remade: bool = False  # one value in place of another, as far as is known
+    recurs: bool | None = None  # a tensor made from the one before it
     seen_age: int = 0  # how old it was at the last of them
     census: dict[Any, int] | None = None  # what its items were, when seen
     finding: Finding | None = None
@@ -130,6 +131,12 @@ class HolderHistory:
     def visitable(self) -> bool:
         """Whether its path can be followed without a walk."""
         return bool(self.held.visit) and self.alike == 1
+
+    @property
+    def is_the_same(self) -> bool:
+        """Whether it is a tensor with a graph that was not seen replaced:
+        what its line has made since may be anybody's."""
+        return self.last.graph != 0 and self.recurs is None
 
     @property
     def age(self) -> int:
@@ -182,6 +189,8 @@ class HolderHistory:
             self.broken_at = at
             return
         self.broken_at = None
+        if visit.recurs is not None:
+            self.recurs = visit.recurs
         now = replace(
             self.walked,
             at=at,

@@ -67,6 +67,18 @@ def advise(finding: Finding) -> str:
     )
 
 
+def recurrence(finding: Finding) -> str:
+    """The same where the graph behind it reaches ever further back."""
+    holder = finding.holder
+    if holder is None or holder.length is None or finding.cycle is not None:
+        return advise(finding)
+    return (
+        f"the graph behind what `{holder.expression}` holds reaches further"
+        " back with every step: detach what one step hands to the next"
+        " (`state = state.detach()`)"
+    )
+
+
 def _of_cycle(cycle: Cycle, where: str) -> str:
     cause = cause_of(cycle.path)
     if cause:

@@ -246,6 +246,8 @@ void
 ia_walk_from_roots(ia_walk *w)
 {
     hide_modules(w);
+    /* A second pass asks what is reached, and not by which name. */
+    w->puts_off = w->marks == NULL;
     for (int user = 1; user >= 0; user--) {
         for (uint32_t i = 0; i < w->roots->count && i < w->rooted_roots; i++)
             if (w->roots->items[i].user == user)
@@ -253,4 +255,5 @@ ia_walk_from_roots(ia_walk *w)
         ia_walk_run(w);
         ia_walk_run_put_off(w);
     }
+    w->puts_off = 0;
 }

@@ -113,6 +113,18 @@ visit(PyObject *op, void *arg)
     return 0;
 }
 
+/* Left for the end of the walk.  0 where it must be followed at once: memory is
+ * short, or nobody comes back for it. */
+static int
+put_off(ia_walk *w, uintptr_t ref)
+{
+    if (!w->puts_off || IA_ROOM(w->put_off, w->put_off_capacity,
+                                (uint64_t)w->nput_off + 1) < 0)
+        return 0;
+    w->put_off[w->nput_off++] = (ia_put_off){ref, w->parent};
+    return 1;
+}
+
 static int
 sink_object(ia_sink *sink, PyObject *op, ia_edge_kind kind, const char *name,
             Py_ssize_t index)
@@ -126,10 +138,13 @@ sink_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
           Py_ssize_t index)
 {
     ia_walk *w = (ia_walk *)sink;
-    (void)kind, (void)name, (void)index;
+    (void)name, (void)index;
     uintptr_t ref = (uintptr_t)node | IA_TAG_NODE;
     if (node == NULL || !w->graph ||
         (w->first_cut != IA_PTRMAP_NONE && is_cut(w, w->first_cut, ref)))
+        return 0;
+    /* What has a name goes by it, be it saved in the graph besides. */
+    if (kind == IA_EDGE_GRAD_FN && put_off(w, ref))
         return 0;
     if (!seen_before(w, (uintptr_t)node))
         push(w, ref, w->parent, 0);
@@ -250,28 +265,16 @@ ia_walk_root(const ia_walk *w, uint32_t entry)
 
 /* -- expansion ----------------------------------------------------------- */
 
-/* Left for the end of the walk.  A second pass asks only what is reached. */
-static void
-put_off(ia_walk *w, PyObject *op)
-{
-    if (IA_ROOM(w->put_off, w->put_off_capacity,
-                (uint64_t)w->nput_off + 1) < 0)
-        visit(op, w);
-    else
-        w->put_off[w->nput_off++] = (ia_put_off){op, w->parent};
-}
-
 static void
 expand_frame(ia_walk *w, ia_frame *frame)
 {
     int slots = ia_frame_slots(frame);
-    int known = w->marks == NULL &&
+    int known = w->puts_off &&
                 ia_passing_read(&w->passing, ia_frame_code(frame)) == 0;
     for (int i = 0; i < slots; i++) {
         PyObject *op = ia_frame_slot(frame, i);
-        if (known && op != NULL && ia_passing_slot(&w->passing, i))
-            put_off(w, op);
-        else
+        if (!known || op == NULL || !ia_passing_slot(&w->passing, i) ||
+            !put_off(w, (uintptr_t)op | IA_TAG_OBJECT))
             visit(op, w);
     }
     visit(ia_frame_locals(frame), w);
@@ -308,7 +311,7 @@ code_of_namespace(const ia_walk *w, uintptr_t dict)
 static int
 expand_namespace(ia_walk *w, PyObject *dict)
 {
-    if (w->marks != NULL || w->parent == IA_NO_ENTRY)
+    if (!w->puts_off || w->parent == IA_NO_ENTRY)
         return 0;
     const ia_entry *entry = &w->queue[w->parent];
     if (entry->parent != IA_NO_ENTRY ||
@@ -322,12 +325,20 @@ expand_namespace(ia_walk *w, PyObject *dict)
     Py_ssize_t pos = 0;
     while (PyDict_Next(dict, &pos, &name, &value)) {
         visit(name, w);
-        if (ia_passing_name(&w->passing, name))
-            put_off(w, value);
-        else
+        if (!ia_passing_name(&w->passing, name) ||
+            !put_off(w, (uintptr_t)value | IA_TAG_OBJECT))
             visit(value, w);
     }
     return 1;
+}
+
+static int
+visit_later(PyObject *op, void *arg)
+{
+    ia_walk *w = arg;
+    return op != NULL && put_off(w, (uintptr_t)op | IA_TAG_OBJECT)
+               ? 0
+               : visit(op, w);
 }
 
 static void
@@ -375,9 +386,12 @@ expand_object(ia_walk *w, PyObject *op)
     } else if (kind != IA_KIND_PLAIN) {
         ia_the_framework->expand_object(op, (ia_kind)kind, &w->sink);
     }
+    /* What an optimizer updates is the model's, and goes by its names. */
+    visitproc how = kind == IA_KIND_TENSOR      ? visit_but_ctx
+                    : kind == IA_KIND_OPTIMIZER ? visit_later
+                                                : visit;
     if (ia_is_gc(op) && ia_is_tracked(op))
-        ia_walk_traverse(
-            w, op, kind == IA_KIND_TENSOR ? visit_but_ctx : visit, w);
+        ia_walk_traverse(w, op, how, w);
 }
 
 void
@@ -440,14 +454,37 @@ ia_walk_run(ia_walk *w)
     w->first_cut = IA_PTRMAP_NONE;
 }
 
+static void
+follow_put_off(ia_walk *w, uint32_t i)
+{
+    uintptr_t ref = w->put_off[i].ref;
+    w->parent = w->put_off[i].parent;
+    w->first_cut = first_cut(w, w->queue[w->parent].ref);
+    if (IA_TAG(ref) != IA_TAG_NODE)
+        visit((PyObject *)ref, w);
+    else if (!seen_before(w, IA_ADDRESS(ref)))
+        push(w, ref, w->parent, 0);
+}
+
+/* Those of one tag: graph nodes, or objects. */
+static void
+run_put_off(ia_walk *w, int nodes)
+{
+    uint32_t count = w->nput_off, kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if ((IA_TAG(w->put_off[i].ref) == IA_TAG_NODE) == nodes)
+            follow_put_off(w, i);
+    for (uint32_t i = 0; i < w->nput_off; i++)
+        if (i >= count ||
+            (IA_TAG(w->put_off[i].ref) == IA_TAG_NODE) != nodes)
+            w->put_off[kept++] = w->put_off[i];
+    w->nput_off = kept;
+    ia_walk_run(w);
+}
+
 void
 ia_walk_run_put_off(ia_walk *w)
 {
-    for (uint32_t i = 0; i < w->nput_off; i++) {
-        w->parent = w->put_off[i].parent;
-        w->first_cut = first_cut(w, w->queue[w->parent].ref);
-        visit(w->put_off[i].op, w);
-    }
-    w->nput_off = 0;
-    ia_walk_run(w);
+    for (int nodes = 1; w->nput_off > 0; nodes = !nodes)
+        run_put_off(w, nodes);
 }

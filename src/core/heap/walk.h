@@ -23,9 +23,10 @@ typedef struct {
     uint32_t root;   /* number of the root, for a root; else unused */
 } ia_entry;
 
-/* What a name that does not last refers to. */
+/* A reference that is followed when all others have been: of a name that
+ * does not last, of an optimizer, or into the autograd graph. */
 typedef struct {
-    PyObject *op; /* borrowed */
+    uintptr_t ref; /* with tag */
     uint32_t parent;
 } ia_put_off;
 
@@ -105,6 +106,7 @@ struct ia_walk {
     ia_passing passing;  /* of the last frame or module */
     ia_put_off *put_off; /* owned */
     uint32_t nput_off, put_off_capacity;
+    int puts_off; /* somebody comes back for what is put off */
     ia_storages *storages; /* borrowed; marks what is reached */
     const ia_roots *roots; /* borrowed */
     /* Entries and roots before the walk went on to what no root reaches; all
@@ -139,7 +141,8 @@ void ia_walk_seed_unmarked(ia_walk *, uintptr_t ref, uint32_t root);
 /* Expands the next entry; until the queue is empty. */
 void ia_walk_step(ia_walk *);
 void ia_walk_run(ia_walk *);
-/* The same for what names that do not last lead to: put off so far. */
+/* The same for what was put off so far: the graph from what lasts, and then
+ * what names that do not last lead to. */
 void ia_walk_run_put_off(ia_walk *);
 /* Adds an entry that is not expanded; IA_NO_ENTRY when memory is short. */
 uint32_t ia_walk_append(ia_walk *, uintptr_t ref, uint32_t parent);

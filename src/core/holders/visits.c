@@ -7,6 +7,7 @@
 #include "../base/ndarray.h"
 #include "../base/read.h"
 #include "../ledger/frames.h"
+#include "../steps/graphs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,8 @@ typedef struct {
     int container;
     uint32_t count;
     hop *links; /* owned; links[0] is the root */
+    void *node; /* behind the tensor at the last visit; never followed */
+    uint64_t sequence;
 } path;
 
 static path paths[MOST_PATHS];
@@ -267,15 +270,33 @@ first_item(PyObject *op)
     return first;
 }
 
+/* Nodes of the graph that a visit may look at. */
+#define MOST_NODES 20000
+
 static void
-read_holder(PyObject *op, int container, ia_visit *v)
+read_tensor(path *p, PyObject *op, ia_visit *v)
+{
+    void *node = v->graph = ia_the_framework->grad_fn_of(op);
+    if (node == NULL || node == p->node)
+        return;
+    if (p->node != NULL)
+        v->recurs = ia_graphs_lead_back(node, p->node, p->sequence,
+                                        MOST_NODES)
+                        ? IA_LEADS_BACK
+                        : IA_MADE_ANEW;
+    p->node = node;
+    p->sequence = ia_the_framework->node_sequence(node);
+}
+
+static void
+read_holder(path *p, PyObject *op, ia_visit *v)
 {
     v->value = (uintptr_t)op;
-    if (container) {
+    if (p->container) {
         v->length = ia_container_length(op);
         v->first = v->length > 0 ? first_item(op) : 0;
     } else if (ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR) {
-        v->graph = ia_the_framework->grad_fn_of(op);
+        read_tensor(p, op, v);
     }
 }
 
@@ -300,7 +321,7 @@ ia_visit_path(uint32_t number)
     if (ref == 0 || IA_TAG(ref) != IA_TAG_OBJECT)
         return v;
     v.state = IA_PATH_INTACT;
-    read_holder((PyObject *)ref, p->container, &v);
+    read_holder(p, (PyObject *)ref, &v);
     return v;
 }
 

@@ -26,6 +26,9 @@ typedef struct {
     uintptr_t value;     /* what the last link leads to */
     uintptr_t first;     /* a container's first item, or 0 */
     void *graph;         /* node behind a holder that is a tensor, or NULL */
+    /* Whether the graph of a tensor that is another than at the visit before
+     * leads back to that one's; IA_UNKNOWN where there was none before. */
+    enum { IA_UNKNOWN, IA_LEADS_BACK, IA_MADE_ANEW } recurs;
 } ia_visit;
 
 /* Remembers the path down to entry `holder`; its number, or IA_NO_PATH where

@@ -531,15 +531,17 @@ static PyObject *
 visit(PyObject *self, PyObject *arg)
 {
     static const char *const states[] = {"broken", "intact", "unknown"};
+    PyObject *recurs[] = {Py_None, Py_True, Py_False};
     unsigned long path = PyLong_AsUnsignedLong(arg);
     (void)self;
     if (PyErr_Occurred())
         return NULL;
     ia_visit v = ia_visit_path((uint32_t)path);
-    return Py_BuildValue("(snKKK)", states[v.state], v.length,
+    return Py_BuildValue("(snKKKO)", states[v.state], v.length,
                          (unsigned long long)v.value,
                          (unsigned long long)v.first,
-                         (unsigned long long)(uintptr_t)v.graph);
+                         (unsigned long long)(uintptr_t)v.graph,
+                         recurs[v.recurs]);
 }
 
 static PyObject *
@@ -680,8 +682,9 @@ DOC(diagnose, "(sites, any_age, remember=False)",
     "in any_age also the ones born before the warm-up was over.");
 
 DOC(visit, "(path)",
-    "(state, length, value, first item, graph) at the end of a known path:\n"
-    "\"intact\", \"broken\" or \"unknown\"; addresses, for comparing.");
+    "(state, length, value, first item, graph, recurs) at the end of a known\n"
+    "path: \"intact\", \"broken\" or \"unknown\"; addresses, for comparing;\n"
+    "whether a tensor's graph leads back to that of the visit before.");
 DOC(forget_path, "(path)", "That path is not visited any more.");
 DOC(census, "(path)", "{description: count} of the holder's items, or None.");
 DOC(watch_statement, "(path)",

@@ -35,6 +35,7 @@ typedef struct {
     int failed;
     uint64_t nodes;
     uint64_t oldest; /* sequence number */
+    uint64_t least;  /* nodes that are older are passed over */
 } probe;
 
 static int
@@ -43,7 +44,8 @@ probe_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
 {
     probe *p = (probe *)sink;
     (void)kind, (void)name, (void)index;
-    if (node == NULL || ia_bitmap_mark(p->seen, (uintptr_t)node))
+    if (node == NULL || ia_bitmap_mark(p->seen, (uintptr_t)node) ||
+        (p->least > 0 && ia_the_framework->node_sequence(node) < p->least))
         return 0;
     if (IA_ROOM(p->stack, p->capacity, p->depth + 1) < 0) {
         p->failed = 1;
@@ -75,6 +77,34 @@ probe_graph(probe *p, void *root, uint64_t budget)
     }
     ia_bitmap_free(p->seen);
     free(p->stack);
+}
+
+/* What a node was made from is older than it: only what is younger than the
+ * one that is looked for can lead to it. */
+int
+ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
+                    uint64_t budget)
+{
+    probe p = {.sink = {NULL, probe_node, NULL},
+               .seen = ia_bitmap_new(),
+               .least = sequence};
+    int found = 0;
+    if (p.seen == NULL || !ia_the_framework->walk_begin()) {
+        ia_bitmap_free(p.seen);
+        return 0;
+    }
+    probe_node(&p.sink, root, IA_EDGE_GRAD_FN, NULL, -1);
+    while (p.depth > 0 && p.nodes < budget && !p.failed && !found) {
+        void *at = p.stack[--p.depth];
+        found = at == node && at != root &&
+                ia_the_framework->node_sequence(at) == sequence;
+        ia_the_framework->next_nodes(at, &p.sink);
+        p.nodes++;
+    }
+    ia_the_framework->walk_end();
+    ia_bitmap_free(p.seen);
+    free(p.stack);
+    return found;
 }
 
 void

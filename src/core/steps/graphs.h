@@ -12,5 +12,10 @@ void ia_graphs_reset(void);
 void ia_graphs_end_step(void);
 /* Measures, `budget` nodes in all at most, and tells the criterion. */
 void ia_graphs_probe(uint64_t budget);
+/* Whether the graph of `root` leads back to another node, which had that
+ * sequence number: nodes' addresses are used again, their numbers are not.  0
+ * too where it was not found among the `budget` newest. */
+int ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
+                        uint64_t budget);
 
 #endif /* IA_GRAPHS_H */
