@@ -340,6 +340,8 @@ class Diagnostician:
                 heap.forget(history.held.visit)
             history.walked_again(held, len(siblings), now)
         history.sites = lines
+        history.generations = max(f.generations for _one, f in siblings)
+        history.retained = sum(one.storages for one, _f in siblings)
         history.alike = sum(1 + one.others for one, _f in siblings)
         size, count = look.rates(held)
         history.finding = replace(
@@ -348,8 +350,8 @@ class Diagnostician:
             tensors_per_step=count,
             verdict=history.finding.verdict if history.finding else "growing",
             retained_bytes=now.bytes,
-            retained_tensors=sum(one.storages for one, _f in siblings),
-            generations=max(f.generations for _one, f in siblings),
+            retained_tensors=history.retained,
+            generations=history.generations,
             first_step=min(f.first_step for _one, f in siblings),
             last_step=max(f.last_step for _one, f in siblings),
         )
@@ -421,9 +423,7 @@ class Diagnostician:
             collected=any(now.cycle_bytes for now in history.sites.values()),
             bounded=_fits(history, forecast.room_of(finding)),
             graph_grows=grows,
-            remade=(
-                history.remade if history.recurs is None else not history.recurs
-            ),
+            remade=history.is_remade,
             lets_go=history.lets_go,
             overdue=history.overdue(),
             gained=(history.gains > 0 and not history.is_the_same) or old,
@@ -480,6 +480,7 @@ class Diagnostician:
             ),
             graph_bytes_per_step=nodes,
             retained_bytes=max(history.last.bytes, 0),
+            **_more_than_walked(history, finding, kind),
             confirmed_step=(
                 None if confirmed is None else max(confirmed.steps(kind), 1)
             ),
@@ -699,6 +700,25 @@ class Diagnostician:
         for rule in self.allow.dead():
             said.append(f"allow rule {rule} matched nothing")
         return said
+
+
+def _more_than_walked(
+    history: HolderHistory, finding: Finding, kind: int
+) -> dict[str, Any]:
+    """What a container has taken in since the last walk, counted alike."""
+    last, walked = history.last, history.walked
+    if last.scale == 1 or history.gained is None or not walked.items:
+        return {}
+    last_step = max(finding.last_step, history.gained.steps(kind))
+    longer = (last.items or 0) / walked.items
+    return {
+        "last_step": last_step,
+        "generations": min(
+            round(history.generations * last.scale),
+            last_step - finding.first_step + 1,
+        ),
+        "retained_tensors": round(history.retained * longer),
+    }
 
 
 def _stood_at_the_end(history: HolderHistory) -> bool:

@@ -49,6 +49,7 @@ class Observation:
     first: int
     value: int
     graph: int
+    scale: float = 1.0  # storages as a multiple of those that a walk has seen
 
     def exceeds(self, older: Observation) -> bool:
         """Whether the holder has gained anything since."""
@@ -110,9 +111,12 @@ class HolderHistory:
     sites: dict[int, SiteNow] = field(default_factory=dict)
     siblings: int = 1  # that were told singly
     alike: int = 1  # with those that were too many for it
+    generations: int = 0  # as the last walk saw them
+    retained: int = 0  # storages that were freed with it, by the last walk
     base: Observation | None = None  # what rates are counted from
     probed: int = 0  # nodes behind its lines' tensors when it was found
     gained_at: int = 0  # `now` of the last gain
+    gained: Moment | None = None  # of the last gain that was seen
     gains: int = 0  # times that it was seen grown
     peak: int = 0  # most items so far
     lets_go: bool = False  # all that was there was seen replaced
@@ -133,6 +137,11 @@ class HolderHistory:
         return bool(self.held.visit) and self.alike == 1
 
     @property
+    def is_remade(self) -> bool:
+        """Whether it is one value in place of another."""
+        return self.remade if self.recurs is None else not self.recurs
+
+    @property
     def is_the_same(self) -> bool:
         """Whether it is a tensor with a graph that was not seen replaced:
         what its line has made since may be anybody's."""
@@ -149,7 +158,7 @@ class HolderHistory:
         if self.base is None and now.at.now > before.at.now:
             self.base = now  # a step has just ended, as it has at the end
         if now.exceeds(before):
-            self.gained_at = now.at.now
+            self.gained_at, self.gained = now.at.now, now.at
             self.gains += 1
         items = now.items or 0
         left = now.items is not None and (
@@ -213,11 +222,12 @@ class HolderHistory:
         may go into several containers.
         """
         known = self.walked.items or items or 1
-        more, each = items - known, 1 / self.held.branches
+        scale = 1 + (items - known) / self.held.branches
         return replace(
             now,
-            storages=round(now.storages * (1 + more * each)),
-            held=round(now.held * (1 + more * each)),
+            scale=scale,
+            storages=round(now.storages * scale),
+            held=round(now.held * scale),
             bytes=round(now.bytes * items / known),
             nodes=round(now.nodes * items / known),
             node_bytes=round(now.node_bytes * items / known),

@@ -46,7 +46,7 @@ class StatementWatch:
         return False
 
     def _is_worth(self, history: HolderHistory) -> bool:
-        if history.statements or not history.visitable:
+        if history.statements or not history.held.visit:
             return False
         turns = history.watched
         return turns < TRIES or history.age > history.seen_age * 2
