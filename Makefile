@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 TESTS ?= tests
+# Processes that the tests are spread over; 0: none but pytest's own.
+JOBS ?= 2
 TORCH := $(shell grep '^torch==' constraints.txt)
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -17,7 +19,7 @@ export TOKENIZERS_PARALLELISM ?= false
 SOURCES := setup.py pyproject.toml README.md LICENSE \
     $(shell find src impactarbiter -name __pycache__ -prune -o -print)
 
-.PHONY: help demo lab test whole bench asan sweep lint venv build clean \
+.PHONY: help demo lab test quick whole bench asan sweep lint venv build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
     check-torch-suite check-long check-static check-faults tsan valgrind
 .DELETE_ON_ERROR:
@@ -26,6 +28,7 @@ help:
 	@echo 'make demo    find the leak of examples/finetune_gpt2.py'
 	@echo 'make lab     the eight leaks of the leaks lab and their fixes'
 	@echo 'make test    run the tests; TESTS=tests/unit ARGS="-k ledger" for some'
+	@echo 'make quick   the tests that take a minute'
 	@echo 'make whole   whole programs, leaky and fixed: what is said of each'
 	@echo 'make bench   cost of watching, as ratios with and without'
 	@echo 'make asan    tests under AddressSanitizer and UBSan'
@@ -54,7 +57,15 @@ lab: build
 
 test: build
 	@echo '== tests'
-	@$(PYTEST) $(TESTS) $(ARGS)
+	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(PYTEST) -n $(JOBS) \
+	    --durations 20 $(TESTS) $(ARGS)
+
+QUICK := rules criterion ledger edges walk_oracle findings knowledge patches \
+    reports rooms statistics units
+quick: build
+	@echo '== quick: tables, ledger, edges, walk oracle, rules'
+	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(PYTEST) -n $(JOBS) -q \
+	    $(QUICK:%=tests/unit/test_%.py) tests/native $(ARGS)
 
 bench: build
 	@echo '== benchmarks: ratios of interleaved pairs'
