@@ -131,16 +131,13 @@ count_dict(PyObject *dict, census *c)
     return 0;
 }
 
-PyObject *
-ia_census_build(uint32_t path)
+static PyObject *
+count_all(PyObject *op)
 {
-    PyObject *op = ia_visit_holder(path);
     census c = {.counts = PyDict_New()};
     int stop = 0, collecting;
-    if (op == NULL || c.counts == NULL) {
-        Py_XDECREF(c.counts);
-        return op == NULL && !PyErr_Occurred() ? Py_NewRef(Py_None) : NULL;
-    }
+    if (c.counts == NULL)
+        return NULL;
     /* Nothing may take the items away while they are described. */
     collecting = PyGC_Disable();
     if (PyList_Check(op))
@@ -156,4 +153,17 @@ ia_census_build(uint32_t path)
     if (stop < 0)
         Py_CLEAR(c.counts);
     return c.counts;
+}
+
+/* Unknown where another thread may be changing the tensors. */
+PyObject *
+ia_census_build(uint32_t path)
+{
+    PyObject *op = ia_visit_holder(path), *made = NULL;
+    if (op == NULL || ia_the_framework == NULL)
+        return Py_NewRef(Py_None);
+    int still = ia_the_framework->walk_begin(0);
+    made = still ? count_all(op) : Py_NewRef(Py_None);
+    ia_the_framework->walk_end();
+    return made;
 }

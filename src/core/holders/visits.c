@@ -35,6 +35,7 @@ typedef struct {
 
 static path paths[MOST_PATHS];
 static uint32_t last_number;
+static int still; /* what walk_begin said of this visit */
 
 /* -- what one thing shows --------------------------------------------------- */
 
@@ -76,8 +77,11 @@ static void
 search_object(search *s, PyObject *op)
 {
     PyTypeObject *type = Py_TYPE(op);
-    if (ia_kind_of(type) == IA_KIND_NDARRAY)
+    int kind = ia_kind_of(type);
+    if (kind == IA_KIND_NDARRAY)
         ia_ndarray_traverse(op, meet, s);
+    else if (kind > IA_KIND_PLAIN && kind < IA_KIND_NDARRAY && !still)
+        return; /* another thread may be changing it */
     else if (type->tp_traverse != NULL && ia_is_gc(op))
         type->tp_traverse(op, meet, s);
 }
@@ -186,14 +190,19 @@ ia_visits_remember(const ia_walk *w, uint32_t holder, int container)
         p->code = ia_frame_code((ia_frame *)IA_ADDRESS(start->ref));
     for (uint32_t entry = holder; n > 0; entry = w->queue[entry].parent)
         links[--n] = (hop){w->queue[entry].ref, -1};
-    for (uint32_t i = 1; i < p->count; i++) {
-        search s = {.wanted = links[i].ref, .place = -1};
-        search_in(links[i - 1].ref, &s);
-        links[i].place = s.found;
-        if (s.found < 0) {
-            clear(p);
-            return IA_NO_PATH;
-        }
+    uint32_t found = 1;
+    still = w->graph;
+    for (; found < p->count; found++) {
+        search s = {.wanted = links[found].ref, .place = -1};
+        search_in(links[found - 1].ref, &s);
+        links[found].place = s.found;
+        if (s.found < 0)
+            break;
+    }
+    still = 0;
+    if (found < p->count) {
+        clear(p);
+        return IA_NO_PATH;
     }
     return p->number;
 }
@@ -295,21 +304,17 @@ read_holder(path *p, PyObject *op, ia_visit *v)
     if (p->container) {
         v->length = ia_container_length(op);
         v->first = v->length > 0 ? first_item(op) : 0;
-    } else if (ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR) {
+    } else if (still && ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR) {
         read_tensor(p, op, v);
     }
 }
 
 /* A holder that is no container is a name that is given another value: the
  * last link leads to what is there now. */
-ia_visit
-ia_visit_path(uint32_t number)
+static ia_visit
+visit_path(path *p)
 {
-    ia_visit v = {.state = IA_PATH_UNKNOWN, .length = -1};
-    path *p = find(number);
-    if (p == NULL)
-        return v;
-    v.state = IA_PATH_BROKEN;
+    ia_visit v = {.state = IA_PATH_BROKEN, .length = -1};
     if (p->count == 1 || !follow(p, p->container ? p->count : p->count - 1))
         return v;
     uintptr_t ref = p->links[p->count - 1].ref;
@@ -322,6 +327,21 @@ ia_visit_path(uint32_t number)
         return v;
     v.state = IA_PATH_INTACT;
     read_holder(p, (PyObject *)ref, &v);
+    return v;
+}
+
+ia_visit
+ia_visit_path(uint32_t number)
+{
+    path *p = find(number);
+    if (p == NULL)
+        return (ia_visit){.state = IA_PATH_UNKNOWN, .length = -1};
+    if (ia_the_framework == NULL)
+        return visit_path(p);
+    still = ia_the_framework->walk_begin(0);
+    ia_visit v = visit_path(p);
+    ia_the_framework->walk_end();
+    still = 0;
     return v;
 }
 

@@ -89,10 +89,8 @@ ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
                .seen = ia_bitmap_new(),
                .least = sequence};
     int found = 0;
-    if (p.seen == NULL || !ia_the_framework->walk_begin()) {
-        ia_bitmap_free(p.seen);
+    if (p.seen == NULL)
         return 0;
-    }
     probe_node(&p.sink, root, IA_EDGE_GRAD_FN, NULL, -1);
     while (p.depth > 0 && p.nodes < budget && !p.failed && !found) {
         void *at = p.stack[--p.depth];
@@ -101,7 +99,6 @@ ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
         ia_the_framework->next_nodes(at, &p.sink);
         p.nodes++;
     }
-    ia_the_framework->walk_end();
     ia_bitmap_free(p.seen);
     free(p.stack);
     return found;

@@ -14,7 +14,8 @@ void ia_graphs_end_step(void);
 void ia_graphs_probe(uint64_t budget);
 /* Whether the graph of `root` leads back to another node, which had that
  * sequence number: nodes' addresses are used again, their numbers are not.  0
- * too where it was not found among the `budget` newest. */
+ * too where it was not found among the `budget` newest.  Within a walk's
+ * brackets. */
 int ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
                         uint64_t budget);
 
