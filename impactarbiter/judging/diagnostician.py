@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..base.units import plural
 from ..core import devices, heap, hooks, ledger, questions
 from ..core.sources import environment
 from ..core.wire import (
@@ -29,20 +28,18 @@ from ..core.wire import (
     Visit,
     Walk,
 )
-from ..knowledge.advice import advise, recurrence
 from ..model.finding import Finding
-from ..model.report import Cost, History, Report
+from ..model.report import History, Report
 from ..model.words import BOUNDED
-from . import closure
+from . import closure, summary
 from .allowlist import AllowList, is_allowed_object
 from .forecast import Forecast
 from .look import Look
 from .masks import obfuscated
 from .memory import HolderHistory, Moment, observed
 from .patches import with_patch
-from .rules import Case, judge
-from .severity import DEFAULT_RULES
 from .statement import maybe_grown_at, remakes
+from .verdict import case_of, finding_of, kind_of, stood_at_the_end
 from .watch import StatementWatch, grown_at
 
 #: Seconds of the processor's time that a run may be asked for in any case, so
@@ -67,21 +64,6 @@ SECOND_WALK = 4
 VISIT_SHARE = 0.002
 #: No address, for holders whose path can't be followed.
 NOWHERE = Visit("unknown", None, 0, 0, 0)
-
-
-def kind_of(status: Status) -> int:
-    """The kind of events that are steps for printing.
-
-    The strongest that the program has shown; where that is silent for long,
-    the strongest of those that still come.
-    """
-    if status.kind == len(STEP_KINDS) - 1:
-        return status.kind
-    kinds = [kind for kind, n in enumerate(status.counts) if n]
-    if not kinds:
-        return len(STEP_KINDS) - 1
-    weaker = kinds[1:] if status.by_tick else []
-    return weaker[0] if weaker else kinds[0]
 
 
 @dataclass
@@ -384,113 +366,40 @@ class Diagnostician:
             grows = history.gains > 0 and not history.overdue()
             if not (suspect or grows or history.confirmed_at):
                 continue
-            case = self._case(
+            finding = self._finding(
                 history, status, forecast, needed, last_word and suspect
             )
-            finding = self._finding(history, case, status, forecast)
             if finding is not None:
                 history.finding = finding
                 found.append(finding)
         return found
 
-    def _case(
+    def _finding(
         self,
         history: HolderHistory,
         status: Status,
         forecast: Forecast,
         needed: int,
         last_word: bool,
-    ) -> Case:
-        """All that the verdict is found from."""
-        held, finding = history.held, history.finding
-        assert finding is not None
+    ) -> Finding | None:
+        """The holder's finding by the table of rules."""
         # Found at this very report: what its lines say is all there is.
         old = (
             last_word
             and history.age >= self._long_enough
             and history.first.at.tick == history.last.at.tick
         )
-        last = history.last
-        grows = last.probed > history.probed > 0 or (
-            last.nodes > history.first.nodes
-            and last.items == history.first.items
-        )
-        return Case(
-            root=held.root,
-            is_cycle=held.cycle is not None,
-            forever=held.forever,
-            collector=status.collector,
-            collected=any(now.cycle_bytes for now in history.sites.values()),
-            bounded=_fits(history, forecast.room_of(finding)),
-            graph_grows=grows,
-            remade=history.is_remade,
-            lets_go=history.lets_go,
-            overdue=history.overdue(),
-            gained=(history.gains > 0 and not history.is_the_same) or old,
-            one_pass=_is_one_pass(history, status),
-            age=history.age,
-            needed=needed,
-        )
+        case = case_of(history, status, forecast, needed, old)
+        left = self._steps_left(status)
+        return finding_of(history, case, status, forecast, left)
 
-    def _finding(
-        self,
-        history: HolderHistory,
-        case: Case,
-        status: Status,
-        forecast: Forecast,
-    ) -> Finding | None:
-        """The finding with its verdict and the figures of the last visit."""
-        rule = judge(case)
-        verdict = rule.verdict
-        finding = history.finding
-        assert finding is not None
-        if verdict is None:
-            return None
-        kind = kind_of(status)
-        at = history.last.at
-        settled = verdict not in BOUNDED and verdict != "growing"
-        if settled and history.confirmed_at is None:
-            history.confirmed_at = at
-        holder = finding.holder
-        if holder is not None:
-            # Of several that are alike, one stands for all.
-            each, one = history.rate(kind, "items"), history.siblings == 1
-            holder = replace(
-                holder,
-                length=history.last.items if one else history.held.length,
-                growth_per_step=each and each / history.siblings,
-                alike=history.alike,
-            )
-        size = history.rate(kind, "held")
-        count = history.rate(kind, "storages")
-        nodes = history.rate(kind, "node_bytes")
-        if nodes is None:
-            span = max(history.age, 1)
-            nodes = history.last.node_bytes / span
-        confirmed = history.confirmed_at
-        made = replace(
-            finding,
-            verdict=verdict,
-            rule=rule.name,
-            holder=holder,
-            grown_at=grown_at(history),
-            bytes_per_step=finding.bytes_per_step if size is None else size,
-            tensors_per_step=(
-                finding.tensors_per_step if count is None else count
-            ),
-            graph_bytes_per_step=nodes,
-            retained_bytes=max(history.last.bytes, 0),
-            **_more_than_walked(history, finding, kind),
-            confirmed_step=(
-                None if confirmed is None else max(confirmed.steps(kind), 1)
-            ),
-            confirmation=rule.words if verdict == "growing" else None,
+    def _warnings(self, status: Status, totals: Totals) -> Iterator[str]:
+        yield from summary.warnings(
+            self._walk, status, totals, self._failures()
         )
-        seconds = status.elapsed_seconds / max(status.counts[kind], 1)
-        made = forecast.apply(made, seconds)
-        advice = recurrence(made) if case.graph_grows else advise(made)
-        made = replace(made, advice=advice)
-        return DEFAULT_RULES.grade(made, self._steps_left(status))
+        if self._callback_failed:
+            yield f"on_finding raised {self._callback_failed}"
+        yield from summary.of_rules(self.allow)
 
     def _steps_left(self, status: Status) -> int | None:
         """Optimizer steps that the planned run has still to do, if known."""
@@ -576,8 +485,8 @@ class Diagnostician:
             growing_lines=closure.lines(suspects, findings, status, kind),
             live_bytes=totals.live_bytes,
             peak_bytes=totals.peak_bytes,
-            accounted=self._accounted(totals),
-            cost=self._cost(status, totals, kind),
+            accounted=summary.accounted(self._walk, totals),
+            cost=summary.cost(self._walk, self._walks, status, totals, kind),
             warnings=tuple(self._warnings(status, totals)),
             environment=environment(),
             history=History(
@@ -609,10 +518,11 @@ class Diagnostician:
             finding = history.finding
             if history.broken_at is None or finding is None:
                 continue
-            if not _stood_at_the_end(history):
+            if not stood_at_the_end(history):
                 continue
-            case = self._case(history, status, forecast, self._least_age, True)
-            made = self._finding(history, case, status, forecast)
+            made = self._finding(
+                history, status, forecast, self._least_age, True
+            )
             if made is None:
                 continue
             last = history.last.at.steps(kind_of(status))
@@ -646,111 +556,3 @@ class Diagnostician:
                 )
             )
         return found
-
-    def _accounted(self, totals: Totals) -> dict[str, int]:
-        """Live bytes by what they are for; the sum is ``live_bytes``."""
-        known = dict(self._walk.purposes) if self._walk else {}
-        known["findings"] = known.pop("claimed", 0)
-        known["allowed"] = totals.allowed_bytes
-        known.pop("other", 0)
-        known["other"] = max(totals.live_bytes - sum(known.values()), 0)
-        return known
-
-    def _cost(self, status: Status, totals: Totals, kind: int) -> Cost:
-        steps = status.counts[kind]
-        spent = status.boundary_seconds + totals.hook_seconds
-        return Cost(
-            ms_per_step=1e3 * spent / steps if steps else None,
-            last_walk_ms=1e3 * self._walk.seconds if self._walk else None,
-            ledger_bytes=totals.ledger_bytes,
-            looks=self._walks,
-            looks_ms=1e3 * status.callback_seconds,
-        )
-
-    def _warnings(self, status: Status, totals: Totals) -> list[str]:
-        said = []
-        if status.failure:
-            said.append(f"watching ended early: {status.failure}")
-        if totals.lost:
-            said.append(
-                f"{totals.lost} storages could not be recorded:"
-                " memory was short"
-            )
-        failures = self._failures()
-        if failures:
-            said.append(
-                f"{plural(failures, 'look')} at objects of torch's had to be"
-                " given up: what they lead to may be missing"
-            )
-        if self._callback_failed:
-            said.append(f"on_finding raised {self._callback_failed}")
-        if self._walk is not None and not self._walk.graph:
-            said.append(
-                "another thread was busy in torch during the last look: the"
-                " autograd graph was left out of it"
-            )
-        if self._walk is not None and self._walk.left_out:
-            said.append(
-                f"{self._walk.left_out} more holders, which keep less each,"
-                " are not shown"
-            )
-        for rule, error in self.allow.failed.items():
-            said.append(f"allow rule {rule} raised {error}")
-        said += devices.said()
-        for rule in self.allow.dead():
-            said.append(f"allow rule {rule} matched nothing")
-        return said
-
-
-def _more_than_walked(
-    history: HolderHistory, finding: Finding, kind: int
-) -> dict[str, Any]:
-    """What a container has taken in since the last walk, counted alike."""
-    last, walked = history.last, history.walked
-    if last.scale == 1 or history.gained is None or not walked.items:
-        return {}
-    last_step = max(finding.last_step, history.gained.steps(kind))
-    longer = (last.items or 0) / walked.items
-    return {
-        "last_step": last_step,
-        "generations": min(
-            round(history.generations * last.scale),
-            last_step - finding.first_step + 1,
-        ),
-        "retained_tensors": round(history.retained * longer),
-    }
-
-
-def _stood_at_the_end(history: HolderHistory) -> bool:
-    """Whether its lines still had as many as it was found with."""
-    at_tick = sum(heap.site_now(s).at_tick for s in history.sites)
-    return at_tick >= history.walked.storages
-
-
-def _fits(history: HolderHistory, room: int | None) -> bool:
-    """Whether the holder has a bound that memory can hold."""
-    bound, items = history.held.bound, history.last.items
-    if bound is None:
-        return False
-    held = history.last.bytes + history.last.node_bytes
-    count = items or history.last.storages
-    if room is None or not count:
-        return True
-    missing: float = max(bound - count, 0) * held / count
-    return missing <= room
-
-
-def _is_one_pass(history: HolderHistory, status: Status) -> bool:
-    """Whether it is a variable of the loop that fills it, and nothing but
-    calls of modules was seen: one pass over data that collects its answers
-    looks the same as a service that keeps them."""
-    held = history.held
-    if status.counts.optimizer or status.counts.backward:
-        return False
-    if status.counts.manual or held.depth != 1 or held.length is None:
-        return False
-    owner = held.path.root.removesuffix("()")
-    owner = "<module>" if held.root == "module" else owner
-    if history.statements:
-        return any(key[2] == owner for key in history.statements)
-    return held.root == "frame"

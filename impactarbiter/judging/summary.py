@@ -1,0 +1,72 @@
+"""What a report says beside its findings: sums, cost, what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..base.units import plural
+from ..core import devices
+from ..core.wire import Status, Totals, Walk
+from ..model.report import Cost
+from .allowlist import AllowList
+
+
+def accounted(walk: Walk | None, totals: Totals) -> dict[str, int]:
+    """Live bytes by what they are for; the sum is ``live_bytes``."""
+    known = dict(walk.purposes) if walk else {}
+    known["findings"] = known.pop("claimed", 0)
+    known["allowed"] = totals.allowed_bytes
+    known.pop("other", 0)
+    known["other"] = max(totals.live_bytes - sum(known.values()), 0)
+    return known
+
+
+def cost(
+    walk: Walk | None, walks: int, status: Status, totals: Totals, kind: int
+) -> Cost:
+    """What watching has cost so far."""
+    steps = status.counts[kind]
+    spent = status.boundary_seconds + totals.hook_seconds
+    return Cost(
+        ms_per_step=1e3 * spent / steps if steps else None,
+        last_walk_ms=1e3 * walk.seconds if walk else None,
+        ledger_bytes=totals.ledger_bytes,
+        looks=walks,
+        looks_ms=1e3 * status.callback_seconds,
+    )
+
+
+def warnings(
+    walk: Walk | None, status: Status, totals: Totals, failures: int
+) -> Iterator[str]:
+    """What may be missing in the findings, and why."""
+    if status.failure:
+        yield f"watching ended early: {status.failure}"
+    if totals.lost:
+        yield (
+            f"{totals.lost} storages could not be recorded: memory was short"
+        )
+    if failures:
+        yield (
+            f"{plural(failures, 'look')} at objects of torch's had to be"
+            " given up: what they lead to may be missing"
+        )
+    if walk is not None and not walk.graph:
+        yield (
+            "another thread was busy in torch during the last look: the"
+            " autograd graph was left out of it"
+        )
+    if walk is not None and walk.left_out:
+        yield (
+            f"{walk.left_out} more holders, which keep less each, are not"
+            " shown"
+        )
+    yield from devices.said()
+
+
+def of_rules(allow: AllowList) -> Iterator[str]:
+    """Allow rules that raised, or matched nothing."""
+    for rule, error in allow.failed.items():
+        yield f"allow rule {rule} raised {error}"
+    for rule in allow.dead():
+        yield f"allow rule {rule} matched nothing"

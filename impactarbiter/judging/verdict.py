@@ -1,0 +1,179 @@
+"""What is made of a holder's history: the case, and the finding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..core import heap
+from ..core.wire import STEP_KINDS, Status
+from ..knowledge.advice import advise, recurrence
+from ..model.finding import Finding
+from ..model.words import BOUNDED
+from .forecast import Forecast
+from .memory import HolderHistory
+from .rules import Case, judge
+from .severity import DEFAULT_RULES
+from .watch import grown_at
+
+
+def kind_of(status: Status) -> int:
+    """The kind of events that are steps for printing.
+
+    The strongest that the program has shown; where that is silent for long,
+    the strongest of those that still come.
+    """
+    if status.kind == len(STEP_KINDS) - 1:
+        return status.kind
+    kinds = [kind for kind, n in enumerate(status.counts) if n]
+    if not kinds:
+        return len(STEP_KINDS) - 1
+    weaker = kinds[1:] if status.by_tick else []
+    return weaker[0] if weaker else kinds[0]
+
+
+def case_of(
+    history: HolderHistory,
+    status: Status,
+    forecast: Forecast,
+    needed: int,
+    old: bool,
+) -> Case:
+    """All that the verdict is found from; ``old``: found now, and sure."""
+    held, finding = history.held, history.finding
+    assert finding is not None
+    last = history.last
+    grows = last.probed > history.probed > 0 or (
+        last.nodes > history.first.nodes and last.items == history.first.items
+    )
+    return Case(
+        root=held.root,
+        is_cycle=held.cycle is not None,
+        forever=held.forever,
+        collector=status.collector,
+        collected=any(now.cycle_bytes for now in history.sites.values()),
+        bounded=_fits(history, forecast.room_of(finding)),
+        graph_grows=grows,
+        remade=history.is_remade,
+        lets_go=history.lets_go,
+        overdue=history.overdue(),
+        gained=(history.gains > 0 and not history.is_the_same) or old,
+        one_pass=_is_one_pass(history, status),
+        age=history.age,
+        needed=needed,
+    )
+
+
+def finding_of(
+    history: HolderHistory,
+    case: Case,
+    status: Status,
+    forecast: Forecast,
+    steps_left: int | None,
+) -> Finding | None:
+    """The finding with its verdict and the figures of the last visit."""
+    rule = judge(case)
+    verdict = rule.verdict
+    finding = history.finding
+    assert finding is not None
+    if verdict is None:
+        return None
+    kind = kind_of(status)
+    at = history.last.at
+    settled = verdict not in BOUNDED and verdict != "growing"
+    if settled and history.confirmed_at is None:
+        history.confirmed_at = at
+    holder = finding.holder
+    if holder is not None:
+        # Of several that are alike, one stands for all.
+        each, one = history.rate(kind, "items"), history.siblings == 1
+        holder = replace(
+            holder,
+            length=history.last.items if one else history.held.length,
+            growth_per_step=each and each / history.siblings,
+            alike=history.alike,
+        )
+    size = history.rate(kind, "held")
+    count = history.rate(kind, "storages")
+    nodes = history.rate(kind, "node_bytes")
+    if nodes is None:
+        span = max(history.age, 1)
+        nodes = history.last.node_bytes / span
+    confirmed = history.confirmed_at
+    made = replace(
+        finding,
+        verdict=verdict,
+        rule=rule.name,
+        holder=holder,
+        grown_at=grown_at(history),
+        bytes_per_step=finding.bytes_per_step if size is None else size,
+        tensors_per_step=(
+            finding.tensors_per_step if count is None else count
+        ),
+        graph_bytes_per_step=nodes,
+        retained_bytes=max(history.last.bytes, 0),
+        **_more_than_walked(history, finding, kind),
+        confirmed_step=(
+            None if confirmed is None else max(confirmed.steps(kind), 1)
+        ),
+        confirmation=rule.words if verdict == "growing" else None,
+    )
+    seconds = status.elapsed_seconds / max(status.counts[kind], 1)
+    made = forecast.apply(made, seconds)
+    advice = recurrence(made) if case.graph_grows else advise(made)
+    made = replace(made, advice=advice)
+    return DEFAULT_RULES.grade(made, steps_left)
+
+
+def _more_than_walked(
+    history: HolderHistory, finding: Finding, kind: int
+) -> dict[str, Any]:
+    """What a container has taken in since the last walk, counted alike."""
+    last, walked = history.last, history.walked
+    if last.scale == 1 or history.gained is None or not walked.items:
+        return {}
+    last_step = max(finding.last_step, history.gained.steps(kind))
+    longer = (last.items or 0) / walked.items
+    return {
+        "last_step": last_step,
+        "generations": min(
+            round(history.generations * last.scale),
+            last_step - finding.first_step + 1,
+        ),
+        "retained_tensors": round(history.retained * longer),
+    }
+
+
+def stood_at_the_end(history: HolderHistory) -> bool:
+    """Whether its lines still had as many as it was found with."""
+    at_tick = sum(heap.site_now(s).at_tick for s in history.sites)
+    return at_tick >= history.walked.storages
+
+
+def _fits(history: HolderHistory, room: int | None) -> bool:
+    """Whether the holder has a bound that memory can hold."""
+    bound, items = history.held.bound, history.last.items
+    if bound is None:
+        return False
+    held = history.last.bytes + history.last.node_bytes
+    count = items or history.last.storages
+    if room is None or not count:
+        return True
+    missing: float = max(bound - count, 0) * held / count
+    return missing <= room
+
+
+def _is_one_pass(history: HolderHistory, status: Status) -> bool:
+    """Whether it is a variable of the loop that fills it, and nothing but
+    calls of modules was seen: one pass over data that collects its answers
+    looks the same as a service that keeps them."""
+    held = history.held
+    if status.counts.optimizer or status.counts.backward:
+        return False
+    if status.counts.manual or held.depth != 1 or held.length is None:
+        return False
+    owner = held.path.root.removesuffix("()")
+    owner = "<module>" if held.root == "module" else owner
+    if history.statements:
+        return any(key[2] == owner for key in history.statements)
+    return held.root == "frame"
