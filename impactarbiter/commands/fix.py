@@ -2,82 +2,85 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from ..base.errors import MissingExtraError, UsageError
+from ..base.errors import UsageError
 from ..base.files import write_atomic
-from ..base.text import clean
-from ..judging.patches import diff, read_source, rewritten
+from ..judging.patches import diff
 from ..model.finding import Finding
 from ..model.order import by_urgency
 from ..model.report import Report
+from .changes import changes_of, say
 from .options import Option, parse
+from .verify import verify
 
 HELP = """\
-usage: impactarbiter fix RUN.json [--apply]
+usage: impactarbiter fix RUN.json [--apply] [--verify]
 
-Prints a unified diff for those findings of a saved report whose source
-leaves no choice: a number instead of a tensor (`.item()`), a tensor without
-the graph that made it (`.detach()`). It reads the files that the report
-names, as they are now; a line that has changed since is left alone.
+Prints the patches of a saved report as a unified diff: a number instead of a
+tensor (`.item()`), or a tensor without the graph that made it (`.detach()`).
+A report has a patch only for a confirmed leak whose statement was seen, where
+the source leaves no choice; where it has none, the reason is printed. A line
+that has changed since is left alone, and nothing but such calls is ever
+written.
 
   --apply   write the changes into the files
+  --verify  run the program twice more, as it is and patched, in a private
+            copy of its folder, and show both rates of growth and whether its
+            output changed; with --apply, write what was found to hold
 
-Exit codes: 0, also when there is nothing to change; 2 for a wrong call.
+Exit codes: 0, also when there is nothing to change; 1 where --verify found
+that the patches do not hold or that the output changed; 2 for a wrong call.
 """
 
-OPTIONS = {"--apply": Option()}
+OPTIONS = {"--apply": Option(), "--verify": Option()}
 
 
 def execute(args: list[str]) -> int:
-    """Prints or applies; ReportError for a file that is no report."""
+    """Prints, verifies or applies; ReportError for what is no report."""
     given, files = parse("fix", OPTIONS, args, interleave=True)
     if len(files) != 1:
         raise UsageError(
             f"got {len(files)} files: expected"
-            " `impactarbiter fix RUN.json [--apply]`"
+            " `impactarbiter fix RUN.json [--apply] [--verify]`"
         )
-    if importlib.util.find_spec("libcst") is None:
-        raise MissingExtraError("libcst", "`impactarbiter fix`", "fix")
-    findings = [f for f in by_urgency(Report.load(files[0]).findings)]
-    changed = 0
-    for file in dict.fromkeys(f.grown_at.file for f in findings if f.grown_at):
-        of_file = [
-            f for f in findings if f.grown_at and f.grown_at.file == file
-        ]
-        changed += _fix(file, of_file, bool(given.get("--apply")))
-    if not changed:
-        print("impactarbiter: no finding has a patch", file=sys.stderr)
+    report = Report.load(files[0])
+    findings = list(by_urgency(report.findings))
+    offered = [f for f in findings if f.patch and f.confirmed]
+    changes = changes_of(offered)
+    for change in changes:
+        print(diff(change.file, change.before, change.after), end="")
+    _say_what_is_left(findings, bool(given.get("--apply")))
+    if not changes:
+        say("no finding has a patch")
+        return 0
+    if given.get("--verify") and not verify(report, changes):
+        return 1
+    if given.get("--apply"):
+        for change in changes:
+            data = change.after.encode(change.encoding)
+            write_atomic(change.file, data)
+            say(f"changed {change.file}")
     return 0
 
 
-def _fix(file: str, findings: Iterable[Finding], apply: bool) -> int:
-    """Mends one file; the number of findings that it is mended for."""
-    try:
-        source, encoding = read_source(file)
-    except (OSError, SyntaxError, UnicodeError) as error:
-        print(
-            f"impactarbiter: {clean(file)} is left alone: {clean(str(error))}",
-            file=sys.stderr,
+def _say_what_is_left(findings: Iterable[Finding], apply: bool) -> None:
+    """Why findings are left alone, one line each."""
+    reasons: Mapping[str, None] = dict.fromkeys(
+        text for f in findings if (text := _left(f, apply))
+    )
+    for reason in reasons:
+        say(reason)
+
+
+def _left(finding: Finding, apply: bool) -> str:
+    holder = finding.holder
+    where = holder.expression if holder else str(finding.allocated_at)
+    if finding.verdict == "growing" and (apply or finding.patch):
+        return (
+            f"{where} is left alone: the leak is not confirmed; let the"
+            " program run longer"
         )
-        return 0
-    made, count = source, 0
-    for finding in findings:
-        after = _mended(made, finding)
-        if after is not None:
-            made, count = after, count + 1
-    if count:
-        print(diff(file, source, made), end="")
-    if count and apply:
-        write_atomic(file, made.encode(encoding))
-        print(f"impactarbiter: changed {clean(file)}", file=sys.stderr)
-    return count
-
-
-def _mended(source: str, finding: Finding) -> str | None:
-    try:
-        return rewritten(source, finding)
-    except Exception:
-        return None  # libcst can't take this source
+    if finding.confirmed and not finding.patch and finding.patch_note:
+        return f"no patch for {where}: {finding.patch_note}"
+    return ""

@@ -7,12 +7,13 @@ or its exit code: what fails here is said in one warning.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..base.convert import choice, filename, whole
@@ -103,6 +104,7 @@ def execute(args: list[str]) -> int:
     """
     given, rest = parse("run", OPTIONS, args, stop_at=("-m",))
     _become_launcher(args, rest)
+    command = shlex.join(["impactarbiter", "run", *options_of(given), *rest])
     rest = adopt(rest, given)
     for option in OUTPUTS:
         if option in given:
@@ -116,6 +118,8 @@ def execute(args: list[str]) -> int:
     terminated: list[int] = []
     with _deferred(terminated):
         report = _make_report(run, error)
+        if report is not None and "--obfuscate" not in given:
+            report = _with_command(report, command)
     code = _settle(error)
     with _deferred(terminated):
         _publish(run, report)
@@ -130,6 +134,26 @@ def execute(args: list[str]) -> int:
     if code == 0 and threshold and report is not None:
         return gate(report, threshold)
     return code
+
+
+def options_of(given: dict[str, Any]) -> list[str]:
+    """The watch options among what was given, as words again."""
+    words = []
+    for name in _WATCH:
+        value = given.get(name)
+        if value is True:
+            words.append(name)
+        elif value is not None:
+            many = value if isinstance(value, list) else [value]
+            words += [f"{name}={one}" for one in many]
+    return words
+
+
+def _with_command(report: Report, command: str) -> Report:
+    """The report with how the program was run, for `fix --verify`."""
+    return replace(
+        report, environment={**report.environment, "command": command}
+    )
 
 
 def _become_launcher(args: list[str], rest: list[str]) -> None:

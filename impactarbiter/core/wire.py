@@ -516,10 +516,14 @@ class Visit(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A statement that was seen to grow a holder, and by how many items."""
+    """A statement that was seen to grow a holder, and by how many items.
+
+    ``idle``: times that it ran and the holder did not grow.
+    """
 
     file: str
     line: int
     function: str
     times: int
     items: int
+    idle: int

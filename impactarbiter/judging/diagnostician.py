@@ -37,10 +37,11 @@ from .forecast import Forecast
 from .look import Look
 from .masks import obfuscated
 from .memory import HolderHistory, Moment, observed
-from .patches import with_patch
+from .offer import Holding
+from .patches import with_patches
 from .statement import maybe_grown_at, remakes
 from .verdict import case_of, finding_of, kind_of, stood_at_the_end
-from .watch import StatementWatch, grown_at
+from .watch import StatementWatch, grown_at, grows_alone
 
 #: Seconds of the processor's time that a run may be asked for in any case, so
 #: that a short one has its answer, and the share of its time so far that
@@ -468,7 +469,8 @@ class Diagnostician:
         )
         findings += self._released(status, forecast)
         self._announce(findings)
-        findings = [self._with_advice(f) for f in findings]
+        findings = [self._with_guess(f) for f in findings]
+        findings = with_patches(findings, self._holdings(findings))
         told_back = self._taken_back({f.signature for f in findings})
         totals = ledger.totals()
         kind = kind_of(status)
@@ -501,15 +503,25 @@ class Diagnostician:
             hooks.look_at(status.ticks + 1)
         return obfuscated(report) if self.obfuscate else report
 
-    def _with_advice(self, finding: Finding) -> Finding:
-        """With what takes time and leaves garbage: a guess, a patch."""
-        if finding.grown_at is None:
-            finding = replace(finding, maybe_grown_at=maybe_grown_at(finding))
-        if finding.verdict != "leak":
+    def _with_guess(self, finding: Finding) -> Finding:
+        """With a guess at the statement, which takes time."""
+        if finding.grown_at is not None:
             return finding
-        history = self._known[finding.signature]
-        visit = history.held.visit if history.visitable else 0
-        return with_patch(finding, heap.census(visit) or history.census)
+        return replace(finding, maybe_grown_at=maybe_grown_at(finding))
+
+    def _holdings(self, findings: Sequence[Finding]) -> dict[str, Holding]:
+        """What the holders of these have, and what passes the statements."""
+        found = {}
+        for finding in findings:
+            history = self._known.get(finding.signature)
+            if history is None or finding.verdict in BOUNDED:
+                continue
+            visit = history.held.visit if history.visitable else 0
+            census = heap.census(visit) if visit else None
+            found[finding.signature] = Holding(
+                census or history.census, grows_alone(history)
+            )
+        return found
 
     def _released(self, status: Status, forecast: Forecast) -> list[Finding]:
         """Leaks that stood at the last tick, and were let go with the end."""

@@ -124,6 +124,7 @@ class HolderHistory:
     confirmed_at: Moment | None = None
     told: str | None = None  # the verdict that was announced
     statements: dict[tuple[str, int, str], int] = field(default_factory=dict)
+    idle: dict[tuple[str, int, str], int] = field(default_factory=dict)
     watched: int = 0  # times that its statement was looked for
     remade: bool = False  # one value in place of another, as far as is known
     recurs: bool | None = None  # a tensor made from the one before it
@@ -249,6 +250,7 @@ class HolderHistory:
         for s in statements:
             key = (s.file, s.line, s.function)
             self.statements[key] = self.statements.get(key, 0) + s.items
+            self.idle[key] = self.idle.get(key, 0) + s.idle
 
     def overdue(self) -> bool:
         """Whether it has not gained for longer than a third of its age: as

@@ -1,86 +1,164 @@
-"""Whether a patch may be offered: only where nothing that was seen speaks
-against it, and where it stops nearly all of the growth."""
+"""What may be taken of the values that pass a statement, seen what they were.
+
+A holder's census describes its items; one value of the statement is the
+tensors that were seen in its place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ..model.finding import Finding
+from ..model.finding import Finding, Kept
+from .uses import Uses
 
 #: The part of the growth that a patch must stop.
 ENOUGH = 0.9
-#: A description as the census has it: ("tensor", is_scalar, has_graph),
-#: ("tuple", (description, ...)), ("dict", ((key, description), ...)), ...
+#: A description as the census has it:
+#: ("tensor", elements or -1, has_graph, bytes of its storage),
+#: ("tuple", (description, ...)), ("dict", ((key, description), ...)),
+#: ("other", type).
 Description = tuple[Any, ...]
+#: Descriptions and how often each was seen.
+Seen = Mapping[Description, int]
+
+#: Types that keep no tensor.
+_PLAIN = frozenset({"NoneType", "bool", "bytes", "float", "int", "str"})
 
 
-def objection(
-    finding: Finding,
-    method: str,
-    keys: tuple[str, ...],
-    census: Mapping[Description, int] | None,
-) -> str | None:
-    """What speaks against taking ``.item()`` or ``.detach()`` of what passes
-    the statement at ``keys`` of each item; None where nothing does."""
-    if census is None:
-        return "what it holds could not be looked at"
-    for description in census:
-        problem = _problem(description, method, keys)
-        if problem is not None:
-            return problem
-    share = _share(finding, method)
-    if share < ENOUGH:
-        return (
-            f"`.{method}()` would stop {share:.0%} of the growth: the tensors"
-            " themselves are the rest"
-        )
-    return None
+class NoPatchError(Exception):
+    """Why there is no patch, in words for the report."""
 
 
-def _problem(
-    description: Description, method: str, keys: tuple[str, ...]
-) -> str | None:
-    sort = description[0]
-    if not keys:
-        if sort != "tensor":
-            return f"not all that it holds are tensors: some are {sort}"
-        if method == "item" and not description[1]:
-            return "not all that it holds are single numbers"
-        return None
-    parts = _parts(description)
-    if keys[0] not in parts:
-        return "not all its items are alike"
-    others = [part for key, part in parts.items() if key != keys[0]]
-    if any(_keeps_more(part) for part in others):
-        return "another value in the same item keeps memory, too"
-    return _problem(parts[keys[0]], method, keys[1:])
+class GraphNeededError(NoPatchError):
+    """There is none because a graph is needed; says where."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"the graph is needed by {where}")
+        self.where = where
 
 
-def _parts(description: Description) -> dict[str, Description]:
-    sort = description[0]
-    if sort in ("tuple", "list"):
-        return {str(i): part for i, part in enumerate(description[1])}
-    if sort == "dict":
-        return {repr(key): part for key, part in description[1]}
+@dataclass(frozen=True)
+class Holding:
+    """What is known of what passes a statement.
+
+    ``alone``: whatever was seen to pass it went into this holder.
+    """
+
+    census: Seen | None
+    alone: bool = True
+
+
+@dataclass(frozen=True)
+class Taking:
+    """What is taken of one value: "item", "detach", or "" for all of it.
+
+    ``guarded``: only where it is a tensor.  ``stays``: bytes of an item that
+    are kept all the same.
+    """
+
+    method: str
+    guarded: bool = False
+    stays: float = 0.0
+
+
+def taking_of(seen: Seen, uses: Uses, *, sure: bool) -> Taking:
+    """What to take of a value; ``sure``: nothing else passes in its place.
+
+    Raises NoPatchError where its graph is needed, or it is no tensor.
+    """
+    if all(map(_is_plain, seen)):
+        return Taking("")
+    for one in seen:
+        if one[0] != "tensor" and not _is_plain(one):
+            raise NoPatchError(
+                f"not all that it holds are tensors: {_sort(one)}"
+            )
+    tensors = {one: n for one, n in seen.items() if one[0] == "tensor"}
+    graph = any(one[2] for one in tensors)
+    if graph and uses.graph:
+        raise GraphNeededError(uses.graph)
+    guarded = not sure or len(tensors) < len(seen)
+    number = all(one[1] == 1 for one in tensors)
+    if number and not guarded and not uses.number:
+        return Taking("item")
+    size = sum(one[3] * n for one, n in tensors.items())
+    stays = size / sum(seen.values())
+    return (
+        Taking("detach", guarded, stays) if graph else Taking("", False, stays)
+    )
+
+
+def _sort(one: Description) -> str:
+    return f"some are {one[1] if one[0] == 'other' else one[0]}"
+
+
+def _is_plain(one: Description) -> bool:
+    """Whether it keeps no tensor."""
+    if one[0] == "tensor":
+        return False
+    if one[0] == "other":
+        return one[1] in _PLAIN
+    return all(map(_is_plain, parts_of(one).values()))
+
+
+def parts_of(one: Description) -> dict[str, Description]:
+    """What a tuple, list or dict has, by index or key as written."""
+    if one[0] in ("tuple", "list"):
+        return {str(i): part for i, part in enumerate(one[1])}
+    if one[0] == "dict":
+        return {repr(key): part for key, part in one[1]}
     return {}
 
 
-def _keeps_more(description: Description) -> bool:
-    """Whether this is a tensor of more than a number, or has a graph."""
-    sort = description[0]
-    if sort == "tensor":
-        return bool(description[2]) or not description[1]
-    return any(_keeps_more(part) for part in _parts(description).values())
+def part_of(seen: Seen, sort: str, key: str) -> Seen:
+    """What was seen at one place of a literal; NoPatchError: not in all."""
+    found: dict[Description, int] = {}
+    for one, n in seen.items():
+        parts = parts_of(one)
+        if one[0] != sort or key not in parts:
+            raise NoPatchError("not all its items are alike")
+        found[parts[key]] = found.get(parts[key], 0) + n
+    return found
 
 
-def _share(finding: Finding, method: str) -> float:
-    """The part of the growth that ends."""
+def share_stopped(finding: Finding, stays: float) -> float:
+    """The part of the growth that ends where ``stays`` bytes of each item
+    remain."""
     total = finding.all_bytes_per_step
-    if total <= 0 or method == "item":
-        return 1.0
     holder = finding.holder
     pace = holder.growth_per_step if holder else None
-    size = finding.tensors[0].bytes if finding.tensors else 0
-    stays = size * (1.0 if pace is None else pace)
-    return max(1.0 - stays / total, 0.0)
+    if total <= 0 or stays <= 0:
+        return 1.0
+    return max(1.0 - stays * (1.0 if pace is None else pace) / total, 0.0)
+
+
+def kept_of(finding: Finding, seen: Seen | None) -> Kept | None:
+    """What the items keep by themselves; None where it was not seen."""
+    tensors = [
+        found
+        for description, times in (seen or {}).items()
+        for found in _tensors(description, times)
+    ]
+    if not seen or not tensors:
+        return None
+    size = sum(one[3] * n for one, n in tensors) / sum(seen.values())
+    holder = finding.holder
+    pace = holder.growth_per_step if holder else None
+    single = holder is None or holder.length is None
+    return Kept(
+        bytes_per_step=0.0 if single else size * (pace or 1.0),
+        numbers=all(one[1] == 1 for one, _n in tensors),
+        graphs=any(one[2] for one, _n in tensors),
+    )
+
+
+def _tensors(one: Description, times: int) -> list[tuple[Description, int]]:
+    if one[0] == "tensor":
+        return [(one, times)]
+    return [
+        found
+        for part in parts_of(one).values()
+        for found in _tensors(part, times)
+    ]

@@ -1,9 +1,10 @@
 """Patches: the statement that grows a holder, keeping numbers or values only.
 
-A patch is offered where the source leaves no choice: the tensor that is kept
-brings a graph, or is a single number, and one expression of the statement is
-what is kept: ``history.append(loss)`` becomes
-``history.append(loss.item())``.  Rewriting is libcst's (extra "fix"); without
+A patch is offered for a leak whose statement was seen, where one expression
+of it is what is kept, all that was seen to pass it is what the patch assumes,
+no later use that is understood minds, and nine tenths of the growth stop:
+``history.append(loss)`` becomes ``history.append(loss.detach())``.  Else the
+finding says why there is none.  Rewriting is libcst's (extra "fix"); without
 it there are no patches.
 """
 
@@ -14,50 +15,94 @@ import io
 import os
 import re
 import tokenize
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..knowledge.containers import GROWING
-from ..model.finding import Finding
-from ..model.path import Edge
-from .offer import Description, objection
+from ..knowledge.advice import advise
+from ..model.finding import Finding, Site
+from .offer import (
+    ENOUGH,
+    GraphNeededError,
+    Holding,
+    NoPatchError,
+    Seen,
+    Taking,
+    kept_of,
+    share_stopped,
+    taking_of,
+)
+from .rewrite import Addition, Source, Thinning
+from .statement import last_name, user_files
+from .uses import Names, is_tensor, uses_of
 
 if TYPE_CHECKING:
     import libcst as cst
 
-_METHODS = frozenset().union(*GROWING.values()) - {"extend", "update"}
-#: What already keeps a number, or a tensor without its graph.
-_THIN = frozenset({"item", "detach", "tolist", "numpy"})
-_PLAIN = frozenset({"dict", "list", "tuple", "Tensor", "Parameter"})
 
+def with_patches(
+    findings: Sequence[Finding], holdings: Mapping[str, Holding]
+) -> list[Finding]:
+    """The findings, leaks with a unified diff or with why there is none.
 
-def with_patch(
-    finding: Finding, census: Mapping[Description, int] | None
-) -> Finding:
-    """The finding with a unified diff, or with why there is none.
-
-    Reads the file of ``finding.grown_at`` and nothing else; ``census`` says
-    what the holder holds.  None too where that line is no longer what it was.
+    ``holdings`` are by signature.  What one line keeps in several holders is
+    mended by one patch, as each of them keeps what the others do.
     """
-    site, method = finding.grown_at, _method(finding)
-    if site is None or method is None:
-        return finding
-    inner = _inside_item(finding)
-    if inner is None:
-        return finding
-    keys = tuple(edge.text.strip("[]") for edge in inner)
-    reason = objection(finding, method, keys, census)
-    if reason is not None:
-        return replace(finding, patch_note=reason)
+    made = list(findings)
+    lines: dict[tuple[str, int], list[int]] = {}
+    for at, finding in enumerate(findings):
+        holding = holdings.get(finding.signature)
+        kept = kept_of(finding, holding.census if holding else None)
+        finding = replace(finding, kept=kept)
+        made[at] = replace(finding, advice=advise(finding))
+        if finding.verdict == "leak" and finding.grown_at is not None:
+            site = finding.grown_at
+            lines.setdefault((site.file, site.line), []).append(at)
+    for together in lines.values():
+        group = [made[at] for at in together]
+        for at, finding in zip(
+            together, _mended(group, holdings), strict=True
+        ):
+            made[at] = finding
+    return made
+
+
+def _mended(
+    group: Sequence[Finding], holdings: Mapping[str, Holding]
+) -> list[Finding]:
+    """Findings of one line, with the patch of that line or a note."""
+    site = group[0].grown_at
+    assert site is not None
     try:
         before, _encoding = read_source(site.file)
-        after = rewritten(before, finding)
-        made = None if after is None else diff(site.file, before, after)
+        plan = _planned(before, site, group, holdings)
+    except GraphNeededError as reason:
+        return [
+            replace(
+                f,
+                patch_note=str(reason),
+                advice=advise(f, needed_by=reason.where),
+            )
+            for f in group
+        ]
+    except NoPatchError as reason:
+        return [replace(f, patch_note=str(reason)) for f in group]
+    except ImportError:
+        note = "libcst is not installed: pip install 'impactarbiter[fix]'"
+        return [replace(f, patch_note=note) for f in group]
     except Exception:
         # Whatever libcst makes of a program's source, the report goes on.
-        return finding
-    return replace(finding, patch=made)
+        return list(group)
+    after = plan.source.with_values(plan.new)
+    patch = diff(site.file, before, after)
+    return [
+        replace(
+            f,
+            patch=patch,
+            advice=advise(f, tuple(sorted(plan.methods))),
+        )
+        for f in group
+    ]
 
 
 def read_source(file: str) -> tuple[str, str]:
@@ -79,13 +124,11 @@ def lines_of(source: str) -> list[str]:
 def diff(file: str, before: str, after: str) -> str:
     """A unified diff that ``patch -p1`` takes in the current folder."""
     name = os.path.relpath(file) if _is_below(file) else file.lstrip("/")
+    made = difflib.unified_diff(
+        lines_of(before), lines_of(after), f"a/{name}", f"b/{name}"
+    )
     return "".join(
-        difflib.unified_diff(
-            lines_of(before),
-            lines_of(after),
-            f"a/{name}",
-            f"b/{name}",
-        )
+        line if line.endswith("\n") else line + _NO_END for line in made
     )
 
 
@@ -93,167 +136,256 @@ def _is_below(file: str) -> bool:
     return os.path.abspath(file).startswith(os.getcwd() + os.sep)
 
 
-def rewritten(source: str, finding: Finding) -> str | None:
-    """The source with the finding's statement mended; None if it can't be.
+#: What stands after a file's last line that has no end.
+_NO_END = "\n\\ No newline at end of file\n"
 
-    Raises ImportError without libcst, SyntaxError for what is no Python.
-    """
-    site, method = finding.grown_at, _method(finding)
-    lines = lines_of(source)
+
+# -- what to change -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Plan:
+    source: Source
+    new: Mapping[cst.CSTNode, cst.BaseExpression]
+    methods: frozenset[str]
+
+
+def _planned(
+    text: str,
+    site: Site,
+    group: Sequence[Finding],
+    holdings: Mapping[str, Holding],
+) -> _Plan:
+    """All changes of one line; NoPatchError says why there are none."""
+    lines = lines_of(text)
     if (
-        site is None
-        or method is None
-        or not 0 < site.line <= len(lines)
+        not 0 < site.line <= len(lines)
         or lines[site.line - 1].strip() != site.source.strip()
     ):
-        return None
-    inner = _inside_item(finding)
-    return (
-        None if inner is None else _rewrite(source, site.line, method, inner)
-    )
-
-
-def _method(finding: Finding) -> str | None:
-    """What takes the number, or the value without its graph."""
-    shapes = [t.shape for t in finding.tensors]
-    if shapes and all(
-        s is not None and all(n == 1 for n in s) for s in shapes
-    ):
-        return "item"
-    return "detach" if finding.graph is not None else None
-
-
-def _inside_item(finding: Finding) -> list[Edge] | None:
-    """Edges from an item of the holder to the tensor; None: through more
-    than plain data, or through the graph."""
-    below = list(finding.below_holder)
-    if finding.holder is not None and finding.holder.length is not None:
-        below = below[1:]
-    if any(edge.type not in _PLAIN or "[" not in edge.text for edge in below):
-        return None
-    return below
-
-
-# -- libcst -------------------------------------------------------------------
-
-
-def _rewrite(
-    source: str, line: int, method: str, inner: list[Edge]
-) -> str | None:
-    import libcst as cst
-    from libcst.metadata import MetadataWrapper, PositionProvider
-
-    class Rewriter(cst.CSTTransformer):
-        """Changes the one statement that starts on the line."""
-
-        METADATA_DEPENDENCIES = (PositionProvider,)
-        changed = 0
-
-        def is_here(self, node: cst.CSTNode) -> bool:
-            where = self.get_metadata(PositionProvider, node)
-            return bool(where.start.line == line)
-
-        def thin(self, value: cst.BaseExpression) -> cst.BaseExpression:
-            new = _thinned(value, method, inner)
-            self.changed += new is not None
-            return value if new is None else new
-
-        def leave_Expr(self, old: cst.Expr, new: cst.Expr) -> cst.Expr:
-            call = new.value
-            if not self.is_here(old) or not _adds(call):
-                return new
-            assert isinstance(call, cst.Call)
-            last = call.args[-1].with_changes(
-                value=self.thin(call.args[-1].value)
-            )
-            return new.with_changes(
-                value=call.with_changes(args=[*call.args[:-1], last])
-            )
-
-        def leave_Assign(self, old: cst.Assign, new: cst.Assign) -> cst.Assign:
-            if not self.is_here(old):
-                return new
-            return new.with_changes(value=self.thin(new.value))
-
-        def leave_AugAssign(
-            self, old: cst.AugAssign, new: cst.AugAssign
-        ) -> cst.AugAssign:
-            if not self.is_here(old):
-                return new
-            return new.with_changes(value=self.thin(new.value))
-
-    try:
-        tree = MetadataWrapper(cst.parse_module(source))
-    except cst.ParserSyntaxError as error:
-        raise SyntaxError(str(error)) from None
-    rewriter = Rewriter()
-    made = tree.visit(rewriter)
-    return made.code if rewriter.changed == 1 else None
-
-
-def _adds(call: cst.BaseExpression) -> bool:
-    """Whether this is a call such as ``history.append(x)``."""
-    import libcst as cst
-
-    return (
-        isinstance(call, cst.Call)
-        and isinstance(call.func, cst.Attribute)
-        and call.func.attr.value in _METHODS
-        and len(call.args) > 0
-        and not call.args[-1].star
-    )
-
-
-def _thinned(
-    value: cst.BaseExpression, method: str, inner: list[Edge]
-) -> cst.BaseExpression | None:
-    """The expression that keeps less, None where it is not plain."""
-    import libcst as cst
-
-    if isinstance(value, (cst.Dict, cst.Tuple, cst.List)):
-        return _thinned_element(value, method, inner)
-    if inner or isinstance(value, (cst.Lambda, cst.BaseComp, cst.BaseString)):
-        return None
-    if (
-        isinstance(value, cst.Call)
-        and isinstance(value.func, cst.Attribute)
-        and value.func.attr.value in _THIN
-    ):
-        return None
-    primary = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
-    if not isinstance(value, primary) and not value.lpar:
-        value = value.with_changes(
-            lpar=[cst.LeftParen()], rpar=[cst.RightParen()]
+        raise NoPatchError("the line is not what it was when it ran")
+    source = Source(text)
+    additions = source.additions(site.line)
+    new: dict[cst.CSTNode, cst.BaseExpression] = {}
+    methods: frozenset[str] = frozenset()
+    done: list[Addition] = []
+    for finding in group:
+        addition = _addition_of(finding, additions)
+        holding = holdings.get(finding.signature, Holding(None))
+        names = _names_of(finding) | _names_in(addition, site)
+        known = addition.receiver.lstrip(".") == _name_of(finding)
+        methods |= _thin(
+            source, finding, addition, names, holding, new, known=known
         )
-    return cst.Call(cst.Attribute(value, cst.Name(method)))
+        done.append(addition)
+        alike = [
+            other
+            for other in additions
+            if other not in done and _is_same(source, addition, other)
+        ]
+        for other in alike:
+            names = _names_in(other, site)
+            _thin(source, finding, other, names, holding, new, known=True)
+        done += alike
+        if not alike and len(group) == 1 and _is_shared(finding):
+            raise NoPatchError("something else keeps the same graphs, too")
+    if not new:
+        raise NoPatchError("what it keeps is no more than it needs already")
+    return _Plan(source, new, methods)
 
 
-def _thinned_element(
-    value: cst.Dict | cst.Tuple | cst.List, method: str, inner: list[Edge]
-) -> cst.BaseExpression | None:
-    """``{"loss": loss}`` with its one element that leads to the tensor."""
-    if not inner:
-        return None
-    elements = list(value.elements)
-    key = inner[0].text.strip("[]")
-    for at, element in enumerate(elements):
-        if _key_of(element, at) != key:
-            continue
-        new = _thinned(element.value, method, inner[1:])
-        if new is None:
-            return None
-        elements[at] = element.with_changes(value=new)
-        return value.with_changes(elements=elements)
-    return None
+def _is_shared(finding: Finding) -> bool:
+    """Whether its items' graphs would live on without it."""
+    kept = finding.kept
+    return kept is not None and kept.graphs and finding.graph is None
 
 
-def _key_of(element: object, at: int) -> str | None:
-    import libcst as cst
+def _is_same(source: Source, one: Addition, other: Addition) -> bool:
+    """Whether two statements of a line keep the same values."""
+    return list(map(source.code, one.values)) == list(
+        map(source.code, other.values)
+    )
 
-    if isinstance(element, cst.Element):
-        return str(at)
-    if isinstance(element, cst.DictElement) and isinstance(
-        element.key, cst.SimpleString
+
+def _addition_of(finding: Finding, additions: Sequence[Addition]) -> Addition:
+    """The one that adds to the finding's holder."""
+    holder = finding.holder
+    single = holder is None or holder.length is None
+    found = [a for a in additions if a.single == single]
+    if single and not found:
+        found = list(additions)
+    name = _name_of(finding)
+    named = [a for a in found if a.receiver.lstrip(".") == name]
+    found = named or found
+    if len(found) != 1:
+        raise NoPatchError(
+            "several statements on the line may be it"
+            if found
+            else "the line does not say what is added to what"
+        )
+    return found[0]
+
+
+def _name_of(finding: Finding) -> str:
+    holder = finding.holder
+    return (last_name(holder.expression) if holder else None) or ""
+
+
+def _names_of(finding: Finding) -> Names:
+    """What the program calls a holder: a variable, or an attribute."""
+    name = _name_of(finding)
+    if finding.path is None or not name:
+        return Names()
+    edges = list(finding.path.edges[: finding.holder_depth])
+    while edges and edges[-1].is_item:
+        edges.pop()
+    if len(edges) > 1 and "<" not in edges[-1].text:
+        return Names(attributes=frozenset({name}))
+    root = finding.path.root
+    if root.endswith("()"):
+        function = root[:-2].rpartition(".")[2]
+        return Names(variables=frozenset({(function, name)}))
+    if root == "__main__":
+        return Names(variables=frozenset({("module", name)}))
+    return Names(frozenset({name}), frozenset({("", name)}))
+
+
+def _names_in(addition: Addition, site: Site) -> Names:
+    """What a statement calls what it adds to."""
+    name = addition.receiver.lstrip(".")
+    if addition.receiver.startswith("."):
+        return Names(attributes=frozenset({name}))
+    function = site.function.rpartition(".")[2].strip("<>")
+    return Names(variables=frozenset({(function, name), ("module", name)}))
+
+
+def _thin(
+    source: Source,
+    finding: Finding,
+    addition: Addition,
+    names: Names,
+    holding: Holding,
+    new: dict[cst.CSTNode, cst.BaseExpression],
+    *,
+    known: bool,
+) -> frozenset[str]:
+    """Adds what to change of one addition to ``new``; the methods taken.
+
+    ``known``: the addition is to the holder, by its name, and no other.
+    """
+    seen, site = holding.census, finding.grown_at
+    assert site is not None
+    if seen is None:
+        raise NoPatchError("what it holds could not be looked at")
+    uses = uses_of(names, [site.file, *user_files(finding)])
+    known = known and holding.alone
+
+    # Other holders' numbers, and sums, are not looked after.
+    if not uses.number and (addition.single or not known):
+        uses = replace(uses, number="what is made of it")
+
+    def take(value: cst.BaseExpression, seen: Seen) -> Taking:
+        sure = known and not addition.operand
+        sure = sure or source.has_operand(
+            value,
+            lambda code: is_tensor(site.file, site.function, code),
+        )
+        return taking_of(seen, uses, sure=sure)
+
+    thinning = Thinning(source, take, new)
+    for value in addition.values:
+        if addition.single and thinning.is_joined(value):
+            raise NoPatchError("each step makes the tensor itself longer")
+        thinning.value(value, seen)
+    # Graphs that others of the line hold as well are in no holder's figure.
+    stays = 0.0 if addition.single else thinning.stays
+    share = share_stopped(finding, stays / len(addition.values))
+    if _is_shared(finding) and "detach" in thinning.methods:
+        share = 1.0
+    if (
+        not thinning.methods
+        and uses.number
+        and finding.kept
+        and (finding.kept.numbers)
     ):
-        return re.sub(r'^"(.*)"$', r"'\1'", element.key.value)
-    return None
+        raise NoPatchError(f"`.item()` may change {uses.number}")
+    if share < ENOUGH:
+        how = "` and `".join(f".{m}()" for m in sorted(thinning.methods))
+        raise NoPatchError(
+            f"`{how}` would stop {share:.0%} of the growth: the tensors"
+            " themselves are the rest"
+            if how
+            else "the tensors themselves are the growth"
+        )
+    return thinning.methods
+
+
+# -- what a report offers -----------------------------------------------------
+
+#: All that a patch of ours adds to a line.
+_GUARD = re.compile(
+    r"([\w.]+)\.(?:item|detach)\(\) if isinstance\(\1, torch\.Tensor\)"
+    r" else \1(?![\w.])"
+)
+_CALLS = re.compile(r"\.(?:item|detach)\(\)")
+
+
+def patched(source: str, patch: str) -> str | None:
+    """The source with a report's patch applied.
+
+    None where a line is not there any more, stands there several times, or
+    the patch does anything else than ours do: a report is no trusted file.
+    """
+    lines = lines_of(source)
+    for number, old, new in _replacements(patch):
+        was, now = _without_calls(old), _without_calls(new)
+        if was.count("()") != now.count("()") or _bare(was) != _bare(now):
+            return None
+        if not (0 < number <= len(lines) and lines[number - 1] == old):
+            places = [at for at, line in enumerate(lines, 1) if line == old]
+            if len(places) != 1:
+                return None
+            number = places[0]
+        lines[number - 1] = new
+    after = "".join(lines)
+    return None if after == source else after
+
+
+def _without_calls(line: str) -> str:
+    return _CALLS.sub("", _GUARD.sub(r"\1", line))
+
+
+def _bare(line: str) -> str:
+    return line.replace("(", "").replace(")", "")
+
+
+def _lines_of_patch(patch: str) -> list[str]:
+    """Below the header, without an end where the file's line has none."""
+    made: list[str] = []
+    for line in lines_of(patch)[2:]:
+        if line.startswith("\\") and made:
+            made[-1] = made[-1].removesuffix("\n")
+        else:
+            made.append(line)
+    return made
+
+
+def _replacements(patch: str) -> list[tuple[int, str, str]]:
+    """(line number, line before, line after) of each changed line."""
+    found: list[tuple[int, str, str]] = []
+    removed: list[tuple[int, str]] = []
+    number = 0
+    for line in _lines_of_patch(patch):
+        if line.startswith("@@"):
+            match = re.match(r"@@ -(\d+)", line)
+            number, removed = int(match[1]) if match else 0, []
+        elif line.startswith("-"):
+            removed.append((number, line[1:]))
+            number += 1
+        elif line.startswith("+") and removed:
+            at, old = removed.pop(0)
+            found.append((at, old, line[1:]))
+        elif line.startswith("+"):
+            found.append((0, "", line[1:]))  # added: never one of ours
+        else:
+            number += 1
+    return found

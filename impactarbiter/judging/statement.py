@@ -57,24 +57,25 @@ def remakes(finding: Finding, seen: Site | None) -> bool:
 def _all_candidates(finding: Finding) -> list[Site]:
     if finding.holder is None:
         return []
-    name = _last_name(finding.holder.expression)
+    name = last_name(finding.holder.expression)
     if name is None:
         return []
     kind = finding.holder.type
     return [
         site
-        for file in _user_files(finding)
+        for file in user_files(finding)
         for site in _candidates(file, name, kind)
     ]
 
 
-def _last_name(expression: str) -> str | None:
+def last_name(expression: str) -> str | None:
+    """The name that an expression ends in, without its subscripts."""
     text = _SUBSCRIPTS.sub("", expression)
     match = _LAST_NAME.search(text)
     return match.group(1) if match else None
 
 
-def _user_files(finding: Finding) -> list[str]:
+def user_files(finding: Finding) -> list[str]:
     """Source files of the user's code, those on the stack first."""
     files = dict.fromkeys(f.file for f in finding.stack)
     for module in list(sys.modules.values()):

@@ -111,6 +111,7 @@ def finding_of(
             finding.tensors_per_step if count is None else count
         ),
         graph_bytes_per_step=nodes,
+        trains=bool(status.counts.optimizer or status.counts.backward),
         retained_bytes=max(history.last.bytes, 0),
         **_more_than_walked(history, finding, kind),
         confirmed_step=(

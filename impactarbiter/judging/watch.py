@@ -11,9 +11,10 @@ from ..core.wire import Status
 from ..model.finding import Site
 from .memory import HolderHistory
 
-#: A watch lasts from one tick until the position has moved on twice: one
-#: whole turn of the program's loop, wherever in it the watch begins.
-TURNS = 2
+#: A watch lasts from one tick until the position has moved on so often: two
+#: whole turns of the program's loop, wherever in it the watch begins.  The
+#: first shows the statement, the second whether it grows this holder alone.
+TURNS = 3
 #: Watches of one holder in a row; later ones wait until it is twice as old,
 #: as what grows at every hundredth step is rarely caught.
 TRIES = 3
@@ -66,7 +67,17 @@ class StatementWatch:
 
 def grown_at(history: HolderHistory) -> Site | None:
     """The statement that was seen to grow it most; None where none was."""
+    key = _most(history)
+    return None if key is None else site_at(*key)
+
+
+def grows_alone(history: HolderHistory) -> bool:
+    """Whether that statement was seen to grow this holder whenever it ran."""
+    key = _most(history)
+    return key is not None and not history.idle.get(key)
+
+
+def _most(history: HolderHistory) -> tuple[str, int, str] | None:
     if not history.statements:
         return None
-    key = max(history.statements, key=lambda k: history.statements[k])
-    return site_at(*key)
+    return max(history.statements, key=lambda k: history.statements[k])

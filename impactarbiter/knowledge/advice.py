@@ -1,4 +1,5 @@
-"""One sentence of what to change."""
+"""What to change: one sentence or two, with the share of the growth that it
+stops where that was measured."""
 
 from __future__ import annotations
 
@@ -8,14 +9,22 @@ import re
 from ..model.finding import Cycle, Finding
 from ..model.words import BOUNDED
 from .autograd import cause_of
-from .containers import PLAIN
+from .containers import MAPPINGS, PLAIN
 from .ipython import shell_advice
 
+#: A remedy that stops less of the growth than this is no remedy.
+WORTHWHILE = 0.5
 
-def advise(finding: Finding) -> str:
-    """What to do about a finding, from what holds it and what it holds."""
+
+def advise(
+    finding: Finding, patched: tuple[str, ...] = (), needed_by: str = ""
+) -> str:
+    """What to do about a finding, from what holds it and what it holds.
+
+    ``patched``: the methods that its patch takes, where it has one;
+    ``needed_by``: what needs the graphs of what is held.
+    """
     holder = finding.holder
-    graph = finding.graph is not None or _is_through_graph(finding)
     where = f"`{holder.expression}`" if holder else "the holder"
     if finding.cycle is not None:
         return _of_cycle(finding.cycle, where)
@@ -35,36 +44,120 @@ def advise(finding: Finding) -> str:
             " its frames with `error.with_traceback(None)`: its traceback"
             " keeps the variables of every frame that it went through"
         )
-    scalar = _is_scalar(finding)
+    if _is_of_hooks(finding):
+        return (
+            f"each step registers one more hook in {where}: register it once,"
+            " or keep the handle that it returns and call `handle.remove()`"
+        )
     owner = _owner(finding)
     if owner:
         return (
             f"drop each {owner} from {where} once it has been used, or keep"
             " only what is needed of it: each one keeps its tensors"
         )
-    if graph and holder is not None and holder.length is None:
+    if needed_by:
+        return (
+            f"clear {where} once {needed_by} has been done: that needs the"
+            " graphs, so `.detach()` is no help"
+        )
+    return _of_values(finding, where, patched)
+
+
+def _of_values(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
+    """Plain tensors, with or without a graph."""
+    holder, share = finding.holder, graph_share(finding)
+    if _has_graph(finding) and (share is None or share >= WORTHWHILE):
+        return _of_graph(finding, where, patched)
+    rest = _of_tensors(finding, where)
+    if share is not None and share > 0 and holder is not None:
+        rest += (
+            f"; `.detach()` would stop {_percent(share)} of the growth, the"
+            " tensors themselves are the rest"
+        )
+    return rest
+
+
+def graph_share(finding: Finding) -> float | None:
+    """The part of the growth that is the graph's; None: not measured."""
+    total = finding.all_bytes_per_step
+    if finding.kept is None or total <= 0:
+        return None
+    if not finding.kept.graphs:
+        return 0.0
+    if finding.graph is None:
+        return None  # others hold the same graphs: they are in no figure
+    return max(1.0 - finding.kept.bytes_per_step / total, 0.0)
+
+
+def _has_graph(finding: Finding) -> bool:
+    if finding.kept is not None:
+        return finding.kept.graphs
+    return finding.graph is not None or _is_through_graph(finding)
+
+
+def _percent(share: float) -> str:
+    """Never 100 % of what is a little less."""
+    return f"{math.floor(share * 100 + 1e-6)} %"
+
+
+def _of_graph(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
+    holder, share = finding.holder, graph_share(finding)
+    stops = "" if share is None else f"; that stops {_percent(share)} of it"
+    numbers = _is_scalar(finding) and "detach" not in patched
+    if not finding.trains:
+        return (
+            "run the forward under `torch.no_grad()`: the program has no"
+            f" backward, and {where} keeps the graph of each step{stops}"
+        )
+    if holder is not None and holder.length is None:
         return (
             f"detach before adding to {where}: it carries the graph of every"
-            " step so far; use `.item()` for a number or `.detach()` for a"
-            " tensor"
+            f" step so far; use `.item()` for a number or `.detach()` for a"
+            f" tensor{stops}"
         )
-    if graph:
-        instead = ".item()" if scalar else ".detach()"
-        return (
-            f"store `{instead}` in {where} instead of the tensor: each one"
-            " keeps the graph that made it"
-        )
-    if _is_slice(finding):
+    if numbers:
+        share = None if share is None else 1.0
+        stops = "" if share is None else "; that stops all of it"
+    instead = ".item()" if numbers else ".detach()"
+    return (
+        f"store `{instead}` in {where} instead of the tensor: each one"
+        f" keeps the graph that made it{stops}"
+    )
+
+
+def _of_tensors(finding: Finding, where: str) -> str:
+    """Where the tensors themselves are the growth."""
+    part = _slice_part(finding)
+    if part is not None:
         return (
             f"store a `.clone()` in {where}: a slice keeps the whole tensor"
-            " that it was taken from"
+            f" that it was taken from; that stops {_percent(1 - part)} of it"
         )
-    if scalar:
+    if _is_scalar(finding):
         return f"store numbers in {where}: take `.item()` of each tensor"
-    return (
-        f"bound {where} or clear it once its tensors are used; what must be"
-        " kept can go to the CPU or be summed up"
-    )
+    holder = finding.holder
+    kind = holder.type if holder else ""
+    if holder is not None and holder.length is None:
+        return (
+            f"each step makes {where} longer: keep its last part only, or"
+            " begin anew once it has been used"
+        )
+    if kind in MAPPINGS:
+        said = (
+            f"each step brings a new key to {where}: use keys that come back,"
+            " or delete what has been used"
+        )
+    elif kind == "list":
+        said = (
+            f"bound {where} or clear it once its tensors are used:"
+            " `collections.deque(maxlen=...)` keeps the last ones"
+        )
+    else:
+        said = f"bound {where} or clear it once its tensors are used"
+    devices = {t.device for t in finding.tensors}
+    if devices and not any(d.startswith("cpu") for d in devices):
+        return f"{said}; what must be kept can go off the device by `.cpu()`"
+    return f"{said}; what must be kept can be summed up"
 
 
 def recurrence(finding: Finding) -> str:
@@ -94,6 +187,14 @@ def _of_cycle(cycle: Cycle, where: str) -> str:
     )
 
 
+def _is_of_hooks(finding: Finding) -> bool:
+    """Whether the holder is where a module or tensor has its hooks."""
+    if finding.path is None or finding.holder is None:
+        return False
+    edges = finding.path.edges[: finding.holder_depth]
+    return bool(edges) and edges[-1].name.endswith("_hooks")
+
+
 def _is_through_graph(finding: Finding) -> bool:
     """Whether the tensor hangs on the graph of what the holder has."""
     return any(edge.kind == "grad_fn" for edge in finding.below_holder)
@@ -115,6 +216,8 @@ _NUMBER = 64
 
 def _is_scalar(finding: Finding) -> bool:
     """Whether all of it is numbers, not the example alone."""
+    if finding.kept is not None:
+        return finding.kept.numbers
     if finding.tensors_per_step and finding.graph is None:
         mean = finding.bytes_per_step / finding.tensors_per_step
         if mean > _NUMBER:
@@ -125,10 +228,11 @@ def _is_scalar(finding: Finding) -> bool:
     )
 
 
-def _is_slice(finding: Finding) -> bool:
-    """Whether a tensor shows a small part of the memory that it keeps."""
+def _slice_part(finding: Finding) -> float | None:
+    """What part of the memory that it keeps a tensor shows; None: most."""
     for t in finding.tensors:
         bits = re.search(r"\d+$", t.dtype)
-        if t.shape is not None and bits is not None:
-            return 4 * math.prod(t.shape) * int(bits[0]) // 8 <= t.bytes
-    return False
+        if t.shape is not None and bits is not None and t.bytes:
+            shown = math.prod(t.shape) * int(bits[0]) // 8
+            return shown / t.bytes if 4 * shown <= t.bytes else None
+    return None

@@ -39,6 +39,13 @@ def _is_of_gradient(cycle: Path) -> bool:
     )
 
 
+def _is_of_view(cycle: Path) -> bool:
+    """Over the base of a view that a node has saved."""
+    return _has("base")(cycle) or any(
+        edge.text.endswith("._base") for edge in cycle.edges
+    )
+
+
 #: The first that fits is the one; those above are special cases of below.
 CAUSES = (
     Cause(
@@ -65,6 +72,13 @@ CAUSES = (
         _has("ctx"),
         "a custom Function keeps its own output on ctx: give it to"
         " ctx.save_for_backward() in forward()",
+    ),
+    Cause(
+        "view",
+        _is_of_view,
+        "a node saved a view of a tensor that was then written to in place,"
+        " and what was written leads back to the node: put it together with"
+        " torch.cat() or torch.stack(), or `.clone()` the view first",
     ),
     Cause(
         "saved",

@@ -25,6 +25,8 @@ GROWING = {
 }
 #: Methods that add to a container of another type.
 ANY = frozenset({"add", "push", "put", "put_nowait"}).union(*GROWING.values())
+#: Methods whose last argument, or what is in it, is added.
+ADDING = ANY - _HOOKS
 #: Types that ``x[key] = value`` adds to.
 MAPPINGS = frozenset({"dict", "OrderedDict", "defaultdict"})
 #: Types between a holder and a tensor that say nothing of whose they are.

@@ -90,6 +90,19 @@ class GraphCost:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """What a holder's items keep by themselves, whatever graphs they have.
+
+    ``bytes_per_step`` is the memory of their own tensors; ``numbers``: each
+    of these is a single number, ``graphs``: some have a graph.
+    """
+
+    bytes_per_step: float
+    numbers: bool = False
+    graphs: bool = False
+
+
+@dataclass(frozen=True)
 class Cycle:
     """A garbage cycle that tensors hang on, edge by edge.
 
@@ -140,7 +153,9 @@ class Finding:
     which rule spoke (docs/verdicts.md), ``note`` anything else worth a
     sentence.  ``grown_at`` was seen to grow the holder; ``maybe_grown_at``
     is a guess by name, where nothing was seen.  ``patch_note`` says why
-    there is no patch, where one comes to mind.
+    there is no patch, where one comes to mind.  ``kept`` is what the
+    holder's items were seen to be (None: not looked at), ``trains`` whether
+    the program has run a backward.
     ``graph_bytes_per_step`` is the memory of autograd nodes, no tensors,
     that is kept beside ``bytes_per_step`` of tensor memory.
     ``signature`` is made from site and holder when it is not given.
@@ -174,6 +189,8 @@ class Finding:
     confirmed_step: int | None = None
     maybe_grown_at: Site | None = None
     rule: str = ""
+    kept: Kept | None = None
+    trains: bool = True
     note: str | None = None
     signature: str = ""
 

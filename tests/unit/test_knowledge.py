@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from impactarbiter.judging.allowlist import allow_object, is_allowed_object
 from impactarbiter.judging.masks import obfuscated
 from impactarbiter.knowledge.advice import advise
 from impactarbiter.knowledge.autograd import CAUSES, cause_of
-from impactarbiter.model.finding import Finding, Holder, Site
+from impactarbiter.model.finding import (
+    Finding,
+    GraphCost,
+    Holder,
+    Kept,
+    Site,
+    TensorExample,
+)
 from impactarbiter.model.path import Edge, Path, name_in
 from impactarbiter.model.report import Report
 
@@ -123,6 +132,96 @@ def test_a_traceback_above_the_holder_is_its_own_business() -> None:
     assert "traceback keeps" not in advise(moved)
 
 
+def keeping(
+    kept: Kept | None,
+    size: float,
+    nodes: float,
+    kind: str = "list",
+    shape: tuple[int, ...] = (4, 4),
+    stored: int = 64,
+    device: str = "cpu",
+    trains: bool = True,
+    length: int | None = 9,
+) -> Finding:
+    """Tensors in `__main__.kept`, and how much grows."""
+    return replace(
+        held("Tensor"),
+        holder=Holder("__main__.kept", kind, length=length, depth=1),
+        kept=kept,
+        graph=GraphCost(9, 1, 4) if nodes else None,
+        bytes_per_step=size,
+        graph_bytes_per_step=nodes,
+        tensors=(TensorExample(shape, "float32", device, 3, stored),),
+        trains=trains,
+    )
+
+
+GRAPHS = Kept(64.0, graphs=True)
+PLAIN = Kept(64.0)
+
+
+@pytest.mark.parametrize(
+    ("finding", "said"),
+    [
+        (
+            keeping(GRAPHS, 64, 5936),
+            "store `.detach()` in `__main__.kept` instead of the tensor: each"
+            " one keeps the graph that made it; that stops 98 % of it",
+        ),
+        (
+            keeping(Kept(4.0, True, True), 4, 5996, shape=()),
+            "store `.item()` in `__main__.kept` instead of the tensor: each"
+            " one keeps the graph that made it; that stops all of it",
+        ),
+        (
+            keeping(GRAPHS, 64, 5936, trains=False),
+            "run the forward under `torch.no_grad()`: the program has no"
+            " backward, and `__main__.kept` keeps the graph of each step;"
+            " that stops 98 % of it",
+        ),
+        (
+            keeping(Kept(8000.0, graphs=True), 8000, 2000),
+            "bound `__main__.kept` or clear it once its tensors are used:"
+            " `collections.deque(maxlen=...)` keeps the last ones; what must"
+            " be kept can be summed up; `.detach()` would stop 20 % of the"
+            " growth, the tensors themselves are the rest",
+        ),
+        (
+            keeping(PLAIN, 64, 0, kind="dict"),
+            "each step brings a new key to `__main__.kept`: use keys that"
+            " come back, or delete what has been used; what must be kept can"
+            " be summed up",
+        ),
+        (
+            keeping(PLAIN, 64, 0, kind="deque", device="cuda:0"),
+            "bound `__main__.kept` or clear it once its tensors are used;"
+            " what must be kept can go off the device by `.cpu()`",
+        ),
+        (
+            keeping(PLAIN, 6400, 0, stored=6400),
+            "store a `.clone()` in `__main__.kept`: a slice keeps the whole"
+            " tensor that it was taken from; that stops 99 % of it",
+        ),
+        (
+            keeping(PLAIN, 64, 0, length=None),
+            "each step makes `__main__.kept` longer: keep its last part only,"
+            " or begin anew once it has been used",
+        ),
+    ],
+)
+def test_advice_fits_what_is_kept(finding: Finding, said: str) -> None:
+    assert advise(finding) == said
+
+
+def test_what_registers_hooks_is_told_of_the_handle() -> None:
+    found = held("function", "Tensor")
+    hooks = edge("._forward_hooks", "attribute", "OrderedDict")
+    assert found.path is not None
+    path = Path("__main__", (hooks, *found.path.edges[1:]))
+    said = advise(replace(found, path=path))
+    assert "call `handle.remove()`" in said
+
+
 # -- causes ---------------------------------------------------------------
 
 NODE = edge(
@@ -137,6 +236,7 @@ CYCLES = {
     "gradient": (edge(".grad", "grad", "Tensor"), NODE),
     "hook": (NODE, edge(".<hook>", "hook", "function")),
     "context": (NODE, edge(".<ctx>", "ctx", "MineBackward"), edge(".out")),
+    "view": (edge(".saved[self]._base", "base", "Tensor"), NODE),
     "saved": (NODE, edge(".saved[result]", "saved", "Tensor")),
 }
 

@@ -23,12 +23,16 @@ describe_tensor(PyObject *op)
 {
     ia_tensor_info info = {.dims = -1};
     ia_the_framework->describe_tensor(op, &info);
-    int64_t count = info.dims < 0 ? 2 : 1;
-    for (int i = 0; i < info.dims && i < IA_MAX_DIMS; i++)
-        count = info.shape[i] == 1 ? count : 2;
-    return Py_BuildValue("(sOO)", "tensor", count == 1 ? Py_True : Py_False,
+    int64_t count = info.dims < 0 ? -1 : 1;
+    for (int i = 0; i < info.dims && i < IA_MAX_DIMS; i++) {
+        int64_t size = info.shape[i];
+        count = size > 0 && count > INT64_MAX / size ? INT64_MAX
+                                                     : count * size;
+    }
+    return Py_BuildValue("(sLOn)", "tensor", (long long)count,
                          ia_the_framework->grad_fn_of(op) ? Py_True
-                                                          : Py_False);
+                                                          : Py_False,
+                         (Py_ssize_t)info.storage.bytes);
 }
 
 static PyObject *

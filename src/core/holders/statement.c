@@ -13,6 +13,8 @@ typedef struct {
     PyObject *file, *function; /* owned */
     int line;
     uint32_t times;
+    uint32_t idle; /* times that it ran and the holder did not grow */
+    int running;   /* it ran, and the holder has not grown by it yet */
     Py_ssize_t items;
 } statement;
 
@@ -61,12 +63,21 @@ is_growth(const ia_visit *before, const ia_visit *after)
 
 /* Same file, line and function: one statement. */
 static statement *
-entry_for(const statement *s)
+known(const statement *s)
 {
     for (int i = 0; i < watch.nseen; i++)
         if (watch.seen[i].line == s->line && watch.seen[i].file == s->file &&
             watch.seen[i].function == s->function)
             return &watch.seen[i];
+    return NULL;
+}
+
+static statement *
+entry_for(const statement *s)
+{
+    statement *before = known(s);
+    if (before != NULL)
+        return before;
     if (watch.nseen == IA_MOST_STATEMENTS)
         return NULL;
     statement *new = &watch.seen[watch.nseen++];
@@ -87,6 +98,7 @@ compare(void)
         statement *s = entry_for(&watch.now);
         if (s != NULL) {
             s->times++;
+            s->running = 0;
             s->items += after.length >= 0 ? after.length - watch.last.length
                                           : 1;
         }
@@ -118,6 +130,18 @@ note_position(PyFrameObject *frame)
     Py_XDECREF(f);
 }
 
+/* A statement that begins again without growth in between grew something
+ * else, or nothing. */
+static void
+note_run(void)
+{
+    statement *s = watch.now.file ? known(&watch.now) : NULL;
+    if (s == NULL)
+        return;
+    s->idle += (uint32_t)s->running;
+    s->running = 1;
+}
+
 /* A thread that is traced and never comes to a boundary again is let go after
  * so many events: more than any step that was seen has. */
 #define MOST_EVENTS 1000000
@@ -141,6 +165,8 @@ trace(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
     } else {
         note_position(frame);
     }
+    if (what == PyTrace_LINE)
+        note_run();
     return 0;
 }
 
@@ -199,8 +225,9 @@ ia_statement_build(void)
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < watch.nseen; i++) {
         const statement *s = &watch.seen[i];
-        PyObject *item = Py_BuildValue("(OiOIn)", s->file, s->line,
-                                       s->function, s->times, s->items);
+        PyObject *item = Py_BuildValue("(OiOInI)", s->file, s->line,
+                                       s->function, s->times, s->items,
+                                       s->idle);
         if (item == NULL || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
         Py_XDECREF(item);

@@ -691,7 +691,7 @@ DOC(watch_statement, "(path)",
     "Watch on this thread which statements grow the holder; False where\n"
     "another tracer is set.");
 DOC(end_statement, "()",
-    "End that; [(file, line, function, times, items)] of what was seen.");
+    "End that; [(file, line, function, times, items, idle)] of what was seen.");
 DOC(device_rules, "(max_split, divisions)",
     "How the devices' allocator was configured: bytes above which no block\n"
     "is cut, and its roundup_power2_divisions from 1 MiB up.");
