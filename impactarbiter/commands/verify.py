@@ -7,6 +7,7 @@ same place, so that its output can be compared byte by byte.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -32,6 +33,8 @@ MOST_FILES = 20_000
 LEFT_OUT = frozenset({".git", ".venv", "__pycache__", "node_modules", "venv"})
 #: Seconds that one run may take.
 MOST_SECONDS = 3600
+#: In a printed tensor.
+_GRAD_FN = re.compile(rb",\s+(?:grad_fn=<[^<>]*>|requires_grad=True)")
 
 
 class CannotVerifyError(ImpactArbiterError):
@@ -64,6 +67,12 @@ class _Outcome:
     errors: str
 
     @property
+    def shown(self) -> tuple[bytes, int]:
+        """Output and exit code; what a tensor prints of its graph is left
+        out: a patch drops graphs."""
+        return _GRAD_FN.sub(b"", self.output), self.code
+
+    @property
     def rate(self) -> float:
         """Bytes a step, tensors and graph nodes."""
         found = [f for f in self.report.findings if f.confirmed]
@@ -83,14 +92,11 @@ def verify(report: Report, changes: Sequence[Change]) -> bool:
         say(f"running twice: {shlex.join(program.target)}")
         before = _outcome(program, folders, room, ())
         after = _outcome(program, folders, room, changes)
-        same = (before.output, before.code) == (after.output, after.code)
+        same = before.shown == after.shown
         settled = True
         if not same:
             again = _outcome(program, folders, room, ())
-            settled = (before.output, before.code) == (
-                again.output,
-                again.code,
-            )
+            settled = before.shown == again.shown
     return _told(before, after, changes, same, settled)
 
 
@@ -123,7 +129,9 @@ def _told(
     if after.code != before.code:
         say(f"exit code: {before.code} before, {after.code} after")
         say(f"it ended with: {_last_line(after.errors)}")
-    if same:
+    if before.output != after.output and same:
+        say("output: the same but for the grad_fn of printed tensors")
+    elif same:
         say("output: the same")
     elif not settled:
         say("output: differs from run to run without the patches, too")

@@ -519,7 +519,9 @@ class Diagnostician:
             visit = history.held.visit if history.visitable else 0
             census = heap.census(visit) if visit else None
             found[finding.signature] = Holding(
-                census or history.census, grows_alone(history)
+                census or history.census,
+                grows_alone(history),
+                chained=history.last.probed > history.probed > 0,
             )
         return found
 

@@ -28,15 +28,14 @@ _PLAIN = frozenset({"NoneType", "bool", "bytes", "float", "int", "str"})
 
 
 class NoPatchError(Exception):
-    """Why there is no patch, in words for the report."""
+    """Why there is no patch, in words for the report.
 
+    ``instead`` is the advice that is right then ("": the usual one).
+    """
 
-class GraphNeededError(NoPatchError):
-    """There is none because a graph is needed; says where."""
-
-    def __init__(self, where: str) -> None:
-        super().__init__(f"the graph is needed by {where}")
-        self.where = where
+    def __init__(self, why: str, instead: str = "") -> None:
+        super().__init__(why)
+        self.instead = instead
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,13 @@ class Holding:
     """What is known of what passes a statement.
 
     ``alone``: whatever was seen to pass it went into this holder.
+    ``chained``: the graph of an item reaches further back than that of the
+    one before.
     """
 
     census: Seen | None
     alone: bool = True
+    chained: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Taking:
 def taking_of(seen: Seen, uses: Uses, *, sure: bool) -> Taking:
     """What to take of a value; ``sure``: nothing else passes in its place.
 
-    Raises NoPatchError where its graph is needed, or it is no tensor.
+    Raises NoPatchError where it is neither a tensor nor plain.
     """
     if all(map(_is_plain, seen)):
         return Taking("")
@@ -77,8 +79,6 @@ def taking_of(seen: Seen, uses: Uses, *, sure: bool) -> Taking:
             )
     tensors = {one: n for one, n in seen.items() if one[0] == "tensor"}
     graph = any(one[2] for one in tensors)
-    if graph and uses.graph:
-        raise GraphNeededError(uses.graph)
     guarded = not sure or len(tensors) < len(seen)
     number = all(one[1] == 1 for one in tensors)
     if number and not guarded and not uses.number:
@@ -91,7 +91,9 @@ def taking_of(seen: Seen, uses: Uses, *, sure: bool) -> Taking:
 
 
 def _sort(one: Description) -> str:
-    return f"some are {one[1] if one[0] == 'other' else one[0]}"
+    if one[0] == "other":
+        return f"some are {one[1]}"
+    return f"some are a {one[0]} that is made elsewhere"
 
 
 def _is_plain(one: Description) -> bool:

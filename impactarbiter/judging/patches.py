@@ -19,11 +19,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..knowledge.advice import advise
+from ..knowledge.advice import advise, carried_on, needs_graph
 from ..model.finding import Finding, Site
 from .offer import (
     ENOUGH,
-    GraphNeededError,
     Holding,
     NoPatchError,
     Seen,
@@ -54,7 +53,7 @@ def with_patches(
         holding = holdings.get(finding.signature)
         kept = kept_of(finding, holding.census if holding else None)
         finding = replace(finding, kept=kept)
-        made[at] = replace(finding, advice=advise(finding))
+        made[at] = replace(finding, advice=_advice(finding, holding))
         if finding.verdict == "leak" and finding.grown_at is not None:
             site = finding.grown_at
             lines.setdefault((site.file, site.line), []).append(at)
@@ -67,6 +66,27 @@ def with_patches(
     return made
 
 
+def _advice(finding: Finding, holding: Holding | None) -> str:
+    """What to do about a finding, as the program uses what is kept."""
+    kept = finding.kept
+    if finding.verdict != "leak" or kept is None or not kept.graphs:
+        return advise(finding)
+    if holding is not None and _is_chained(finding, holding):
+        return carried_on(finding)
+    uses = uses_of(_names_of(finding), user_files(finding))
+    if uses.graph:
+        return needs_graph(finding, uses.graph)
+    return advise(finding, ("detach",) if uses.number else ())
+
+
+def _is_chained(finding: Finding, holding: Holding) -> bool:
+    """Whether what is carried from step to step keeps the graph as well."""
+    holder = finding.holder
+    return (
+        holding.chained and holder is not None and (holder.length is not None)
+    )
+
+
 def _mended(
     group: Sequence[Finding], holdings: Mapping[str, Holding]
 ) -> list[Finding]:
@@ -76,17 +96,13 @@ def _mended(
     try:
         before, _encoding = read_source(site.file)
         plan = _planned(before, site, group, holdings)
-    except GraphNeededError as reason:
+    except NoPatchError as reason:
         return [
             replace(
-                f,
-                patch_note=str(reason),
-                advice=advise(f, needed_by=reason.where),
+                f, patch_note=str(reason), advice=reason.instead or f.advice
             )
             for f in group
         ]
-    except NoPatchError as reason:
-        return [replace(f, patch_note=str(reason)) for f in group]
     except ImportError:
         note = "libcst is not installed: pip install 'impactarbiter[fix]'"
         return [replace(f, patch_note=note) for f in group]
@@ -276,7 +292,18 @@ def _thin(
     assert site is not None
     if seen is None:
         raise NoPatchError("what it holds could not be looked at")
-    uses = uses_of(names, [site.file, *user_files(finding)])
+    if _is_chained(finding, holding):
+        raise NoPatchError(
+            "each graph leads back to the step before, which something else"
+            " carries on"
+        )
+    plain = all(t.shape == () for t in finding.tensors)
+    uses = uses_of(names, [site.file, *user_files(finding)], zero_dim=plain)
+    if uses.graph and finding.kept and finding.kept.graphs:
+        raise NoPatchError(
+            f"the graph is needed by {uses.graph}",
+            needs_graph(finding, uses.graph),
+        )
     known = known and holding.alone
 
     # Other holders' numbers, and sums, are not looked after.

@@ -111,8 +111,13 @@ class Names:
         )
 
 
-def uses_of(names: Names, files: Iterable[str]) -> Uses:
-    """How variables and attributes of these names are used in the files."""
+def uses_of(
+    names: Names, files: Iterable[str], *, zero_dim: bool = True
+) -> Uses:
+    """How variables and attributes of these names are used in the files.
+
+    ``zero_dim``: what is kept prints like a number in an f-string.
+    """
     wanted = names.words
     read = [
         one
@@ -120,7 +125,7 @@ def uses_of(names: Names, files: Iterable[str]) -> Uses:
         if one and not wanted.isdisjoint(one.words)
     ]
     graph = _Flow(read, names).run()
-    reads = [_inexact(one, names) for one in read]
+    reads = [_inexact(one, names, zero_dim) for one in read]
     return Uses(graph, next((why for why in reads if why), ""))
 
 
@@ -403,7 +408,7 @@ class _Flow:
 # -- where a number would not do ----------------------------------------------
 
 
-def _inexact(source: _Source, names: Names) -> str:
+def _inexact(source: _Source, names: Names, zero_dim: bool) -> str:
     """The first use of the names for which it matters that a tensor of one
     number is none; "" where there is none."""
     for node in source.nodes:
@@ -411,7 +416,10 @@ def _inexact(source: _Source, names: Names) -> str:
             continue
         if not names.has(source, node):
             continue
-        if not _is_exact(source, node):
+        printed = any(
+            isinstance(outer, ast.FormattedValue) for outer in source.up(node)
+        )
+        if not _is_exact(source, node) or (printed and not zero_dim):
             return _shown(source, node)
     return ""
 

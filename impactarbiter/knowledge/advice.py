@@ -16,16 +16,12 @@ from .ipython import shell_advice
 WORTHWHILE = 0.5
 
 
-def advise(
-    finding: Finding, patched: tuple[str, ...] = (), needed_by: str = ""
-) -> str:
+def advise(finding: Finding, patched: tuple[str, ...] = ()) -> str:
     """What to do about a finding, from what holds it and what it holds.
 
-    ``patched``: the methods that its patch takes, where it has one;
-    ``needed_by``: what needs the graphs of what is held.
+    ``patched``: the methods that its patch takes, or would take.
     """
-    holder = finding.holder
-    where = f"`{holder.expression}`" if holder else "the holder"
+    where = _where(finding)
     if finding.cycle is not None:
         return _of_cycle(finding.cycle, where)
     if finding.verdict == "native":
@@ -55,12 +51,29 @@ def advise(
             f"drop each {owner} from {where} once it has been used, or keep"
             " only what is needed of it: each one keeps its tensors"
         )
-    if needed_by:
-        return (
-            f"clear {where} once {needed_by} has been done: that needs the"
-            " graphs, so `.detach()` is no help"
-        )
     return _of_values(finding, where, patched)
+
+
+def needs_graph(finding: Finding, by: str) -> str:
+    """Where a later backward needs the graphs of what is held."""
+    return (
+        f"clear {_where(finding)} once {by} has been done: that needs the"
+        " graphs, so `.detach()` is no help"
+    )
+
+
+def carried_on(finding: Finding) -> str:
+    """Where each item's graph leads back to the step before."""
+    return (
+        "detach what is carried from step to step, such as a hidden state:"
+        f" each graph in {_where(finding)} leads back to the step before, so"
+        " `.detach()` there alone is no help"
+    )
+
+
+def _where(finding: Finding) -> str:
+    holder = finding.holder
+    return f"`{holder.expression}`" if holder else "the holder"
 
 
 def _of_values(finding: Finding, where: str, patched: tuple[str, ...]) -> str:

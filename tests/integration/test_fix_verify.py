@@ -109,6 +109,15 @@ def test_a_patch_that_breaks_the_program_is_told(ran: Path) -> None:
         script.write_text(text)
 
 
+def test_what_a_tensor_prints_of_its_graph_is_no_change() -> None:
+    def shown(output: bytes) -> tuple[bytes, int]:
+        return verify._Outcome(Report(), output, 0, "").shown
+
+    kept = b"tensor(0.5, grad_fn=<Mean>)\ntensor([1.], requires_grad=True)"
+    assert shown(kept) == shown(b"tensor(0.5)\ntensor([1.])")
+    assert shown(kept) != shown(b"tensor(0.6)\ntensor([1.])")
+
+
 @pytest.mark.parametrize(
     ("environment", "reason"),
     [

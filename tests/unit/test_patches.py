@@ -84,8 +84,9 @@ class Program:
 
     def made(self, census: Census | None, **about: Any) -> Finding:
         alone = about.pop("alone", True)
+        chained = about.pop("chained", False)
         found = self.finding(**about)
-        holdings = {found.signature: Holding(census, alone)}
+        holdings = {found.signature: Holding(census, alone, chained)}
         (made,) = with_patches([found], holdings)
         return made
 
@@ -250,6 +251,28 @@ def test_graphs_that_something_else_keeps(program: Program) -> None:
     assert "something else keeps the same graphs" in (made.patch_note or "")
 
 
+def test_graphs_that_lead_back_to_the_step_before(program: Program) -> None:
+    """A hidden state keeps them all, whatever the list does."""
+    program.write("history.append(h.norm())")
+    made = program.made({LOSS: 8}, chained=True)
+    assert made.patch is None
+    assert "which something else carries on" in (made.patch_note or "")
+    assert made.advice.startswith("detach what is carried from step to step")
+
+
+def test_advice_knows_the_uses_of_what_was_not_seen(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program.write("history.append(loss)", after="history[0].backward()")
+    monkeypatch.setattr(
+        "impactarbiter.judging.patches.user_files",
+        lambda finding: [str(program.file)],
+    )
+    found = replace(program.finding(), grown_at=None)
+    made = with_patches([found], {found.signature: Holding({LOSS: 8})})[0]
+    assert "`history[0].backward()` (line 8) has been done" in made.advice
+
+
 def test_only_confirmed_leaks_have_patches(program: Program) -> None:
     program.write("history.append(loss)")
     assert program.made({LOSS: 8}, verdict="growing").patch is None
@@ -271,7 +294,7 @@ def test_a_line_that_has_changed_is_left_alone(program: Program) -> None:
     ("census", "reason"),
     [
         ({LOSS: 7, RECORD: 1}, "some are Record"),
-        ({("tuple", (TEXT, LOSS)): 8}, "some are tuple"),
+        ({("tuple", (TEXT, LOSS)): 8}, "a tuple that is made elsewhere"),
         ({NUMBER: 7, BIG: 1}, "the tensors themselves are"),
         ({TEXT: 8}, "no more than it needs"),
         (None, "could not be looked at"),
@@ -364,6 +387,18 @@ def test_tensors_stay_where_they_are_used_as_such(
     made = program.made({NUMBER: 8}, graph=None, nodes=0.0)
     assert made.patch is None
     assert "`.item()` may change" in (made.patch_note or "")
+
+
+def test_one_number_in_a_dimension_prints_as_a_tensor(
+    program: Program,
+) -> None:
+    program.write("history.append(loss)", after="print(f'{history[-1]}')")
+    found = replace(
+        program.finding(),
+        tensors=(TensorExample((1,), "float32", "cpu", 3, 4),),
+    )
+    (made,) = with_patches([found], {found.signature: Holding({LOSS: 8})})
+    assert "loss.detach()" in (made.patch or "")
 
 
 @pytest.mark.parametrize(
