@@ -41,7 +41,7 @@ from .offer import Holding
 from .patches import with_patches
 from .statement import maybe_grown_at, remakes
 from .verdict import case_of, finding_of, kind_of, stood_at_the_end
-from .watch import StatementWatch, grown_at, grows_alone
+from .watch import StatementWatch, grown_at, other_growth
 
 #: Seconds of the processor's time that a run may be asked for in any case, so
 #: that a short one has its answer, and the share of its time so far that
@@ -520,7 +520,7 @@ class Diagnostician:
             census = heap.census(visit) if visit else None
             found[finding.signature] = Holding(
                 census or history.census,
-                grows_alone(history),
+                other_growth(history),
                 chained=history.last.probed > history.probed > 0,
             )
         return found

@@ -7,6 +7,7 @@ still there.  Everything that a verdict needs of the past is in here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -124,7 +125,8 @@ class HolderHistory:
     confirmed_at: Moment | None = None
     told: str | None = None  # the verdict that was announced
     statements: dict[tuple[str, int, str], int] = field(default_factory=dict)
-    idle: dict[tuple[str, int, str], int] = field(default_factory=dict)
+    # How often a statement ran for nothing, for each time that it grew this.
+    idle: dict[tuple[str, int, str], float] = field(default_factory=dict)
     watched: int = 0  # times that its statement was looked for
     remade: bool = False  # one value in place of another, as far as is known
     recurs: bool | None = None  # a tensor made from the one before it
@@ -250,7 +252,11 @@ class HolderHistory:
         for s in statements:
             key = (s.file, s.line, s.function)
             self.statements[key] = self.statements.get(key, 0) + s.items
-            self.idle[key] = self.idle.get(key, 0) + s.idle
+            # Once shows too little of what else the statement grows.
+            ratio = s.idle / s.times if s.times > 1 else s.idle * math.inf
+            self.idle[key] = max(
+                self.idle.get(key, 0.0), ratio if s.idle else 0
+            )
 
     def overdue(self) -> bool:
         """Whether it has not gained for longer than a third of its age: as

@@ -42,13 +42,14 @@ class NoPatchError(Exception):
 class Holding:
     """What is known of what passes a statement.
 
-    ``alone``: whatever was seen to pass it went into this holder.
+    ``others``: how often it was seen to grow something else, for each time
+    that it grew this holder.
     ``chained``: the graph of an item reaches further back than that of the
     one before.
     """
 
     census: Seen | None
-    alone: bool = True
+    others: float = 0.0
     chained: bool = False
 
 

@@ -23,6 +23,7 @@ from ..knowledge.advice import advise, carried_on, needs_graph
 from ..model.finding import Finding, Site
 from .offer import (
     ENOUGH,
+    Description,
     Holding,
     NoPatchError,
     Seen,
@@ -183,30 +184,62 @@ def _planned(
     additions = source.additions(site.line)
     new: dict[cst.CSTNode, cst.BaseExpression] = {}
     methods: frozenset[str] = frozenset()
-    done: list[Addition] = []
-    for finding in group:
-        addition = _addition_of(finding, additions)
-        holding = holdings.get(finding.signature, Holding(None))
-        names = _names_of(finding) | _names_in(addition, site)
-        known = addition.receiver.lstrip(".") == _name_of(finding)
-        methods |= _thin(
-            source, finding, addition, names, holding, new, known=known
+    owners = _owners(source, group, additions)
+    for addition, findings in owners.items():
+        # Values that grow several holders are whatever any of them has.
+        holding = _together([holdings.get(f.signature) for f in findings])
+        names = _names_in(addition, site)
+        for finding in findings:
+            names |= _names_of(finding)
+        known = holding.others <= len(findings) - 1 and all(
+            _is_named(addition, finding) for finding in findings
         )
-        done.append(addition)
-        alike = [
-            other
-            for other in additions
-            if other not in done and _is_same(source, addition, other)
-        ]
-        for other in alike:
-            names = _names_in(other, site)
+        for finding in findings:
+            methods |= _thin(
+                source, finding, addition, names, holding, new, known=known
+            )
+    shared = any(map(_is_shared, group))
+    for other in additions:
+        for addition, (finding, *_more) in owners.items():
+            if other in owners or not _is_same(source, addition, other):
+                continue
+            holding = holdings.get(finding.signature, Holding(None))
+            names, shared = _names_in(other, site), False
             _thin(source, finding, other, names, holding, new, known=True)
-        done += alike
-        if not alike and len(group) == 1 and _is_shared(finding):
-            raise NoPatchError("something else keeps the same graphs, too")
+    if shared and len(owners) == 1:
+        raise NoPatchError("something else keeps the same graphs, too")
     if not new:
         raise NoPatchError("what it keeps is no more than it needs already")
     return _Plan(source, new, methods)
+
+
+def _owners(
+    source: Source, group: Sequence[Finding], additions: Sequence[Addition]
+) -> dict[Addition, list[Finding]]:
+    """Each statement of the line, and whose holders it grows."""
+    owners: dict[Addition, list[Finding]] = {}
+    for finding in group:
+        addition = _addition_of(source, finding, additions)
+        owners.setdefault(addition, []).append(finding)
+    return owners
+
+
+def _together(holdings: Sequence[Holding | None]) -> Holding:
+    """What is known of what passes one statement, of all that it grows."""
+    census: dict[Description, int] = {}
+    known = [h for h in holdings if h is not None and h.census is not None]
+    for holding in known:
+        for one, n in (holding.census or {}).items():
+            census[one] = census.get(one, 0) + n
+    return Holding(
+        census if len(known) == len(holdings) else None,
+        max((h.others for h in known), default=0.0),
+        any(h.chained for h in known),
+    )
+
+
+def _is_named(addition: Addition, finding: Finding) -> bool:
+    return addition.receiver.lstrip(".") == _name_of(finding)
 
 
 def _is_shared(finding: Finding) -> bool:
@@ -222,16 +255,20 @@ def _is_same(source: Source, one: Addition, other: Addition) -> bool:
     )
 
 
-def _addition_of(finding: Finding, additions: Sequence[Addition]) -> Addition:
+def _addition_of(
+    source: Source, finding: Finding, additions: Sequence[Addition]
+) -> Addition:
     """The one that adds to the finding's holder."""
     holder = finding.holder
     single = holder is None or holder.length is None
     found = [a for a in additions if a.single == single]
     if single and not found:
         found = list(additions)
-    name = _name_of(finding)
-    named = [a for a in found if a.receiver.lstrip(".") == name]
+    named = [a for a in found if _is_named(a, finding)]
     found = named or found
+    if holder is not None and len(found) > 1:
+        expression = holder.expression
+        found = [a for a in found if source.is_for(a, expression)] or found
     if len(found) != 1:
         raise NoPatchError(
             "several statements on the line may be it"
@@ -288,7 +325,7 @@ def _thin(
 
     ``known``: the addition is to the holder, by its name, and no other.
     """
-    seen, site = holding.census, finding.grown_at
+    seen, site, kept = holding.census, finding.grown_at, finding.kept
     assert site is not None
     if seen is None:
         raise NoPatchError("what it holds could not be looked at")
@@ -299,12 +336,13 @@ def _thin(
         )
     plain = all(t.shape == () for t in finding.tensors)
     uses = uses_of(names, [site.file, *user_files(finding)], zero_dim=plain)
-    if uses.graph and finding.kept and finding.kept.graphs:
+    if kept is not None and not kept.graphs and not kept.numbers:
+        raise NoPatchError("the tensors themselves are the growth")
+    if uses.graph and kept is not None and kept.graphs:
         raise NoPatchError(
             f"the graph is needed by {uses.graph}",
             needs_graph(finding, uses.graph),
         )
-    known = known and holding.alone
 
     # Other holders' numbers, and sums, are not looked after.
     if not uses.number and (addition.single or not known):
@@ -319,13 +357,16 @@ def _thin(
         return taking_of(seen, uses, sure=sure)
 
     thinning = Thinning(source, take, new)
+    joined = False
     for value in addition.values:
-        if addition.single and thinning.is_joined(value):
-            raise NoPatchError("each step makes the tensor itself longer")
+        joined = joined or (addition.single and thinning.is_joined(value))
         thinning.value(value, seen)
     # Graphs that others of the line hold as well are in no holder's figure.
     stays = 0.0 if addition.single else thinning.stays
     share = share_stopped(finding, stays / len(addition.values))
+    if joined and finding.all_bytes_per_step:
+        # The tensor itself grows, with or without its graph.
+        share = finding.graph_bytes_per_step / finding.all_bytes_per_step
     if _is_shared(finding) and "detach" in thinning.methods:
         share = 1.0
     if (

@@ -6,6 +6,7 @@ libcst comes with the extra "fix"; everything here raises ImportError without.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,18 +27,19 @@ _JOINS = re.compile(r"\b(cat|concat|concatenate|[hvd]?stack|pad)\(")
 _TORCH = re.compile(r"^\s*import torch\s*(#.*)?$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Addition:
     """One place that adds values to something.
 
     ``receiver`` is its last name ("" unknown), with a dot before it where it
-    is an attribute; ``single``: the value takes
+    is an attribute, ``target`` the whole of it; ``single``: the value takes
     the old one's place, it is no item.  ``operand``: the value is added to
     the old one, and was not seen itself.
     """
 
     receiver: str
     values: tuple[cst.BaseExpression, ...]
+    target: cst.BaseExpression | None = None
     single: bool = False
     operand: bool = False
 
@@ -85,6 +87,13 @@ class Source:
                 value.right, holds
             )
         return holds(self.code(value))
+
+    def is_for(self, addition: Addition, expression: str) -> bool:
+        """Whether that adds to what the expression ends in, keys and all."""
+        if addition.target is None:
+            return False
+        text = ast.unparse(ast.parse(self.code(addition.target)))
+        return expression.endswith(text.removeprefix("self"))
 
     def with_values(
         self, new: Mapping[cst.CSTNode, cst.BaseExpression]
@@ -144,9 +153,9 @@ def _of_call(call: cst.Call) -> Iterator[Addition]:
         if name in ("put", "put_nowait"):
             last = args[0].value
         if name in ("extend", "extendleft", "update"):
-            yield from _elements(receiver, last)
+            yield from _elements(call.func.value, last)
         elif name != "setdefault" or not _is_empty(last):
-            yield Addition(receiver, (last,))
+            yield Addition(receiver, (last,), call.func.value)
 
 
 def _is_empty(value: cst.BaseExpression) -> bool:
@@ -158,27 +167,37 @@ def _is_empty(value: cst.BaseExpression) -> bool:
     return isinstance(value, cst.Call) and not value.args
 
 
-def _elements(receiver: str, value: cst.BaseExpression) -> Iterator[Addition]:
+def _elements(
+    target: cst.BaseExpression, value: cst.BaseExpression
+) -> Iterator[Addition]:
     """The items of a literal that a holder is extended by."""
     import libcst as cst
 
-    if (
-        isinstance(value, (cst.List, cst.Tuple))
-        and not any(isinstance(e, cst.StarredElement) for e in value.elements)
-    ) or (
-        isinstance(value, cst.Dict)
-        and not any(
+    plain = False
+    if isinstance(value, (cst.List, cst.Tuple)):
+        plain = not any(
+            isinstance(e, cst.StarredElement) for e in value.elements
+        )
+    elif isinstance(value, cst.Dict):
+        plain = not any(
             isinstance(e, cst.StarredDictElement) for e in value.elements
         )
-    ):
-        yield Addition(receiver, tuple(e.value for e in value.elements))
+    if plain:
+        assert isinstance(value, (cst.List, cst.Tuple, cst.Dict))
+        values = tuple(e.value for e in value.elements)
+        yield Addition(_name(target), values, target)
 
 
 def _of_augmented(node: cst.AugAssign) -> Addition:
-    receiver = _name(node.target)
-    for addition in _elements(receiver, node.value):
+    for addition in _elements(node.target, node.value):
         return addition
-    return Addition(receiver, (node.value,), single=True, operand=True)
+    return Addition(
+        _name(node.target),
+        (node.value,),
+        node.target,
+        single=True,
+        operand=True,
+    )
 
 
 def _of_assignment(
@@ -189,7 +208,7 @@ def _of_assignment(
 
     receiver = _name(target)
     if isinstance(target, cst.Subscript):
-        return Addition(receiver, (value,))
+        return Addition(receiver, (value,), target.value)
     if isinstance(value, cst.BinaryOperation) and isinstance(
         value.operator, cst.Add
     ):
@@ -198,15 +217,15 @@ def _of_assignment(
             (value.left, value.right),
         ):
             if _name(other) == receiver:
-                for addition in _elements(receiver, side):
+                for addition in _elements(target, side):
                     return addition
     if isinstance(value, (cst.List, cst.Tuple)):
         kept = [
             e for e in value.elements if not isinstance(e, cst.StarredElement)
         ]
         if len(kept) < len(value.elements):
-            return Addition(receiver, tuple(e.value for e in kept))
-    return Addition(receiver, (value,), single=True)
+            return Addition(receiver, tuple(e.value for e in kept), target)
+    return Addition(receiver, (value,), target, single=True)
 
 
 def _name(node: cst.CSTNode) -> str:
@@ -257,9 +276,9 @@ class Thinning:
         """Takes what is needed of one value that is added."""
         import libcst as cst
 
-        if isinstance(value, (cst.Tuple, cst.List, cst.Dict)):
+        sort = _literal(value)
+        if sort:
             for key, element in _parts(value):
-                sort = type(value).__name__.lower()
                 self.value(element, part_of(seen, sort, key))
             return
         taking = self.take(value, seen)
@@ -308,12 +327,31 @@ def _is_plain_name(value: cst.BaseExpression) -> bool:
     return isinstance(value, cst.Name)
 
 
+def _literal(value: cst.BaseExpression) -> str:
+    """ "tuple", "list", "dict" for what is written as one, else ""."""
+    import libcst as cst
+
+    if isinstance(value, cst.Call):
+        plain = isinstance(value.func, cst.Name) and bool(value.args)
+        return "dict" if plain and _name(value.func) == "dict" else ""
+    if isinstance(value, (cst.Tuple, cst.List, cst.Dict)):
+        return type(value).__name__.lower()
+    return ""
+
+
 def _parts(
-    value: cst.Dict | cst.Tuple | cst.List,
+    value: cst.BaseExpression,
 ) -> Iterable[tuple[str, cst.BaseExpression]]:
     """Elements of a literal by index or key as the census has them."""
     import libcst as cst
 
+    if isinstance(value, cst.Call):
+        for arg in value.args:
+            if arg.keyword is None:
+                raise NoPatchError("its keys are not written in the statement")
+            yield repr(arg.keyword.value), arg.value
+        return
+    assert isinstance(value, (cst.Tuple, cst.List, cst.Dict))
     for at, element in enumerate(value.elements):
         if isinstance(element, cst.Element):
             yield str(at), element.value

@@ -449,9 +449,7 @@ def _is_exact(source: _Source, node: ast.AST) -> bool:
     if isinstance(parent, ast.Subscript) and parent.value is node:
         if isinstance(parent.ctx, (ast.Store, ast.Del)):
             return True
-        if isinstance(parent.slice, ast.Slice):
-            return _is_exact(source, parent)
-        return _is_number(source, parent)
+        return _is_number(source, parent) or _is_exact(source, parent)
     return False
 
 

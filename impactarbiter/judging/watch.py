@@ -71,10 +71,11 @@ def grown_at(history: HolderHistory) -> Site | None:
     return None if key is None else site_at(*key)
 
 
-def grows_alone(history: HolderHistory) -> bool:
-    """Whether that statement was seen to grow this holder whenever it ran."""
+def other_growth(history: HolderHistory) -> float:
+    """How often that statement grew something else, for each time that it
+    grew this holder."""
     key = _most(history)
-    return key is not None and not history.idle.get(key)
+    return 0.0 if key is None else history.idle.get(key, 0.0)
 
 
 def _most(history: HolderHistory) -> tuple[str, int, str] | None:

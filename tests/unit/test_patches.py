@@ -83,10 +83,10 @@ class Program:
         return finding(str(self.file), **about)
 
     def made(self, census: Census | None, **about: Any) -> Finding:
-        alone = about.pop("alone", True)
+        others = about.pop("others", 0.0)
         chained = about.pop("chained", False)
         found = self.finding(**about)
-        holdings = {found.signature: Holding(census, alone, chained)}
+        holdings = {found.signature: Holding(census, others, chained)}
         (made,) = with_patches([found], holdings)
         return made
 
@@ -164,7 +164,10 @@ def test_values_with_a_graph_are_detached(program: Program) -> None:
             "history += loss.detach() if isinstance(loss, torch.Tensor)"
             " else loss",
         ),
-        ("history = torch.cat([history, x])", None),
+        (
+            "history = torch.cat([history, x])",
+            "history = torch.cat([history, x]).detach()",
+        ),
     ],
 )
 def test_what_takes_the_old_value_s_place(
@@ -173,6 +176,13 @@ def test_what_takes_the_old_value_s_place(
     """Sums stay tensors, to the last bit; the operand may be a number."""
     program.write(statement)
     assert program.mended({LOSS: 1}, length=None) == expected
+
+
+def test_a_tensor_that_is_made_longer_grows_itself(program: Program) -> None:
+    program.write("history = torch.cat([history, x])")
+    made = program.made({LOGITS: 1}, length=None, size=320.0, nodes=900.0)
+    assert made.patch is None
+    assert "74% of the growth" in (made.patch_note or "")
 
 
 def test_what_goes_backward_is_a_tensor(program: Program) -> None:
@@ -189,6 +199,11 @@ def test_what_goes_backward_is_a_tensor(program: Program) -> None:
             'history.append({"loss": loss, "step": i})',
             {("dict", (("loss", LOSS), ("step", FLOAT))): 8},
             'history.append({"loss": loss.item(), "step": i})',
+        ),
+        (
+            "history.append(dict(loss=loss, step=i))",
+            {("dict", (("loss", LOSS), ("step", FLOAT))): 8},
+            "history.append(dict(loss=loss.item(), step=i))",
         ),
         (
             "history.append((logits, loss))",
@@ -242,6 +257,15 @@ def test_two_lists_of_one_line_are_mended_together(program: Program) -> None:
     )
     assert made[0].patch is not None and made[0].patch == made[1].patch
     assert patched(program.file.read_text(), made[0].patch) is not None
+
+
+def test_statements_of_a_line_are_told_apart_by_keys(
+    program: Program,
+) -> None:
+    program.write('h["a"].append(loss); h["b"].append(f(loss))')
+    assert program.mended({LOSS: 8}, holder="__main__.h['b']") == (
+        'h["a"].append(loss); h["b"].append(f(loss).item())'
+    )
 
 
 def test_graphs_that_something_else_keeps(program: Program) -> None:
@@ -310,21 +334,51 @@ def test_what_speaks_against_a_patch(
 
 
 @pytest.mark.parametrize(
-    ("census", "alone"),
-    [({LOSS: 6, FLOAT: 2}, True), ({LOSS: 8}, False)],
+    ("census", "others"),
+    [({LOSS: 6, FLOAT: 2}, 0.0), ({LOSS: 8}, 0.5)],
 )
 def test_other_things_that_pass_are_let_through(
-    program: Program, census: Census, alone: bool
+    program: Program, census: Census, others: float
 ) -> None:
     program.write("history.append(loss)")
-    assert program.mended(census, alone=alone) == (
+    assert program.mended(census, others=others) == (
         "history.append(loss.detach() if isinstance(loss, torch.Tensor)"
         " else loss)"
     )
     program.write("history.append(f(loss))")
-    made = program.made(census, alone=alone)
+    made = program.made(census, others=others)
     assert made.patch is None
     assert "other things than tensors" in (made.patch_note or "")
+
+
+def test_two_holders_of_one_statement(program: Program) -> None:
+    """What it grows beside the one is the other, and no third."""
+    program.write("history[k].append(f(loss))", after="print(history)")
+
+    def findings() -> list[Finding]:
+        names = [f"__main__.history['{k}']" for k in "ab"]
+        return [replace(program.finding(holder=n), path=None) for n in names]
+
+    both = findings()
+
+    def patch(others: float) -> str:
+        holdings = {f.signature: Holding({LOSS: 8}, others) for f in both}
+        first, second = with_patches(both, holdings)
+        assert first.patch == second.patch
+        return first.patch or ""
+
+    assert "+    history[k].append(f(loss).detach())" in patch(0.7)
+    assert not patch(1.5)
+    # What passes is whatever either of them has.
+    program.write("history[k].append(loss)")
+    small, large = findings()
+    holdings = {
+        small.signature: Holding({LOSS: 8}, 0.7),
+        large.signature: Holding({LOGITS: 8}, 0.7),
+    }
+    for order in ((small, large), (large, small)):
+        for made in with_patches(order, holdings):
+            assert "append(loss.detach())" in (made.patch or "")
 
 
 def test_a_helper_serves_other_holders_too(program: Program) -> None:
