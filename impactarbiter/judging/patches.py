@@ -98,12 +98,7 @@ def _mended(
         before, _encoding = read_source(site.file)
         plan = _planned(before, site, group, holdings)
     except NoPatchError as reason:
-        return [
-            replace(
-                f, patch_note=str(reason), advice=reason.instead or f.advice
-            )
-            for f in group
-        ]
+        return [_without(f, reason) for f in group]
     except ImportError:
         note = "libcst is not installed: pip install 'impactarbiter[fix]'"
         return [replace(f, patch_note=note) for f in group]
@@ -112,14 +107,22 @@ def _mended(
         return list(group)
     after = plan.source.with_values(plan.new)
     patch = diff(site.file, before, after)
+    methods = tuple(sorted(plan.methods))
     return [
-        replace(
-            f,
-            patch=patch,
-            advice=advise(f, tuple(sorted(plan.methods))),
-        )
+        _without(f, plan.refused[f.signature])
+        if f.signature in plan.refused
+        else replace(f, patch=patch, advice=advise(f, methods))
         for f in group
     ]
+
+
+def _without(finding: Finding, reason: NoPatchError) -> Finding:
+    """The finding with why there is no patch."""
+    return replace(
+        finding,
+        patch_note=str(reason),
+        advice=reason.instead or finding.advice,
+    )
 
 
 def read_source(file: str) -> tuple[str, str]:
@@ -165,6 +168,7 @@ class _Plan:
     source: Source
     new: Mapping[cst.CSTNode, cst.BaseExpression]
     methods: frozenset[str]
+    refused: Mapping[str, NoPatchError]
 
 
 def _planned(
@@ -184,6 +188,7 @@ def _planned(
     additions = source.additions(site.line)
     new: dict[cst.CSTNode, cst.BaseExpression] = {}
     methods: frozenset[str] = frozenset()
+    refused: dict[str, NoPatchError] = {}
     owners = _owners(source, group, additions)
     for addition, findings in owners.items():
         # Values that grow several holders are whatever any of them has.
@@ -194,10 +199,25 @@ def _planned(
         known = holding.others <= len(findings) - 1 and all(
             _is_named(addition, finding) for finding in findings
         )
-        for finding in findings:
-            methods |= _thin(
-                source, finding, addition, names, holding, new, known=known
-            )
+        part: dict[cst.CSTNode, cst.BaseExpression] = {}
+        try:
+            for finding in findings:
+                methods |= _thin(
+                    source,
+                    finding,
+                    addition,
+                    names,
+                    holding,
+                    part,
+                    known=known,
+                )
+        except NoPatchError as reason:
+            if len(owners) == 1 or any(map(_is_shared, group)):
+                raise
+            # The other holders' graphs are their own.
+            refused.update((f.signature, reason) for f in findings)
+            continue
+        new |= part
     shared = any(map(_is_shared, group))
     for other in additions:
         for addition, (finding, *_more) in owners.items():
@@ -209,8 +229,11 @@ def _planned(
     if shared and len(owners) == 1:
         raise NoPatchError("something else keeps the same graphs, too")
     if not new:
-        raise NoPatchError("what it keeps is no more than it needs already")
-    return _Plan(source, new, methods)
+        raise next(
+            iter(refused.values()),
+            NoPatchError("what it keeps is no more than it needs already"),
+        )
+    return _Plan(source, new, methods, refused)
 
 
 def _owners(

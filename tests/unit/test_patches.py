@@ -268,6 +268,26 @@ def test_statements_of_a_line_are_told_apart_by_keys(
     )
 
 
+def test_one_list_of_a_line_is_mended_without_the_other(
+    program: Program,
+) -> None:
+    program.write("history.append(loss); other.append(acts)")
+    first = program.finding()
+    second = program.finding(holder="__main__.other", size=320.0, nodes=0.0)
+    made = with_patches(
+        [first, second],
+        {
+            first.signature: Holding({LOSS: 8}),
+            second.signature: Holding({("tensor", 80, False, 320): 8}),
+        },
+    )
+    assert "+    history.append(loss.item()); other.append(acts)" in (
+        made[0].patch or ""
+    )
+    assert made[1].patch is None
+    assert made[1].patch_note == "the tensors themselves are the growth"
+
+
 def test_graphs_that_something_else_keeps(program: Program) -> None:
     program.write("history.append(loss)")
     made = program.made({LOSS: 8}, graph=None, nodes=0.0)
