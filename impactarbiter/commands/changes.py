@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..base.text import clean
-from ..judging.patches import patched, read_source
+from ..judging.diffs import patched, read_source
 from ..model.finding import Finding
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ..base.errors import UsageError
 from ..base.files import write_atomic
-from ..judging.patches import diff
+from ..judging.diffs import diff
 from ..model.finding import Finding
 from ..model.order import by_urgency
 from ..model.report import Report

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import impactarbiter
+from impactarbiter.judging.diffs import patched
 from impactarbiter.judging.offer import Holding
-from impactarbiter.judging.patches import patched, with_patches
+from impactarbiter.judging.patches import with_patches
 from impactarbiter.judging.uses import Names, uses_of
 from impactarbiter.model.finding import (
     Finding,

@@ -1,0 +1,116 @@
+"""Patches as text: made of a file, and applied to one again."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import os
+import re
+import tokenize
+
+
+def read_source(file: str) -> tuple[str, str]:
+    """A file's text with its own line ends, and its encoding.
+
+    Raises OSError, SyntaxError (of the encoding's name) or UnicodeError.
+    """
+    with open(file, "rb") as stream:
+        encoding, _lines = tokenize.detect_encoding(stream.readline)
+        stream.seek(0)
+        return stream.read().decode(encoding), encoding
+
+
+def lines_of(source: str) -> list[str]:
+    """Lines with their ends, as Python counts them."""
+    return list(io.StringIO(source, newline=""))
+
+
+def diff(file: str, before: str, after: str) -> str:
+    """A unified diff that ``patch -p1`` takes in the current folder."""
+    name = os.path.relpath(file) if _is_below(file) else file.lstrip("/")
+    made = difflib.unified_diff(
+        lines_of(before), lines_of(after), f"a/{name}", f"b/{name}"
+    )
+    return "".join(
+        line if line.endswith("\n") else line + _NO_END for line in made
+    )
+
+
+def _is_below(file: str) -> bool:
+    return os.path.abspath(file).startswith(os.getcwd() + os.sep)
+
+
+#: What stands after a file's last line that has no end.
+_NO_END = "\n\\ No newline at end of file\n"
+
+
+# -- what a report offers -----------------------------------------------------
+
+#: All that a patch of ours adds to a line.
+_GUARD = re.compile(
+    r"([\w.]+)\.(?:item|detach)\(\) if isinstance\(\1, torch\.Tensor\)"
+    r" else \1(?![\w.])"
+)
+_CALLS = re.compile(r"\.(?:item|detach)\(\)")
+
+
+def patched(source: str, patch: str) -> str | None:
+    """The source with a report's patch applied.
+
+    None where a line is not there any more, stands there several times, or
+    the patch does anything else than ours do: a report is no trusted file.
+    """
+    lines = lines_of(source)
+    for number, old, new in _replacements(patch):
+        was, now = _without_calls(old), _without_calls(new)
+        if was.count("()") != now.count("()") or _bare(was) != _bare(now):
+            return None
+        if not (0 < number <= len(lines) and lines[number - 1] == old):
+            places = [at for at, line in enumerate(lines, 1) if line == old]
+            if len(places) != 1:
+                return None
+            number = places[0]
+        lines[number - 1] = new
+    after = "".join(lines)
+    return None if after == source else after
+
+
+def _without_calls(line: str) -> str:
+    return _CALLS.sub("", _GUARD.sub(r"\1", line))
+
+
+def _bare(line: str) -> str:
+    return line.replace("(", "").replace(")", "")
+
+
+def _lines_of_patch(patch: str) -> list[str]:
+    """Below the header, without an end where the file's line has none."""
+    made: list[str] = []
+    for line in lines_of(patch)[2:]:
+        if line.startswith("\\") and made:
+            made[-1] = made[-1].removesuffix("\n")
+        else:
+            made.append(line)
+    return made
+
+
+def _replacements(patch: str) -> list[tuple[int, str, str]]:
+    """(line number, line before, line after) of each changed line."""
+    found: list[tuple[int, str, str]] = []
+    removed: list[tuple[int, str]] = []
+    number = 0
+    for line in _lines_of_patch(patch):
+        if line.startswith("@@"):
+            match = re.match(r"@@ -(\d+)", line)
+            number, removed = int(match[1]) if match else 0, []
+        elif line.startswith("-"):
+            removed.append((number, line[1:]))
+            number += 1
+        elif line.startswith("+") and removed:
+            at, old = removed.pop(0)
+            found.append((at, old, line[1:]))
+        elif line.startswith("+"):
+            found.append((0, "", line[1:]))  # added: never one of ours
+        else:
+            number += 1
+    return found
