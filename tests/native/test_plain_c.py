@@ -58,6 +58,7 @@ PROGRAMS = {
         (
             "ledger/birthplace",
             "ledger/book",
+            "ledger/survivors",
             "ledger/intervals",
             "ledger/ledger",
             "ledger/libraries",

@@ -177,10 +177,10 @@ end_steps(void *arg)
     for (uint32_t step = 0; !over; step++) {
         pthread_mutex_lock(&gil);
         ia_ledger_lock();
-        ia_criterion_note(step);
-        ia_ledger_next_generation();
+        ia_criterion_check(step % 2 ? IA_BY_TICK : IA_BY_POSITION);
+        ia_ledger_tick(step / 2);
         if (step % 40 == 39)
-            ia_ledger_restart_warmup(2);
+            ia_ledger_forget_positions();
         ia_ledger_unlock();
         ia_ledger_set_phase((uint16_t)(step % 4));
         if (chance(&chances, 50) == 0)
@@ -246,7 +246,7 @@ report(void *arg)
         ia_ledger_lock();
         ia_ring_attach(memory, RING);
         ia_libraries_set(prefixes, 2);
-        ia_criterion_suspects(3, found, 8);
+        ia_criterion_suspects(IA_BY_POSITION, 3, found, 8);
         ia_ledger_unlock();
         read_stacks();
         pthread_mutex_unlock(&gil);

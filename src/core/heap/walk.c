@@ -357,13 +357,15 @@ ia_walk_traverse(const ia_walk *w, PyObject *op, visitproc visitor, void *arg)
         Py_TYPE(op)->tp_traverse(op, visitor, arg);
 }
 
-/* A tensor visits the ctx of a node that it alone owns, as if it were its own:
- * the node leads to it. */
+/* A tensor visits the wrapper or the ctx of a node that it alone owns, as if
+ * they were its own: the node leads to them. */
 static int
-visit_but_ctx(PyObject *child, void *arg)
+visit_but_node(PyObject *child, void *arg)
 {
-    return ia_kind_of(Py_TYPE(child)) == IA_KIND_FUNCTION ? 0
-                                                          : visit(child, arg);
+    int kind = ia_kind_of(Py_TYPE(child));
+    return kind == IA_KIND_FUNCTION || kind == IA_KIND_NODE
+               ? 0
+               : visit(child, arg);
 }
 
 static void
@@ -387,7 +389,7 @@ expand_object(ia_walk *w, PyObject *op)
         ia_the_framework->expand_object(op, (ia_kind)kind, &w->sink);
     }
     /* What an optimizer updates is the model's, and goes by its names. */
-    visitproc how = kind == IA_KIND_TENSOR      ? visit_but_ctx
+    visitproc how = kind == IA_KIND_TENSOR      ? visit_but_node
                     : kind == IA_KIND_OPTIMIZER ? visit_later
                                                 : visit;
     if (ia_is_gc(op) && ia_is_tracked(op))
