@@ -163,6 +163,12 @@ DEVICE_COLUMNS: list[tuple[str, str]]
 EVENT_KINDS: tuple[str, ...]
 DEVICE_ACTIONS: tuple[str, ...]
 DEVICE_TYPES: tuple[str, ...]
+GROWS_COUNT: int
+GROWS_BYTES: int
+GROWS_GRAPH: int
+AGE_FOR_REPORT: int
+AGE_TO_TELL: int
+USUAL_WINDOW: int
 MOST_BUNDLES: int
 MOST_PATHS: int
 LONGEST_ROOT: int

@@ -337,10 +337,11 @@ def _target(type_name: str, tensor: _Tensor) -> Target:
 
 # -- suspects and holders -----------------------------------------------------
 
-#: Bits of a suspect's ``kinds``, as IA_GROWS_* are.
-GROWS_COUNT, GROWS_BYTES, GROWS_GRAPH = 1, 2, 4
-#: Ages at which a line is suspect: IA_AGE_*.
-AGE_FOR_REPORT, AGE_TO_TELL = 8, 12
+#: Bits of a suspect's ``kinds``.
+GROWS_COUNT, GROWS_BYTES = _core.GROWS_COUNT, _core.GROWS_BYTES
+#: Ages at which a line is suspect, and the window that goes with them.
+AGE_FOR_REPORT, AGE_TO_TELL = _core.AGE_FOR_REPORT, _core.AGE_TO_TELL
+USUAL_WINDOW = _core.USUAL_WINDOW
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ..core.wire import (
     AGE_TO_TELL,
     GROWS_COUNT,
     STEP_KINDS,
+    USUAL_WINDOW,
     Held,
     Status,
     Suspect,
@@ -52,8 +53,6 @@ WALK_SHARE = 0.02
 URGENT_SHARE = 0.25
 #: Suspects that hold more than this part of the room left are urgent.
 URGENT_PART = 1 / 64
-#: The window that goes with the usual age for a report.
-USUAL_WINDOW = 5
 #: Seconds that a first walk is expected to take.
 FIRST_WALK = 0.05
 #: A line whose holder was found to be none of ours is looked at again when it
@@ -105,6 +104,12 @@ class Diagnostician:
         return self.window if self._is_short else AGE_FOR_REPORT
 
     @property
+    def _age_to_tell(self) -> int:
+        """Positions before anything is told while the program runs: a report
+        is the last word, and asks for fewer."""
+        return self._least_age + AGE_TO_TELL - AGE_FOR_REPORT
+
+    @property
     def _long_enough(self) -> int:
         """Positions after which one look at a report's end is enough."""
         return self.window if self._is_short else AGE_TO_TELL
@@ -124,25 +129,22 @@ class Diagnostician:
     def _look(self, tick: int) -> None:
         status = ledger.status()
         self._watch.end(status)
-        if self._watch.busy:
-            hooks.look_at(tick + 1)
-            return
         self._visit_all(status)
-        suspects = {s.site: s for s in heap.suspects(AGE_TO_TELL)}
+        suspects = {s.site: s for s in heap.suspects(self._age_to_tell)}
         pause = 0
-        if self._wants_walk(suspects, status):
+        if not self._watch.busy and self._wants_walk(suspects, status):
             pause = self._pause(suspects, status)
             if pause == 0:
                 self._look_around(suspects, status)
         forecast = Forecast(self.memory_limit)
         findings = self._judge_all(
-            suspects, status, forecast, AGE_TO_TELL, False
+            suspects, status, forecast, self._age_to_tell, False
         )
         self._announce(findings)
-        waiting = [
-            h for h in self._known.values() if self._may_tell(h, suspects)
-        ]
-        self._watch.begin(waiting, status)
+        if not self._watch.busy:
+            known = self._known.values()
+            waiting = [h for h in known if self._may_tell(h, suspects)]
+            self._watch.begin(waiting, status)
         self._come_back(tick, status, pause)
 
     def _may_tell(
@@ -325,6 +327,7 @@ class Diagnostician:
         history.sites = lines
         history.generations = max(f.generations for _one, f in siblings)
         history.retained = sum(one.storages for one, _f in siblings)
+        history.graph = finding.graph
         history.alike = sum(1 + one.others for one, _f in siblings)
         size, count = look.rates(held)
         history.finding = replace(
@@ -532,7 +535,10 @@ class Diagnostician:
             finding = history.finding
             if history.broken_at is None or finding is None:
                 continue
-            if not stood_at_the_end(history):
+            if not (
+                stood_at_the_end(history)
+                or history.has_just_gone(status.now)
+            ):
                 continue
             made = self._finding(
                 history, status, forecast, self._least_age, True

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.wire import Counts, Held, SiteNow, Statement, Visit
-from ..model.finding import Finding
+from ..model.finding import Finding, GraphCost
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,9 @@ class HolderHistory:
     alike: int = 1  # with those that were too many for it
     generations: int = 0  # as the last walk saw them
     retained: int = 0  # storages that were freed with it, by the last walk
-    base: Observation | None = None  # what rates are counted from
+    graph: GraphCost | None = None  # likewise
+    base: Observation | None = None  # what rates are counted from, and to:
+    top: Observation | None = None  # a container's first and last gain
     probed: int = 0  # nodes behind its lines' tensors when it was found
     gained_at: int = 0  # `now` of the last gain
     gained: Moment | None = None  # of the last gain that was seen
@@ -158,11 +160,12 @@ class HolderHistory:
     def observe(self, now: Observation) -> None:
         """Takes in what a walk or a visit saw."""
         before, self.last = self.last, now
-        if self.base is None and now.at.now > before.at.now:
-            self.base = now  # a step has just ended, as it has at the end
         if now.exceeds(before):
             self.gained_at, self.gained = now.at.now, now.at
             self.gains += 1
+            if now.items:
+                # Between two gains that were just seen lie whole steps.
+                self.base, self.top = self.base or now, now
         items = now.items or 0
         left = now.items is not None and (
             items < (before.items or 0) or now.first != before.first
@@ -263,15 +266,25 @@ class HolderHistory:
         the criterion asks it of a line."""
         return 3 * (self.last.at.now - self.gained_at) > self.age
 
+    def has_just_gone(self, now: int) -> bool:
+        """Whether a graph that reached ever further back went with its
+        owner, and not long ago beside how long it grew: nobody collects a
+        graph for a purpose."""
+        if self.broken_at is None or not self.recurs:
+            return False
+        return 3 * (now - self.broken_at.now) <= self.age
+
     # -- rates --------------------------------------------------------------
 
     def rate(self, kind: int, attribute: str) -> float | None:
         """Growth per step of that kind since the first look; None before."""
-        first = self.base or self.first
-        steps = self.last.at.steps(kind) - first.at.steps(kind)
+        first, last = self.first, self.last
+        if self.base is not None and self.top is not self.base:
+            first, last = self.base, self.top or last
+        steps = last.at.steps(kind) - first.at.steps(kind)
         if steps <= 0:
             return None
-        now: int | None = getattr(self.last, attribute)
+        now: int | None = getattr(last, attribute)
         then: int | None = getattr(first, attribute)
         if now is None or then is None:
             return None

@@ -8,7 +8,7 @@ from typing import Any
 from ..core import heap
 from ..core.wire import STEP_KINDS, Status
 from ..knowledge.advice import advise, recurrence
-from ..model.finding import Finding
+from ..model.finding import Finding, GraphCost
 from ..model.words import BOUNDED
 from .forecast import Forecast
 from .memory import HolderHistory
@@ -142,7 +142,21 @@ def _more_than_walked(
             last_step - finding.first_step + 1,
         ),
         "retained_tensors": round(history.retained * longer),
+        "graph": history.graph and _longer(history.graph, longer),
     }
+
+
+def _longer(graph: GraphCost, factor: float) -> GraphCost:
+    return GraphCost(
+        nodes=round(graph.nodes * factor),
+        saved_tensors=round(graph.saved_tensors * factor),
+        bytes=round(graph.bytes * factor),
+        biggest=tuple(
+            (name, round(count * factor), round(size * factor))
+            for name, count, size in graph.biggest
+        ),
+        node_bytes=round(graph.node_bytes * factor),
+    )
 
 
 def stood_at_the_end(history: HolderHistory) -> bool:

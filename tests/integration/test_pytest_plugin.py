@@ -203,7 +203,7 @@ def test_marked_tests(tmp_path: Path) -> None:
         "  holder     test_it.history: list of 6\n",
         "grown maybe ",
         "history.append(loss)\n",
-        "  do         store `.item()` in `test_it.history`",
+        "  do         run the forward under `torch.no_grad()`",
         f"{tmp_path}/test_it.py:13: tensor leak",
     ):
         assert part in text

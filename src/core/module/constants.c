@@ -9,6 +9,7 @@
 #include "../ledger/ring.h"
 #include "../recorder/bundle.h"
 #include "../recorder/recorder.h"
+#include "../steps/criterion.h"
 #include "constants.h"
 
 PyObject *
@@ -86,6 +87,14 @@ ia_constants_add(PyObject *module)
             build_words(device_actions, IA_DEVICE_ACTIONS)) < 0 ||
         add(module, "DEVICE_TYPES",
             build_words(ia_device_types, IA_DEVICE_TYPES)) < 0)
+        return -1;
+    if (PyModule_AddIntConstant(module, "GROWS_COUNT", IA_GROWS_COUNT) < 0 ||
+        PyModule_AddIntConstant(module, "GROWS_BYTES", IA_GROWS_BYTES) < 0 ||
+        PyModule_AddIntConstant(module, "GROWS_GRAPH", IA_GROWS_GRAPH) < 0 ||
+        PyModule_AddIntConstant(module, "AGE_FOR_REPORT", IA_AGE_FOR_REPORT) <
+            0 ||
+        PyModule_AddIntConstant(module, "AGE_TO_TELL", IA_AGE_TO_TELL) < 0 ||
+        PyModule_AddIntConstant(module, "USUAL_WINDOW", IA_USUAL_WINDOW) < 0)
         return -1;
     if (PyModule_AddIntConstant(module, "MOST_BUNDLES", IA_MAX_KEPT) < 0 ||
         PyModule_AddIntConstant(module, "MOST_PATHS", IA_MAX_REFERRERS) < 0 ||

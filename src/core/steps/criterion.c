@@ -203,6 +203,15 @@ judge(uint32_t site, ia_clock clock, uint32_t age, ia_suspect *out)
 
 /* -- all of them ----------------------------------------------------------- */
 
+/* Somebody who asks for few positions is told after few. */
+static uint32_t
+age_to_tell(void)
+{
+    return state.window < IA_USUAL_WINDOW
+               ? state.window + IA_AGE_TO_TELL - IA_AGE_FOR_REPORT
+               : IA_AGE_TO_TELL;
+}
+
 uint32_t
 ia_criterion_check(ia_clock clock)
 {
@@ -212,13 +221,13 @@ ia_criterion_check(ia_clock clock)
     for (uint32_t i = 0; i < count; i++) {
         ia_site_totals *totals = ia_ledger_site(turned[i]);
         if (totals != NULL && totals->by[clock].turned)
-            found += judge(turned[i], clock, IA_AGE_TO_TELL, &unused);
+            found += judge(turned[i], clock, age_to_tell(), &unused);
     }
     ia_ledger_turned_clear();
     for (uint32_t i = 0; i < state.ngraphs; i++) {
         ia_survivors *s = &state.graphs[i].by[clock];
         if (s->turned && ia_ledger_site(state.graphs[i].site) != NULL)
-            found += grows_since(s, ia_ledger_now(clock), IA_AGE_TO_TELL, 1) <
+            found += grows_since(s, ia_ledger_now(clock), age_to_tell(), 1) <
                      IA_BUCKETS;
         s->turned = 0;
     }

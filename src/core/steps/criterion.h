@@ -22,6 +22,9 @@
  * and for a word while the run goes on, when a buffer may still be filling. */
 #define IA_AGE_FOR_REPORT 8
 #define IA_AGE_TO_TELL 12
+/* Buckets with survivors that go with these; who sets the window lower asks
+ * for an answer after as many positions. */
+#define IA_USUAL_WINDOW 5
 
 enum {
     IA_GROWS_COUNT = 1, /* every stretch of the run leaves survivors */
