@@ -27,7 +27,7 @@ def main(folder):
         torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1)
     )
     optimizer = torch.optim.Adam(model.parameters())
-    batches = torch.utils.data.DataLoader(torch.randn(160, 16), batch_size=4)
+    batches = torch.utils.data.DataLoader(torch.randn(192, 16), batch_size=4)
     model, optimizer, batches = accelerator.prepare(model, optimizer, batches)
     total = 0
     for step, batch in enumerate(batches):

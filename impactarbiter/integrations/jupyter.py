@@ -169,7 +169,7 @@ class MemoryMagics(Magics):
         """Runs the cell, watched, and reports.
 
         A cell with a training loop has steps of its own; any other cell
-        needs some runs, each of them a step: ``%%memory_leaks --runs 10``.
+        needs some runs, each of them a step: ``%%memory_leaks --runs 12``.
         """
         args = parse_argstring(self.memory_leaks, line)
         if args.runs < 1:

@@ -43,7 +43,7 @@ def test_the_example(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "leak: main().total keeps" in done.stderr
     report = Report.load(tmp_path / "leaks.json")
-    assert report.steps == 20  # of the optimizer; 40 micro-batches
+    assert report.steps == 24  # of the optimizer; 48 micro-batches
     (finding,) = report.findings
     assert finding.site.source == "total = total + loss"
     read = EventAccumulator(str(tmp_path / "run"))
