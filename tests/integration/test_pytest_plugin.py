@@ -204,7 +204,7 @@ def test_marked_tests(tmp_path: Path) -> None:
         "grown maybe ",
         "history.append(loss)\n",
         "  do         run the forward under `torch.no_grad()`",
-        f"{tmp_path}/test_it.py:13: tensor leak",
+        f"{tmp_path}/test_it.py:12: tensor leak",
     ):
         assert part in text
     assert "allowed are 1.0 MiB" in done.messages["test_allowance[1048576]"]
