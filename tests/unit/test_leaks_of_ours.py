@@ -564,7 +564,7 @@ def results() -> dict[str, str | None]:
             "PYTHONMALLOC": "pymalloc",
             "OMP_NUM_THREADS": "1",
         },
-        timeout=200,
+        timeout=900,
     )
     print(done.stderr)
     assert done.stdout, "no case was run"
