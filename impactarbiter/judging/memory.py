@@ -289,3 +289,15 @@ class HolderHistory:
         if now is None or then is None:
             return None
         return max(now - then, 0) / steps
+
+    def node_rate(self, kind: int) -> float:
+        """Bytes of graph nodes a step; of a tensor only walks see its graph,
+        and after a single one all of it is taken to be of this growth."""
+        seen = self.rate(kind, "node_bytes")
+        if seen is not None and not self.recurs:
+            return seen
+        first, last = self.first, self.walked
+        steps = last.at.steps(kind) - first.at.steps(kind)
+        if steps > 0:
+            return max(last.node_bytes - first.node_bytes, 0) / steps
+        return last.node_bytes / max(last.at.now - self.since, 1)

@@ -95,10 +95,7 @@ def finding_of(
         )
     size = history.rate(kind, "held")
     count = history.rate(kind, "storages")
-    nodes = history.rate(kind, "node_bytes")
-    if nodes is None:
-        span = max(history.age, 1)
-        nodes = history.last.node_bytes / span
+    nodes = history.node_rate(kind)
     confirmed = history.confirmed_at
     made = replace(
         finding,
