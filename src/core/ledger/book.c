@@ -1,5 +1,6 @@
 /* The ledger's book: rows of what is alive, their sites and devices. */
 
+#include "../base/array.h"
 #include "../base/ptrmap.h"
 #include "book.h"
 #include "sites.h"
@@ -75,23 +76,6 @@ ia_ledger_reset(uint32_t warmup)
     book.phase = 0;
 }
 
-static int
-reserve(void **array, uint32_t *capacity, uint32_t wanted, size_t item)
-{
-    uint32_t bigger = *capacity ? *capacity : 64;
-    while (bigger < wanted)
-        bigger *= 2;
-    if (bigger == *capacity)
-        return 0;
-    char *moved = realloc(*array, bigger * item);
-    if (moved == NULL)
-        return -1;
-    memset(moved + *capacity * item, 0, (bigger - *capacity) * item);
-    *array = moved;
-    *capacity = bigger;
-    return 0;
-}
-
 static uint32_t
 take_row(void)
 {
@@ -100,8 +84,7 @@ take_row(void)
         book.free_row = book.rows[i].stack;
         return i;
     }
-    if (reserve((void **)&book.rows, &book.row_capacity, book.nrows + 1,
-                sizeof *book.rows) < 0)
+    if (IA_CLEAR_ROOM(book.rows, book.row_capacity, book.nrows + 1) < 0)
         return IA_NO_ROW;
     return book.nrows++;
 }
@@ -118,10 +101,8 @@ site_for(uint32_t id)
 {
     uint32_t known = book.nsites;
     if (id >= known &&
-        (reserve((void **)&book.turned, &book.turned_capacity, id + 1,
-                 sizeof *book.turned) < 0 ||
-         reserve((void **)&book.sites, &book.nsites, id + 1,
-                 sizeof *book.sites) < 0))
+        (IA_CLEAR_ROOM(book.turned, book.turned_capacity, id + 1) < 0 ||
+         IA_CLEAR_ROOM(book.sites, book.nsites, id + 1) < 0))
         return NULL;
     for (; known < book.nsites; known++)
         begin_site(&book.sites[known]);

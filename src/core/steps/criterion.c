@@ -2,6 +2,7 @@
 
 #include "criterion.h"
 
+#include "../base/array.h"
 #include "../base/ptrmap.h"
 #include "../ledger/sites.h"
 
@@ -56,14 +57,8 @@ graph_of(uint32_t site)
 static site_graph *
 add_graph(uint32_t site)
 {
-    if (state.ngraphs == state.capacity) {
-        uint32_t bigger = state.capacity ? state.capacity * 2 : 16;
-        site_graph *moved = realloc(state.graphs, bigger * sizeof *moved);
-        if (moved == NULL)
-            return NULL;
-        state.graphs = moved;
-        state.capacity = bigger;
-    }
+    if (IA_ROOM(state.graphs, state.capacity, state.ngraphs + 1) < 0)
+        return NULL;
     if (ia_ptrmap_set(&state.of_site, (uintptr_t)site + 1, state.ngraphs) < 0)
         return NULL;
     site_graph *g = &state.graphs[state.ngraphs++];

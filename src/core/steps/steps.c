@@ -11,6 +11,7 @@
 
 #include "../base/compat.h"
 #include "../base/build.h"
+#include "../base/clock.h"
 #include "../base/kinds.h"
 #include "../base/process.h"
 #include "../ledger/ledger.h"
@@ -69,14 +70,6 @@ static struct {
 
 static uint32_t serial; /* of the run: a look may end one and begin another */
 
-static double
-now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* -- history ------------------------------------------------------------- */
 
 /* When it is full every second point goes, and half as many come. */
@@ -93,7 +86,7 @@ note_history(uint64_t live_bytes)
         if (run.tick % run.stride != 0)
             return;
     }
-    double t = now();
+    double t = ia_seconds();
     if (t - run.resident_at > RESIDENT_SECONDS) {
         run.resident_bytes = ia_process_resident();
         run.resident_at = t;
@@ -157,7 +150,7 @@ pass_on_exception(void)
 static int
 call_back(void)
 {
-    double start = now();
+    double start = ia_seconds();
     int collecting = PyGC_Disable();
     uint32_t this_run = serial;
     run.collector_waits = collecting;
@@ -174,7 +167,7 @@ call_back(void)
     if (serial != this_run)
         return 0;
     run.collector_waits = 0;
-    run.callback_seconds += now() - start;
+    run.callback_seconds += ia_seconds() - start;
     return 1;
 }
 
@@ -204,7 +197,7 @@ boundary(int moves)
 {
     uint32_t found = 0;
     uint64_t live;
-    double start = now();
+    double start = ia_seconds();
     int check = run.tick % run.options.every == 0;
     run.busy = 1;
     measure_tick(start);
@@ -229,14 +222,14 @@ boundary(int moves)
     ia_ledger_unlock();
     ia_sweep();
     note_history(live);
-    run.boundary_seconds += now() - start;
+    run.boundary_seconds += ia_seconds() - start;
     if ((found > 0 || (run.look_at != 0 && run.tick >= run.look_at)) &&
         run.options.callback != NULL) {
         run.look_at = 0;
         if (!call_back())
             return;
     }
-    run.last = now();
+    run.last = ia_seconds();
     run.busy = 0;
 }
 
@@ -310,7 +303,7 @@ ia_stepping_start(const ia_stepping_options *options)
     run.options = *options;
     run.kind = options->manual ? IA_EVENT_MANUAL : NO_KIND;
     run.stride = 1;
-    run.started = now();
+    run.started = ia_seconds();
     run.next_probe = options->warmup;
     ia_optimizers_reset();
     if (!options->manual && ia_the_framework != NULL &&
@@ -361,7 +354,7 @@ ia_stepping_status(void)
         run.kind, "clock", (int)ia_stepping_clock(), "boundary_seconds",
         run.boundary_seconds, "callback_seconds", run.callback_seconds,
         "tick_seconds", run.tick_seconds, "elapsed_seconds",
-        now() - run.started, "collector",
+        ia_seconds() - run.started, "collector",
         run.collector_waits || PyGC_IsEnabled() ? Py_True : Py_False,
         "failure", failed ? ia_str(failed) : Py_NewRef(Py_None));
 }
