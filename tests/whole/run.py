@@ -99,7 +99,8 @@ def execute(command: list[str], folder: Path) -> Run:
 def watched(script: Path, args: tuple[str, ...], gate: bool) -> Run:
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch, "report.json")
-        command = [sys.executable, "-P", "-m", "impactarbiter", "run"]
+        # Without -P: the script finds its neighbours, as in the plain run.
+        command = [sys.executable, "-m", "impactarbiter", "run"]
         command += ["--json", str(output)]
         if gate:
             command += ["--fail-on", "info"]
