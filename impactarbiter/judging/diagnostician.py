@@ -131,12 +131,12 @@ class Diagnostician:
         self._watch.end(status)
         self._visit_all(status)
         suspects = {s.site: s for s in heap.suspects(self._age_to_tell)}
+        forecast = Forecast(self.memory_limit)
         pause = 0
         if not self._watch.busy and self._wants_walk(suspects, status):
-            pause = self._pause(suspects, status)
+            pause = self._pause(suspects, status, forecast.room)
             if pause == 0:
                 self._look_around(suspects, status)
-        forecast = Forecast(self.memory_limit)
         findings = self._judge_all(
             suspects, status, forecast, self._age_to_tell, False
         )
@@ -155,7 +155,7 @@ class Diagnostician:
         return (
             finding is not None
             and finding.verdict not in BOUNDED
-            and any(site in suspects for site in history.sites)
+            and history.is_suspect(suspects)
         )
 
     def _come_back(self, tick: int, status: Status, pause: int) -> None:
@@ -211,9 +211,13 @@ class Diagnostician:
             for site, s in suspects.items()
         )
 
-    def _pause(self, suspects: Mapping[int, Suspect], status: Status) -> int:
+    def _pause(
+        self,
+        suspects: Mapping[int, Suspect],
+        status: Status,
+        room: int | None,
+    ) -> int:
         """Ticks until a walk is worth its cost; 0: it is now."""
-        room = Forecast(self.memory_limit).room
         at_stake = sum(s.live_bytes for s in suspects.values())
         urgent = room is not None and at_stake > URGENT_PART * room
         share = URGENT_SHARE if urgent else WALK_SHARE
@@ -366,7 +370,7 @@ class Diagnostician:
         for history in self._known.values():
             if history.finding is None or history.broken_at is not None:
                 continue
-            suspect = any(site in suspects for site in history.sites)
+            suspect = history.is_suspect(suspects)
             grows = history.gains > 0 and not history.overdue()
             if not (suspect or grows or history.confirmed_at):
                 continue
@@ -524,7 +528,7 @@ class Diagnostician:
             found[finding.signature] = Holding(
                 census or history.census,
                 other_growth(history),
-                chained=history.last.probed > history.probed > 0,
+                chained=history.graph_grows,
             )
         return found
 

@@ -8,7 +8,7 @@ still there.  Everything that a verdict needs of the past is in here.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -140,6 +140,18 @@ class HolderHistory:
     def visitable(self) -> bool:
         """Whether its path can be followed without a walk."""
         return bool(self.held.visit) and self.alike == 1
+
+    @property
+    def graph_grows(self) -> bool:
+        """Whether the graph behind it reaches further back than it did."""
+        last, first = self.last, self.first
+        return last.probed > self.probed > 0 or (
+            last.nodes > first.nodes and last.items == first.items
+        )
+
+    def is_suspect(self, sites: Container[int]) -> bool:
+        """Whether one of its lines is among these."""
+        return any(site in sites for site in self.sites)
 
     @property
     def is_remade(self) -> bool:

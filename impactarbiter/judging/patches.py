@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..knowledge.advice import advise, carried_on, needs_graph
+from ..knowledge.advice import advise, needs_graph
 from ..model.finding import Finding, Site
 from .diffs import diff, lines_of, read_source
 from .offer import (
@@ -66,10 +66,11 @@ def with_patches(
 def _advice(finding: Finding, holding: Holding | None) -> str:
     """What to do about a finding, as the program uses what is kept."""
     kept = finding.kept
-    if finding.verdict != "leak" or kept is None or not kept.graphs:
+    graphs = kept is None or kept.graphs
+    if graphs and holding is not None and holding.chained:
+        return advise(finding, carried=True)
+    if kept is None or not graphs or finding.verdict != "leak":
         return advise(finding)
-    if holding is not None and _is_chained(finding, holding):
-        return carried_on(finding)
     uses = uses_of(_names_of(finding), user_files(finding))
     if uses.graph:
         return needs_graph(finding, uses.graph)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core import heap
 from ..core.wire import STEP_KINDS, Status
-from ..knowledge.advice import advise, recurrence
+from ..knowledge.advice import advise
 from ..model.finding import Finding, GraphCost
 from ..model.words import BOUNDED
 from .forecast import Forecast
@@ -42,10 +42,6 @@ def case_of(
     """All that the verdict is found from; ``old``: found now, and sure."""
     held, finding = history.held, history.finding
     assert finding is not None
-    last = history.last
-    grows = last.probed > history.probed > 0 or (
-        last.nodes > history.first.nodes and last.items == history.first.items
-    )
     return Case(
         root=held.root,
         is_cycle=held.cycle is not None,
@@ -53,7 +49,7 @@ def case_of(
         collector=status.collector,
         collected=any(now.cycle_bytes for now in history.sites.values()),
         bounded=_fits(history, forecast.room_of(finding)),
-        graph_grows=grows,
+        graph_grows=history.graph_grows,
         remade=history.is_remade,
         lets_go=history.lets_go,
         overdue=history.overdue(),
@@ -118,8 +114,7 @@ def finding_of(
     )
     seconds = status.elapsed_seconds / max(status.counts[kind], 1)
     made = forecast.apply(made, seconds)
-    advice = recurrence(made) if case.graph_grows else advise(made)
-    made = replace(made, advice=advice)
+    made = replace(made, advice=advise(made, carried=case.graph_grows))
     return DEFAULT_RULES.grade(made, steps_left)
 
 

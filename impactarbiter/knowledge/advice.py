@@ -16,10 +16,13 @@ from .ipython import shell_advice
 WORTHWHILE = 0.5
 
 
-def advise(finding: Finding, patched: tuple[str, ...] = ()) -> str:
+def advise(
+    finding: Finding, patched: tuple[str, ...] = (), *, carried: bool = False
+) -> str:
     """What to do about a finding, from what holds it and what it holds.
 
-    ``patched``: the methods that its patch takes, or would take.
+    ``patched``: the methods that its patch takes, or would take; ``carried``:
+    the graph behind a container's items reaches ever further back.
     """
     where = _where(finding)
     if finding.cycle is not None:
@@ -34,6 +37,8 @@ def advise(finding: Finding, patched: tuple[str, ...] = ()) -> str:
         return kept
     if finding.verdict in BOUNDED:
         return ""
+    if carried and finding.holder and finding.holder.length is not None:
+        return _carried_on(where)
     if any(edge.kind == "traceback" for edge in finding.below_holder):
         return (
             f"keep `str(error)` in {where} instead of the exception, or drop"
@@ -62,11 +67,11 @@ def needs_graph(finding: Finding, by: str) -> str:
     )
 
 
-def carried_on(finding: Finding) -> str:
+def _carried_on(where: str) -> str:
     """Where each item's graph leads back to the step before."""
     return (
         "detach what is carried from step to step, such as a hidden state:"
-        f" each graph in {_where(finding)} leads back to the step before, so"
+        f" each graph in {where} leads back to the step before, so"
         " `.detach()` there alone is no help"
     )
 
@@ -171,18 +176,6 @@ def _of_tensors(finding: Finding, where: str) -> str:
     if devices and not any(d.startswith("cpu") for d in devices):
         return f"{said}; what must be kept can go off the device by `.cpu()`"
     return f"{said}; what must be kept can be summed up"
-
-
-def recurrence(finding: Finding) -> str:
-    """The same where the graph behind it reaches ever further back."""
-    holder = finding.holder
-    if holder is None or holder.length is None or finding.cycle is not None:
-        return advise(finding)
-    return (
-        f"the graph behind what `{holder.expression}` holds reaches further"
-        " back with every step: detach what one step hands to the next"
-        " (`state = state.detach()`)"
-    )
 
 
 def _of_cycle(cycle: Cycle, where: str) -> str:

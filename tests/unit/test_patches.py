@@ -303,6 +303,8 @@ def test_graphs_that_lead_back_to_the_step_before(program: Program) -> None:
     assert made.patch is None
     assert "which something else carries on" in (made.patch_note or "")
     assert made.advice.startswith("detach what is carried from step to step")
+    gone = program.made(None, chained=True)  # its items can't be looked at
+    assert gone.advice == made.advice
 
 
 def test_advice_knows_the_uses_of_what_was_not_seen(

@@ -3,6 +3,7 @@
 #include "../base/compat.h"
 #include "statement.h"
 
+#include "../base/build.h"
 #include "../ledger/ledger.h"
 #include "../ledger/libraries.h"
 
@@ -171,12 +172,6 @@ trace(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
 }
 
 int
-ia_statement_watching(void)
-{
-    return watch.path != IA_NO_PATH;
-}
-
-int
 ia_statement_watch(uint32_t path)
 {
     PyThreadState *here = PyThreadState_Get();
@@ -225,12 +220,9 @@ ia_statement_build(void)
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < watch.nseen; i++) {
         const statement *s = &watch.seen[i];
-        PyObject *item = Py_BuildValue("(OiOInI)", s->file, s->line,
-                                       s->function, s->times, s->items,
-                                       s->idle);
-        if (item == NULL || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
+        ia_list_add(&list,
+                    Py_BuildValue("(OiOInI)", s->file, s->line, s->function,
+                                  s->times, s->items, s->idle));
     }
     return list;
 }

@@ -18,8 +18,6 @@
 int ia_statement_watch(uint32_t path);
 /* Ends it: at a boundary of the same thread, or when watching stops. */
 void ia_statement_end(void);
-/* Is a holder being watched? */
-int ia_statement_watching(void);
 /* [(file, line, function, times, items)] of what was seen since the watch
  * began; new reference. */
 PyObject *ia_statement_build(void);

@@ -2,6 +2,7 @@
  * as C has them. */
 
 #include "../base/compat.h"
+#include "../base/build.h"
 #include "../answers/explain.h"
 #include "../base/device_event.h"
 #include "../base/device_name.h"
@@ -17,11 +18,8 @@ ia_columns_build(const ia_column *columns, size_t count)
 {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < count; i++) {
-        PyObject *pair =
-            Py_BuildValue("(ss)", columns[i].name, columns[i].type);
-        if (pair == NULL || PyList_Append(list, pair) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(pair);
+        ia_list_add(&list, Py_BuildValue("(ss)", columns[i].name,
+                                         columns[i].type));
     }
     return list;
 }

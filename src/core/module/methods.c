@@ -400,10 +400,7 @@ suspects(PyObject *self, PyObject *arg)
     ia_ledger_unlock();
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < n && i < MAX_SUSPECTS; i++) {
-        PyObject *item = build_suspect(&found[i]);
-        if (item == NULL || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
+        ia_list_add(&list, build_suspect(&found[i]));
     }
     PyMem_Free(found);
     return list;

@@ -305,7 +305,6 @@ ia_stepping_start(const ia_stepping_options *options)
     run.stride = 1;
     run.started = ia_seconds();
     run.next_probe = options->warmup;
-    ia_optimizers_reset();
     if (!options->manual && ia_the_framework != NULL &&
         ia_the_framework->optimizer_classes != NULL) {
         run.optimizer_classes = ia_the_framework->optimizer_classes();
@@ -365,13 +364,11 @@ ia_stepping_history(void)
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < run.nhistory; i++) {
         const ia_history_point *p = &run.history[i];
-        PyObject *item = Py_BuildValue(
-            "(IKKdN)", p->tick, (unsigned long long)p->live_bytes,
-            (unsigned long long)p->resident_bytes, p->seconds,
-            build_counts(p->counts));
-        if (item == NULL || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
+        ia_list_add(&list,
+                    Py_BuildValue("(IKKdN)", p->tick,
+                                  (unsigned long long)p->live_bytes,
+                                  (unsigned long long)p->resident_bytes,
+                                  p->seconds, build_counts(p->counts)));
     }
     return list;
 }
