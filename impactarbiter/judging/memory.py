@@ -182,7 +182,7 @@ class HolderHistory:
         left = now.items is not None and (
             items < (before.items or 0) or now.first != before.first
         )
-        if left and items <= self.peak:
+        if left and items <= self.peak and not self.graph_grows:
             # What leaves a holder is what judges it; one that takes in more
             # than leaves, and is longer than ever, does not let go.
             self.lets_go = True
@@ -227,8 +227,9 @@ class HolderHistory:
             value=visit.value,
             graph=visit.graph,
         )
-        if visit.length is not None and self.held.branches:
-            now = self._as_its_items(now, visit.length)
+        items, known = visit.length, self.held.branches > 0
+        if items is not None and items != self.walked.items and known:
+            now = self._as_its_items(now, items)
         else:
             now = self._as_its_lines(now, lines)
         self.observe(now)
@@ -254,7 +255,8 @@ class HolderHistory:
     def _as_its_lines(
         self, now: Observation, lines: dict[int, SiteNow]
     ) -> Observation:
-        """Of no container: as much more as is alive of its lines."""
+        """Of no container, or of one that is as long as it was while the
+        graph behind it may grow: as much more as is alive of its lines."""
         pairs = [(self.sites.get(s, line), line) for s, line in lines.items()]
         grown = sum(b.live_bytes - a.live_bytes for a, b in pairs)
         count = sum(b.live_count - a.live_count for a, b in pairs)

@@ -167,6 +167,32 @@ def test_a_bounded_deque_whose_graphs_reach_back() -> None:
     assert finding.retained_bytes > 60 * 8 * 4
 
 
+def test_what_a_bounded_deque_has_cost_when_it_is_gone() -> None:
+    """It is as long as ever at each visit; its items' graphs are not."""
+    torch.manual_seed(0)
+    cell, head = torch.nn.GRUCell(8, 32), torch.nn.Linear(32, 1)
+    optimizer = torch.optim.SGD(head.parameters(), lr=1e-3)
+
+    def train() -> None:
+        states = deque([torch.zeros(4, 32)], maxlen=8)
+        for _ in range(120):
+            state = cell(torch.randn(4, 8), states[-1])
+            states.append(state)
+            loss = head(state).square().mean()
+            found = torch.autograd.grad(loss, list(head.parameters()))
+            for parameter, grad in zip(head.parameters(), found, strict=True):
+                parameter.grad = grad
+            optimizer.step()
+
+    with impactarbiter.watch() as arbiter:
+        train()
+    finding = only(arbiter.report())
+    assert finding.verdict == "leak"
+    # Each state's own 512 bytes, and what the cell has saved for it.
+    assert finding.bytes_per_step > 512
+    assert finding.advice.startswith("detach what is carried")
+
+
 def test_a_bounded_deque_of_plain_tensors() -> None:
     kept: deque[torch.Tensor] = deque(maxlen=40)
     finding = only(watched(lambda: kept.append(torch.ones(64))))
