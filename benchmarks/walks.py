@@ -30,11 +30,11 @@ def collect() -> float:
 
 def check_found(answer: dict[str, Any], sites: list[int]) -> None:
     """A diagnosis that finds nothing would be fast for no good reason."""
-    keepers = answer["keepers"]
-    found = {g["site"] for k in keepers for g in k["groups"]}
+    holders = answer["holders"]
+    found = {g["site"] for k in holders for g in k["groups"]}
     if len(found) + answer["left_out"] < len(sites):
         raise SystemExit(f"found {len(found)} of {len(sites)} suspects")
-    freed = sum(k["cost"]["storages"] for k in keepers)
+    freed = sum(k["cost"]["storages"] for k in holders)
     if freed < len(found) * (LEAKY_STEPS - 4):
         raise SystemExit(f"cutting would free {freed} storages only")
 

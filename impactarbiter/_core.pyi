@@ -87,20 +87,20 @@ class _Group(TypedDict):
     depth: int
     bytes: int
 
-class _Holder(TypedDict):
+class _HolderObject(TypedDict):
     type: str
     length: int
     bound: int | None
     owners: list[int]
 
-class _Keeper(TypedDict):
+class _Holder(TypedDict):
     site: int
     stack: int
     generation: int
     purpose: str
     path: _Path
     holder_depth: int
-    holder: _Holder
+    object: _HolderObject
     groups: list[_Group]
     cost: _Retained
     example: _Tensor
@@ -111,7 +111,7 @@ class _Keeper(TypedDict):
     others: tuple[int, int, int]
 
 class _Walk(TypedDict):
-    keepers: list[_Keeper]
+    holders: list[_Holder]
     purposes: dict[str, int]
     left_out: int
     graph: bool

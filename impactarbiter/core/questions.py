@@ -46,13 +46,13 @@ def holders_of(sites: Sequence[int]) -> list[Held]:
     """Who holds the storages of these sites, whenever they were born."""
     return [
         Held(
-            site=keeper["site"],
-            path=wire.path_of(keeper["path"]),
-            type=keeper["holder"]["type"],
-            storages=sum(group["count"] for group in keeper["groups"]),
-            bytes=sum(group["bytes"] for group in keeper["groups"]),
+            site=holder["site"],
+            path=wire.path_of(holder["path"]),
+            type=holder["object"]["type"],
+            storages=sum(group["count"] for group in holder["groups"]),
+            bytes=sum(group["bytes"] for group in holder["groups"]),
         )
-        for keeper in _core.diagnose(sites, sites)["keepers"]
+        for holder in _core.diagnose(sites, sites)["holders"]
     ]
 
 

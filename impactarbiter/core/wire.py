@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         _Device,
         _Edge,
         _Explained,
-        _Keeper,
+        _Holder,
         _Path,
         _Retained,
         _RootKind,
@@ -437,9 +437,9 @@ class Held:
     others_bytes: int
 
 
-def held_of(raw: _Keeper) -> Held:
+def held_of(raw: _Holder) -> Held:
     """One holder."""
-    holder, cost, example = raw["holder"], raw["cost"], raw["example"]
+    holder, cost, example = raw["object"], raw["cost"], raw["example"]
     others, others_storages, others_bytes = raw["others"]
     return Held(
         site=raw["site"],
@@ -491,7 +491,7 @@ class Walk:
 def walk_of(raw: _Walk) -> Walk:
     """One walk."""
     return Walk(
-        holders=tuple(held_of(keeper) for keeper in raw["keepers"]),
+        holders=tuple(held_of(holder) for holder in raw["holders"]),
         purposes=raw["purposes"],
         left_out=raw["left_out"],
         graph=raw["graph"],

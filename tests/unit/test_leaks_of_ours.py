@@ -155,7 +155,7 @@ stack = int(_core.rows()["stack"][0])
 HELD = (
     LEAKING
     + """
-path = _core.diagnose([site], [], True)["keepers"][0]["visit"]
+path = _core.diagnose([site], [], True)["holders"][0]["visit"]
 assert _core.visit(path)[0] == "intact"
 def grow():
     kept.append(torch.ones(2))
@@ -361,7 +361,7 @@ CASES: dict[str, tuple[str, str]] = {
     "_core.forget_path": (
         LEAKING,
         "_core.forget_path("
-        "_core.diagnose([site], [], True)['keepers'][0]['visit']);"
+        "_core.diagnose([site], [], True)['holders'][0]['visit']);"
         " raises(TypeError, _core.forget_path, 'one')",
     ),
     "_core.is_library": (

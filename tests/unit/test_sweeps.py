@@ -130,7 +130,7 @@ def test_a_dropped_number_is_never_used_again(arbiter: Arbiter) -> None:
     for number in gone:
         assert _core.site_source(number) is None
         assert _core.site_now(number) == (0,) * 6
-    assert _core.diagnose(list(gone), list(gone))["keepers"] == []
+    assert _core.diagnose(list(gone), list(gone))["holders"] == []
     # Their places are: another number with the same lower half.
     kept = [born_at(f"/new/{i}.py") for i in range(10)]
     numbers = {int(row["site"]) for row in map(row_of, kept)}

@@ -29,7 +29,7 @@ typedef struct {
     ia_storages storages;
     ia_roots roots;
     ia_groups groups;
-    ia_keepers keepers;
+    ia_holders holders;
     ia_cost *costs;
     int still; /* what walk_begin said */
     int remember; /* paths, so that they can be visited */
@@ -120,16 +120,16 @@ walk(diagnosis *d)
 static int
 find(diagnosis *d)
 {
-    if (ia_holders_find(&d->w, &d->wanted, &d->groups) < 0 ||
-        ia_keepers_find(&d->w, &d->groups, &d->wanted, IA_MAX_KEEPERS,
-                        &d->keepers) < 0)
+    if (ia_groups_find(&d->w, &d->wanted, &d->groups) < 0 ||
+        ia_holders_find(&d->w, &d->groups, &d->wanted, IA_MAX_HOLDERS,
+                        &d->holders) < 0)
         return ia_no_memory();
-    d->costs = calloc(d->keepers.count + 1, sizeof *d->costs);
+    d->costs = calloc(d->holders.count + 1, sizeof *d->costs);
     if (d->costs == NULL)
         return ia_no_memory();
-    if (d->keepers.count > 0 &&
-        ia_cuts_measure(&d->w, d->keepers.cuts, d->keepers.ncuts,
-                        d->keepers.count, d->costs) < 0)
+    if (d->holders.count > 0 &&
+        ia_cuts_measure(&d->w, d->holders.cuts, d->holders.ncuts,
+                        d->holders.count, d->costs) < 0)
         return ia_no_memory();
     return 0;
 }
@@ -166,7 +166,7 @@ build_group(const ia_group *g)
 }
 
 static PyObject *
-build_groups(const diagnosis *d, const ia_keeper *k)
+build_groups(const diagnosis *d, const ia_holder *k)
 {
     PyObject *list = PyList_New(0);
     for (uint32_t i = k->first; list && i < k->first + k->ngroups; i++)
@@ -191,21 +191,21 @@ build_owners(const diagnosis *d, uint32_t entry)
 }
 
 static PyObject *
-build_holder(const diagnosis *d, const ia_keeper *k)
+build_object(const diagnosis *d, const ia_holder *k)
 {
-    uintptr_t ref = d->w.queue[k->holder].ref;
+    uintptr_t ref = d->w.queue[k->entry].ref;
     char type[128];
     ia_ref_type_name(ref, type, sizeof type);
-    if (k->holder < d->w.rooted_entries &&
-        d->w.queue[k->holder].parent == IA_NO_ENTRY)
+    if (k->entry < d->w.rooted_entries &&
+        d->w.queue[k->entry].parent == IA_NO_ENTRY)
         strcpy(type, "module");
-    PyObject *bound = ia_bound_of(&d->w, k->holder);
+    PyObject *bound = ia_bound_of(&d->w, k->entry);
     if (bound == NULL)
         return NULL;
-    Py_ssize_t length = ia_entry_is_container(&d->w, k->holder)
+    Py_ssize_t length = ia_entry_is_container(&d->w, k->entry)
                             ? ia_container_length((PyObject *)ref)
                             : -1;
-    PyObject *owners = build_owners(d, k->holder);
+    PyObject *owners = build_owners(d, k->entry);
     if (owners == NULL) {
         Py_DECREF(bound);
         return NULL;
@@ -244,32 +244,32 @@ first_result(PyObject *op, void *arg)
 /* Where the path to an example ends.  A holder that stands beside the way the
  * walk took, the `state` of `h, c = state`, gets a way of its own. */
 static uint32_t
-end_of_path(diagnosis *d, const ia_keeper *k, uint32_t entry)
+end_of_path(diagnosis *d, const ia_holder *k, uint32_t entry)
 {
     uint32_t up = entry;
-    while (up != IA_NO_ENTRY && up != k->holder)
+    while (up != IA_NO_ENTRY && up != k->entry)
         up = d->w.queue[up].parent;
-    if (up == k->holder)
+    if (up == k->entry)
         return entry;
-    PyObject *op = (PyObject *)d->w.queue[k->holder].ref, *result = NULL;
+    PyObject *op = (PyObject *)d->w.queue[k->entry].ref, *result = NULL;
     Py_TYPE(op)->tp_traverse(op, first_result, &result);
     uint32_t made = result == NULL
                         ? IA_NO_ENTRY
-                        : ia_walk_append(&d->w, (uintptr_t)result, k->holder);
+                        : ia_walk_append(&d->w, (uintptr_t)result, k->entry);
     return made != IA_NO_ENTRY ? made : entry;
 }
 
 static PyObject *
-build_keeper(diagnosis *d, uint32_t i)
+build_holder(diagnosis *d, uint32_t i)
 {
-    const ia_keeper *k = &d->keepers.items[i];
+    const ia_holder *k = &d->holders.items[i];
     const ia_group *primary = &d->groups.items[k->primary];
     const ia_reached *example = &d->storages.items[primary->example];
     Py_ssize_t depth = 0;
     PyObject *path = ia_path_build(&d->w, end_of_path(d, k, example->entry),
-                                   k->holder, &depth);
-    PyObject *holder = path ? build_holder(d, k) : NULL;
-    PyObject *groups = holder ? build_groups(d, k) : NULL;
+                                   k->entry, &depth);
+    PyObject *object = path ? build_object(d, k) : NULL;
+    PyObject *groups = object ? build_groups(d, k) : NULL;
     PyObject *cost = groups ? ia_cost_build(&d->costs[i]) : NULL;
     PyObject *tensor = cost ? ia_tensor_build(
                                     d->w.queue[example->entry].ref,
@@ -282,20 +282,20 @@ build_keeper(diagnosis *d, uint32_t i)
             "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,s:(IIK)}",
             "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
-            path, "holder", holder, "groups", groups, "cost", cost,
+            path, "object", object, "groups", groups, "cost", cost,
             "example", tensor, "cycle", cycle, "forever", forever, "stack",
             number_of_stack(example->stack), "generation",
             ia_birth_by(d->wanted.clock, example->position,
                         example->generation), "purpose",
             ia_purpose_name(primary->purpose), "visit",
             d->remember ? ia_visits_remember(
-                              &d->w, k->holder,
-                              ia_entry_is_container(&d->w, k->holder))
+                              &d->w, k->entry,
+                              ia_entry_is_container(&d->w, k->entry))
                         : IA_NO_PATH,
             "branches", k->branches, "others", k->others, k->others_count,
             (unsigned long long)k->others_bytes);
     Py_XDECREF(path);
-    Py_XDECREF(holder);
+    Py_XDECREF(object);
     Py_XDECREF(groups);
     Py_XDECREF(cost);
     Py_XDECREF(tensor);
@@ -303,26 +303,26 @@ build_keeper(diagnosis *d, uint32_t i)
 }
 
 static PyObject *
-build_keepers(diagnosis *d)
+build_holders(diagnosis *d)
 {
     PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && i < d->keepers.count; i++)
-        ia_list_add(&list, build_keeper(d, i));
+    for (uint32_t i = 0; list && i < d->holders.count; i++)
+        ia_list_add(&list, build_holder(d, i));
     return list;
 }
 
 static PyObject *
 build(diagnosis *d)
 {
-    PyObject *keepers = build_keepers(d);
-    PyObject *purposes = keepers ? ia_purposes_build(&d->storages) : NULL;
+    PyObject *holders = build_holders(d);
+    PyObject *purposes = holders ? ia_purposes_build(&d->storages) : NULL;
     if (purposes == NULL) {
-        Py_XDECREF(keepers);
+        Py_XDECREF(holders);
         return NULL;
     }
     return Py_BuildValue(
-        "{s:N,s:N,s:I,s:O,s:d}", "keepers", keepers, "purposes", purposes,
-        "left_out", d->keepers.left_out, "graph",
+        "{s:N,s:N,s:I,s:O,s:d}", "holders", holders, "purposes", purposes,
+        "left_out", d->holders.left_out, "graph",
         d->w.graph ? Py_True : Py_False, "seconds", d->seconds);
 }
 
@@ -335,7 +335,7 @@ finish(diagnosis *d)
     ia_storages_free(&d->storages);
     ia_roots_free(&d->roots);
     ia_groups_free(&d->groups);
-    ia_keepers_free(&d->keepers);
+    ia_holders_free(&d->holders);
     free(d->costs);
     free(d->wanted.of_site);
 }

@@ -6,7 +6,7 @@
 
 /* Holders that are named and measured in one diagnosis; a program that leaks
  * at more places hears of the largest first. */
-#define IA_MAX_KEEPERS 24
+#define IA_MAX_HOLDERS 24
 
 /* _core.diagnose(sites, any_age) -> dict; see _core.pyi for its shape. */
 PyObject *ia_diagnose(PyObject *sites, PyObject *any_age, int remember);

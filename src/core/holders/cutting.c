@@ -11,25 +11,25 @@
 #define MAX_EDGE_CUTS 256
 
 void
-ia_keepers_free(ia_keepers *k)
+ia_holders_free(ia_holders *k)
 {
     free(k->items);
     free(k->others);
     free(k->cuts);
-    *k = (ia_keepers){0};
+    *k = (ia_holders){0};
 }
 
 static int
 by_size(const void *a, const void *b)
 {
-    const ia_keeper *x = a, *y = b;
+    const ia_holder *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
     return (x->count < y->count) - (x->count > y->count);
 }
 
 static void
-add_group(ia_keeper *k, const ia_groups *groups, uint32_t i,
+add_group(ia_holder *k, const ia_groups *groups, uint32_t i,
           const ia_wanted *wanted)
 {
     const ia_group *g = &groups->items[i];
@@ -51,10 +51,10 @@ add_group(ia_keeper *k, const ia_groups *groups, uint32_t i,
 /* `layers[0].seen`, `layers[1].seen`: the same types on the way from the same
  * root, and storages of the same line. */
 static uint64_t
-sort_of(const ia_walk *w, const ia_groups *groups, const ia_keeper *k)
+sort_of(const ia_walk *w, const ia_groups *groups, const ia_holder *k)
 {
     uint64_t h = groups->items[k->primary].site;
-    uint32_t i = k->holder;
+    uint32_t i = k->entry;
     for (; w->queue[i].parent != IA_NO_ENTRY; i = w->queue[i].parent) {
         uintptr_t ref = w->queue[i].ref;
         uintptr_t type = IA_TAG(ref) == IA_TAG_OBJECT
@@ -67,12 +67,12 @@ sort_of(const ia_walk *w, const ia_groups *groups, const ia_keeper *k)
 }
 
 static int
-add_other(ia_keepers *out, uint32_t keeper, const ia_keeper *other)
+add_other(ia_holders *out, uint32_t told, const ia_holder *other)
 {
-    ia_keeper *k = &out->items[keeper];
+    ia_holder *k = &out->items[told];
     if (IA_ROOM(out->others, out->others_capacity, out->nothers + 1) < 0)
         return -1;
-    out->others[out->nothers++] = (ia_other){keeper, other->holder};
+    out->others[out->nothers++] = (ia_other){told, other->entry};
     k->others++;
     k->others_count += other->count;
     k->others_bytes += other->bytes;
@@ -81,13 +81,13 @@ add_other(ia_keepers *out, uint32_t keeper, const ia_keeper *other)
 
 /* Too many to be told singly: the largest of each sort stands for all. */
 static int
-join_sorts(const ia_walk *w, const ia_groups *groups, ia_keepers *out)
+join_sorts(const ia_walk *w, const ia_groups *groups, ia_holders *out)
 {
     ia_ptrmap first = {0};
     uint32_t kept = 0;
     int result = -1;
     for (uint32_t i = 0; i < out->count; i++) {
-        ia_keeper k = out->items[i];
+        ia_holder k = out->items[i];
         k.sort = sort_of(w, groups, &k) | 1;
         uint32_t at = ia_ptrmap_get(&first, (uintptr_t)k.sort);
         if (at != IA_PTRMAP_NONE) {
@@ -107,17 +107,17 @@ done:
 }
 
 static int
-list_keepers(const ia_walk *w, const ia_groups *groups,
-             const ia_wanted *wanted, uint32_t most, ia_keepers *out)
+list_holders(const ia_walk *w, const ia_groups *groups,
+             const ia_wanted *wanted, uint32_t most, ia_holders *out)
 {
     out->items = calloc(groups->count + 1, sizeof *out->items);
     if (out->items == NULL)
         return -1;
-    ia_keeper *k = NULL;
+    ia_holder *k = NULL;
     for (uint32_t i = 0; i < groups->count; i++) {
-        if (k == NULL || k->holder != groups->items[i].holder) {
+        if (k == NULL || k->entry != groups->items[i].holder) {
             k = &out->items[out->count++];
-            k->holder = groups->items[i].holder;
+            k->entry = groups->items[i].holder;
             k->first = k->primary = i;
         }
         add_group(k, groups, i, wanted);
@@ -136,7 +136,7 @@ list_keepers(const ia_walk *w, const ia_groups *groups,
 }
 
 static int
-add_cut(ia_keepers *k, const ia_cut *cut)
+add_cut(ia_holders *k, const ia_cut *cut)
 {
     if (IA_ROOM(k->cuts, k->cuts_capacity, k->ncuts + 1) < 0)
         return -1;
@@ -187,7 +187,7 @@ is_end_item(const end_items *ends, PyObject *op)
 /* What is cut off besides the holder itself. */
 typedef struct {
     const ia_walk *w;
-    ia_keepers *k;
+    ia_holders *k;
     uint32_t group, holder;
     end_items ends;
 } names;
@@ -226,7 +226,7 @@ cut_names_of_frame(const names *n, uintptr_t ref)
  * next turn makes another.  It keeps nothing for good, yet with a graph that
  * reaches back it would be charged with all that the container holds. */
 static int
-cut_names(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t holder)
+cut_names(const ia_walk *w, ia_holders *k, uint32_t i, uint32_t holder)
 {
     names n = {.w = w, .k = k, .group = i, .holder = holder};
     PyObject *op = (PyObject *)w->queue[holder].ref;
@@ -248,7 +248,7 @@ cut_names(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t holder)
 /* A container is emptied; a tensor loses the reference to itself; anything
  * else loses those of its references that lead to the storages. */
 static int
-cut_holder(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t holder,
+cut_holder(const ia_walk *w, ia_holders *k, uint32_t i, uint32_t holder,
            ia_ptrmap *by_edge)
 {
     const ia_entry *e = &w->queue[holder];
@@ -267,7 +267,7 @@ cut_holder(const ia_walk *w, ia_keepers *k, uint32_t i, uint32_t holder,
 }
 
 static int
-cut_edges(const ia_walk *w, const ia_groups *groups, ia_keepers *k,
+cut_edges(const ia_walk *w, const ia_groups *groups, ia_holders *k,
           const ia_ptrmap *by_edge)
 {
     uint32_t edges[IA_MAX_CUT_GROUPS] = {0};
@@ -287,23 +287,23 @@ cut_edges(const ia_walk *w, const ia_groups *groups, ia_keepers *k,
 }
 
 int
-ia_keepers_find(const ia_walk *w, const ia_groups *groups,
-                const ia_wanted *wanted, uint32_t most, ia_keepers *out)
+ia_holders_find(const ia_walk *w, const ia_groups *groups,
+                const ia_wanted *wanted, uint32_t most, ia_holders *out)
 {
     ia_ptrmap by_edge = {0};
     int result = -1;
-    *out = (ia_keepers){0};
+    *out = (ia_holders){0};
     if (most > IA_MAX_CUT_GROUPS)
         most = IA_MAX_CUT_GROUPS;
-    if (list_keepers(w, groups, wanted, most, out) < 0)
+    if (list_holders(w, groups, wanted, most, out) < 0)
         return -1;
     for (uint32_t i = 0; i < out->count; i++)
-        if (cut_holder(w, out, i, out->items[i].holder, &by_edge) < 0)
+        if (cut_holder(w, out, i, out->items[i].entry, &by_edge) < 0)
             goto done;
     for (uint32_t i = 0; i < out->nothers; i++) {
         const ia_other *other = &out->others[i];
-        if (other->keeper < out->count &&
-            cut_holder(w, out, other->keeper, other->holder, &by_edge) < 0)
+        if (other->told < out->count &&
+            cut_holder(w, out, other->told, other->entry, &by_edge) < 0)
             goto done;
     }
     result = cut_edges(w, groups, out, &by_edge);

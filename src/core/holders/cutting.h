@@ -2,11 +2,11 @@
 #ifndef IA_CUTTING_H
 #define IA_CUTTING_H
 
-#include "holders.h"
+#include "groups.h"
 #include "retained.h"
 
 typedef struct {
-    uint32_t holder;  /* entry */
+    uint32_t entry;   /* the object */
     uint32_t first;   /* its groups stand side by side */
     uint32_t ngroups;
     uint32_t primary; /* group whose storages are nearest to the holder */
@@ -20,28 +20,28 @@ typedef struct {
     uint32_t others, others_count;
     uint64_t others_bytes;
     uint64_t sort;    /* same way from the same root, same line */
-} ia_keeper;
+} ia_holder;
 
 /* One of the others. */
 typedef struct {
-    uint32_t keeper; /* index of the one that is told */
-    uint32_t holder;
+    uint32_t told;  /* index of the one that is told */
+    uint32_t entry; /* the object */
 } ia_other;
 
 typedef struct {
-    ia_keeper *items; /* owned */
+    ia_holder *items; /* owned */
     uint32_t count;
     uint32_t left_out;
     ia_other *others; /* owned */
     uint32_t nothers, others_capacity;
-    ia_cut *cuts; /* owned; group = index of the keeper */
+    ia_cut *cuts; /* owned; group = index of the holder */
     uint32_t ncuts, cuts_capacity;
-} ia_keepers;
+} ia_holders;
 
 /* A holder where no site grows is left out: a loop variable holds the newest
  * tensor of a site whose others are kept elsewhere. */
-int ia_keepers_find(const ia_walk *, const ia_groups *,
-                    const ia_wanted *wanted, uint32_t most, ia_keepers *);
-void ia_keepers_free(ia_keepers *);
+int ia_holders_find(const ia_walk *, const ia_groups *,
+                    const ia_wanted *wanted, uint32_t most, ia_holders *);
+void ia_holders_free(ia_holders *);
 
 #endif /* IA_CUTTING_H */

@@ -2,7 +2,7 @@
 
 #include "../base/compat.h"
 #include "../base/read.h"
-#include "holders.h"
+#include "groups.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -545,7 +545,7 @@ settle_homeless(const ia_walk *w, const scores *s, member *members,
 }
 
 int
-ia_holders_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
+ia_groups_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
 {
     scores s = {0};
     peers_memo memo = {.entry = IA_NO_ENTRY, .holder = IA_NO_ENTRY};

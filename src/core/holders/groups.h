@@ -5,8 +5,8 @@
  * branch a step; a linked list or a graph that never ends parts in two at
  * every link, and its holder is the link that the root is nearest to.
  */
-#ifndef IA_HOLDERS_H
-#define IA_HOLDERS_H
+#ifndef IA_GROUPS_H
+#define IA_GROUPS_H
 
 #include "../heap/walk.h"
 #include "../ledger/book.h"
@@ -63,10 +63,10 @@ ia_is_wanted(const ia_wanted *wanted, uint32_t site, uint32_t birth)
  * reaches and was born in that step or since is passed over: the running call,
  * whose temporaries nobody sees, still has it in hand.  0, or -1 when memory
  * is short. */
-int ia_holders_find(const ia_walk *, const ia_wanted *, ia_groups *);
+int ia_groups_find(const ia_walk *, const ia_wanted *, ia_groups *);
 void ia_groups_free(ia_groups *);
 
 /* Is the entry a list, dict, set, deque or tuple (and no __dict__)? */
 int ia_entry_is_container(const ia_walk *, uint32_t entry);
 
-#endif /* IA_HOLDERS_H */
+#endif /* IA_GROUPS_H */
