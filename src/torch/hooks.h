@@ -48,6 +48,11 @@ int ia_tensor_uninstall(ia_torch_state *);
 int ia_tensor_installed(ia_torch_state *);
 void ia_tensor_silence(void);
 
+/* share_hook.c: storages that move into shared memory (GIL). */
+void ia_share_install(ia_torch_state *);
+void ia_share_uninstall(void);
+void ia_share_silence(void);
+
 /* module_hook.c.  0, or -1 with an exception set. */
 int ia_module_install(ia_torch_state *);
 int ia_module_rescan(ia_torch_state *);
@@ -110,6 +115,10 @@ int ia_tensor_describe(PyObject *, ia_tensor_info *);
 int ia_tensor_storage_of(PyObject *, ia_storage *);
 int ia_tensor_follow(PyObject *);
 void ia_tensor_sweep(void);
+/* Of a storage object of torch's, which keeps its storage alive: 1 and
+ * *storage filled, or 0; and following what it refers to, weakly. */
+int ia_storage_object_read(PyObject *, ia_storage *storage);
+void ia_storage_object_follow(PyObject *);
 
 #ifdef __cplusplus
 }

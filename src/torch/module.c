@@ -48,6 +48,7 @@ torch_install(PyObject *module, PyObject *Py_UNUSED(ignored))
         ia_module_install(state) < 0 || ia_backward_install(state) < 0) {
         return NULL;
     }
+    ia_share_install(state);
     Py_RETURN_NONE;
 }
 
@@ -63,6 +64,7 @@ torch_uninstall(PyObject *module, PyObject *Py_UNUSED(ignored))
 
     failed |= ia_tensor_uninstall(state) < 0;
     failed |= ia_module_uninstall(state) < 0;
+    ia_share_uninstall();
     ia_allocator_uninstall();
     if (state->counts_threads) {
         ia_loose_uninstall();
@@ -278,6 +280,7 @@ torch_free(void *module)
     ia_tensor_silence();
     ia_module_silence();
     ia_allocator_silence();
+    ia_share_silence();
     ia_optimizer_classes_silence();
     torch_clear((PyObject *)module);
 }

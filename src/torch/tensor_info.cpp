@@ -13,6 +13,7 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/flat_hash_map.h>
+#include <torch/csrc/Storage.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -126,6 +127,17 @@ is_reported(const c10::DataPtr &block)
 /* The weak reference is made as such: letting go of a strong one may free the
  * storage, and run what its owner has put into the deleter. */
 int
+follow_storage(c10::StorageImpl *impl)
+{
+    if (followed().find(impl) == followed().end()) {
+        c10::raw::weak_intrusive_ptr::incref(impl);
+        followed().emplace(
+            impl, c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(impl));
+    }
+    return 1;
+}
+
+int
 follow(PyObject *object)
 {
     const at::Tensor &tensor = unpack(object);
@@ -140,12 +152,7 @@ follow(PyObject *object)
     if (impl == nullptr || is_reported(impl->*reach(StorageData()))) {
         return 0;
     }
-    if (followed().find(impl) == followed().end()) {
-        c10::raw::weak_intrusive_ptr::incref(impl);
-        followed().emplace(
-            impl, c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(impl));
-    }
-    return 1;
+    return follow_storage(impl);
 }
 
 /* A dead StorageImpl keeps its address while our weak reference is there,
@@ -206,6 +213,13 @@ copy_storage(const c10::StorageImpl *impl, char (&copy)[sizeof *impl])
     return process_vm_readv(getpid(), &to, 1, &from, 1, 0) ==
                static_cast<ssize_t>(sizeof(copy)) &&
            first_word(copy) == first_word(sample);
+}
+
+c10::StorageImpl *
+storage_behind(PyObject *object)
+{
+    return reinterpret_cast<THPStorage *>(object)
+        ->cdata.unsafeGetStorageImpl();
 }
 
 } // namespace
@@ -272,4 +286,18 @@ void
 ia_tensor_sweep(void)
 {
     ia::guarded(0, [] { return sweep(); });
+}
+
+int
+ia_storage_object_read(PyObject *object, ia_storage *storage)
+{
+    return ia::guarded(0, [&]() -> int {
+        return ia::storage_info(storage_behind(object), storage);
+    });
+}
+
+void
+ia_storage_object_follow(PyObject *object)
+{
+    ia::guarded(0, [&] { return follow_storage(storage_behind(object)); });
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import random
+import resource
 import sys
 import threading
 from collections import Counter
@@ -106,6 +107,7 @@ class Worker:
             self.rebind,
             self.compute,
             self.wrap,
+            self.share,
             self.drop,
             self.drop,
             self.drop,
@@ -125,7 +127,9 @@ class Worker:
     def own(self) -> torch.Tensor:
         """One whose storage may be resized."""
         tensor = self.any()
-        if not tensor.untyped_storage().resizable():
+        storage = tensor.untyped_storage()
+        # torch crashes where shared memory is to grow.
+        if not storage.resizable() or storage.is_shared():
             tensor = torch.zeros(3)
             self.alive.append(tensor)
         return tensor
@@ -175,6 +179,9 @@ class Worker:
     def wrap(self) -> None:
         array = np.ones(self.random.randrange(1, 40), dtype=np.float32)
         self.alive.append(torch.from_numpy(array))
+
+    def share(self) -> None:
+        self.any().untyped_storage().share_memory_()
 
     def drop(self) -> None:
         if self.alive:
@@ -337,15 +344,63 @@ def test_unseen_in_thousands(
     check(kept)
 
 
-@pytest.mark.xfail(
-    reason="nothing tells that an old storage moves into shared memory"
-)
-def test_shared_a_step_after_birth(arbiter: Arbiter) -> None:
+@pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
+def test_shared_a_step_after_birth(strategy: str, arbiter: Arbiter) -> None:
+    before = torch.multiprocessing.get_sharing_strategy()
     tensor = torch.ones(100)
     arbiter.step()
-    tensor.share_memory_()
+    born = row_of(tensor)
+    torch.multiprocessing.set_sharing_strategy(strategy)
+    try:
+        tensor.share_memory_()
+        tensor.share_memory_()
+    finally:
+        torch.multiprocessing.set_sharing_strategy(before)
     arbiter.step()
     check([tensor])
+    moved = row_of(tensor)
+    assert born is not None and moved is not None
+    for what in ("site", "stack", "generation", "bytes"):
+        assert moved[what] == born[what]
+    assert _core.totals()["deaths"] == 0
+    view = tensor[:10]
+    del tensor
+    check([view])
+    del view
+    arbiter.step()
+    check([])
+
+
+def test_what_cannot_be_shared_stays(arbiter: Arbiter) -> None:
+    meta = torch.empty(100, device="meta")
+    tensor = torch.ones(100)
+    arbiter.step()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        for each in (meta, tensor):
+            with pytest.raises(RuntimeError):
+                torch._C.StorageBase._share_fd_cpu_(each.untyped_storage())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    check([meta, tensor])
+    del meta, tensor, each
+    arbiter.step()
+    check([])
+
+
+def test_shared_without_a_watch() -> None:
+    with impactarbiter.watch(step="manual"):
+        tensor = torch.ones(100)
+    tensor.share_memory_()
+    assert tensor.is_shared()
+    with impactarbiter.watch(step="manual") as arbiter:
+        tensor = torch.ones(100)
+        arbiter.step()
+        old = torch.ones(100)
+        old.share_memory_()
+        arbiter.step()
+        check([tensor, old])
 
 
 def test_devices_have_totals_of_their_own(arbiter: Arbiter) -> None:

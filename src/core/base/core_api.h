@@ -14,7 +14,7 @@
 
 #include "device_event.h"
 
-#define IA_API_VERSION 3
+#define IA_API_VERSION 4
 #define IA_API_CAPSULE "impactarbiter._core._api"
 
 /* One block of tensor memory.  `data` is what the allocator returned, `impl`
@@ -147,6 +147,9 @@ typedef struct {
     /* Births and deaths.  Any thread, with or without the GIL. */
     void (*storage_born)(uintptr_t key, size_t bytes, uint16_t device);
     void (*storage_died)(uintptr_t key);
+    /* What the ledger knows as `from` it knows as `to` from here on: 1, or 0
+     * where it does not know it, or memory is short. */
+    int (*storage_renamed)(uintptr_t from, uintptr_t to);
     /* An event of a device's allocator, under that allocator's lock.  Any
      * thread, with or without the GIL; calls nothing back. */
     void (*device_event)(const ia_device_event *);

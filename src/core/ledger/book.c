@@ -278,6 +278,17 @@ lost:
     return -1;
 }
 
+int
+ia_book_rename(uintptr_t from, uintptr_t to)
+{
+    uint32_t i = ia_ptrmap_get(&book.row_of_key, from);
+    if (ia_ptrmap_set(&book.row_of_key, to, i) < 0)
+        return -1;
+    ia_ptrmap_pop(&book.row_of_key, from);
+    book.rows[i].key = to;
+    return 0;
+}
+
 void
 ia_ledger_set_phase(uint16_t phase)
 {

@@ -96,6 +96,10 @@ int ia_book_enter(const ia_row *);
  * By the collector: it died while that ran. */
 int ia_book_strike(uintptr_t key, int by_collector, ia_row *gone);
 
+/* Another key for what is in the book, which has none by it: 0, or -1 when
+ * memory is short (nothing changed). */
+int ia_book_rename(uintptr_t from, uintptr_t to);
+
 /* Generation and phase change under the GIL: who has it may read them. */
 uint16_t ia_ledger_phase(void);
 const ia_ledger_totals *ia_ledger_totals_now(void);

@@ -124,6 +124,19 @@ ia_ledger_died(uintptr_t key)
     ia_ledger_hook_end(begin);
 }
 
+int
+ia_ledger_renamed(uintptr_t from, uintptr_t to)
+{
+    ia_ledger_lock();
+    int known = ia_ledger_find(from) != NULL;
+    if (known && from != to) {
+        ia_ledger_remove(to); /* one whose death was not seen */
+        known = ia_book_rename(from, to) == 0;
+    }
+    ia_ledger_unlock();
+    return known;
+}
+
 static uint32_t
 stack_of_birth(void)
 {

@@ -21,9 +21,11 @@ typedef struct {
     uint16_t phase;
 } ia_birth;
 
-/* Both take the lock. */
+/* These take the lock. */
 void ia_ledger_born(uintptr_t key, size_t bytes, uint16_t device);
 void ia_ledger_died(uintptr_t key);
+/* 1, or 0 where `from` is not in the ledger or memory is short. */
+int ia_ledger_renamed(uintptr_t from, uintptr_t to);
 /* A storage whose birth was noticed late: its own stack and generation. */
 void ia_ledger_born_at(uintptr_t key, size_t bytes, uint16_t device,
                        const ia_birth *);

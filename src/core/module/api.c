@@ -75,6 +75,7 @@ const ia_core_api ia_api = {
     .version = IA_API_VERSION,
     .storage_born = api_storage_born,
     .storage_died = ia_ledger_died,
+    .storage_renamed = ia_ledger_renamed,
     .device_event = api_device_event,
     .device_followed = ia_devices_followed,
     .backward_begins = api_backward_begins,
