@@ -66,6 +66,27 @@ def parse_bytes(text: str) -> int:
     return int(count)
 
 
+_SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d)?\s*")
+_SECONDS = {"ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+def parse_duration(text: str) -> float:
+    """``"1h 30m"`` -> seconds; a number alone counts seconds.
+
+    Raises UsageError for anything else, and for zero.
+    """
+    rest, seconds = text.strip(), 0.0
+    while match := _SPAN.match(rest):
+        seconds += float(match.group(1)) * _SECONDS[match.group(2) or "s"]
+        rest = rest[match.end() :]
+    if rest or not 0 < seconds < math.inf:
+        raise UsageError(
+            f"{text!r} is no length of time: expected a number with a unit,"
+            " such as 90s, 10m or 1h30m"
+        )
+    return seconds
+
+
 def format_count(value: float, digits: int = 1) -> str:
     """``1204`` -> ``"1,204"``; ``0.25`` -> ``"0.25"``; ``3.04`` -> ``"3"``."""
     if not math.isfinite(value):

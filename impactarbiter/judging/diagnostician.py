@@ -116,6 +116,12 @@ class Diagnostician:
 
     # -- while the program runs ---------------------------------------------
 
+    @property
+    def busy(self) -> bool:
+        """Whether a look or a report is being made."""
+        locked: bool = self._busy.locked()
+        return locked
+
     def look(self, tick: int) -> None:
         """Called at a tick where something is due."""
         if not self._busy.acquire(blocking=False):

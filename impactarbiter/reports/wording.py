@@ -147,6 +147,12 @@ def headline(finding: Finding) -> str:
     return f"{what} keeps {rate}, and nothing lets it go"
 
 
+def announcement(finding: Finding) -> str:
+    """One line for a finding that comes while the program runs."""
+    text = f"{finding.severity.upper()} {finding.verdict}: {headline(finding)}"
+    return f"{text}; look at {finding.site}" if finding.site.known else text
+
+
 def bound_text(finding: Finding) -> str:
     """``up to its bound of 128``, or that no bound is known."""
     holder = finding.holder

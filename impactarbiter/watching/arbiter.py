@@ -110,6 +110,7 @@ class Arbiter:
         self.manual = manual
         self.obfuscate = obfuscate
         self._listeners = [] if on_finding is None else [on_finding]
+        self._waiting: list[Callable[[], object]] = []
         self._last: Report | None = None
         self._phases: list[str] = []
         self._phase_names: list[str] = [""]
@@ -127,7 +128,7 @@ class Arbiter:
             warmup=warmup,
             window=window,
             manual=manual,
-            callback=self._diagnostician.look,
+            callback=self._look,
         )
         _current = self
 
@@ -216,13 +217,39 @@ class Arbiter:
         if failure is not None:
             raise failure
 
+    def _look(self, tick: int) -> None:
+        self._diagnostician.look(tick)
+        self._catch_up()
+
+    @property
+    def looking(self) -> bool:
+        """Whether a look is being made: a report has no figures now."""
+        return self._diagnostician.busy
+
+    def when_free(self, work: Callable[[], object]) -> None:
+        """Calls ``work`` now, or as soon as the look is over that is made.
+
+        For handlers of signals, which may come in the middle of one.
+        """
+        self._waiting.append(work)
+        if not self.looking:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        while self._waiting:
+            self._waiting.pop(0)()
+
     # -- reports ----------------------------------------------------------
 
     def report(self) -> Report:
         """Diagnoses what is suspect now; after ``stop()``, its report."""
         if self._last is not None:
             return self._last
-        return self._diagnostician.report()
+        try:
+            return self._diagnostician.report()
+        finally:
+            if not self.looking:
+                self._catch_up()
 
     def known_findings(self) -> tuple[Finding, ...]:
         """As the last looks left them; no walk, and none while masked."""
@@ -252,6 +279,7 @@ class Arbiter:
             if self._last is None:  # interrupted
                 self._last = Report(warnings=("no report could be made",))
             self._make_way()
+            self._catch_up()
         return self._last
 
     def _make_way(self) -> None:

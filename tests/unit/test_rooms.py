@@ -94,6 +94,7 @@ ROOMS = (
     "watching",
     "analysis",
     "integrations",
+    "attaching",
     "commands",
 )
 #: The C modules, which ``core`` alone imports.

@@ -12,6 +12,7 @@ from impactarbiter.base.units import (
     format_count,
     format_duration,
     parse_bytes,
+    parse_duration,
     plural,
 )
 
@@ -93,3 +94,27 @@ def test_counts() -> None:
     assert plural(1.0, "tensor") == "1 tensor"
     assert plural(0, "step") == "0 steps"
     assert plural(2, "entry", "entries") == "2 entries"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("10m", 600),
+        ("10 min", 600),
+        ("1h30m", 5400),
+        ("1 h 30 min", 5400),
+        ("1.5h", 5400),
+        ("250ms", 0.25),
+        ("2d", 172800),
+    ],
+)
+def test_lengths_of_time(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "0", "-1s", "1x", "9" * 400])
+def test_no_lengths_of_time(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_duration(text)

@@ -1,0 +1,179 @@
+"""The way into a process: a small library is loaded into it by ptrace.
+
+The main thread is stopped for that, wherever it is.  Loading a library there
+needs malloc and the loader, which a thread may be in the middle of: so it is
+let go and stopped again until it is outside of libc, or asleep in a system
+call.  Python is never called on that thread; see src/door/door.c.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..base.errors import MissingExtraError
+from .target import AttachError, Target, forbidden
+
+#: Seconds until a main thread that is always inside of libc is given up on,
+#: and between two tries.
+PATIENCE = 10.0
+PAUSE = 0.003
+#: Libraries that a thread must not be in: they have locks and half-made state
+#: that loading needs.
+_UNSAFE = re.compile(
+    r"/(?:libc[.-]|ld-|ld\.so|libpthread|libdl|[^/]*malloc|[^/]*musl)[^/]*$"
+)
+#: System calls that malloc makes itself.
+_MEMORY_CALLS = {
+    "x86_64": {9, 10, 11, 12, 25, 28},  # mmap ... brk, mremap, madvise
+    "aarch64": {214, 215, 216, 222, 226, 233},
+}
+#: <sys/ptrace.h> and <elf.h>: sets of registers, floats and vectors among
+#: them, and room for AMX's tiles and whatever else comes.
+_GETREGSET, _SETREGSET = 0x4204, 0x4205
+_FLOATS = 2
+_VECTORS = {"x86_64": 0x202, "aarch64": 2}
+_MOST_STATE = 1 << 16
+#: What pyinjector says where ptrace is refused.
+_FORBIDDEN = -8
+
+
+def check() -> None:
+    """Raises MissingExtraError where the way in is not installed."""
+    try:
+        import pyinjector  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("pyinjector", "attach", "attach") from None
+
+
+def load(target: Target, library: str) -> tuple[int, float]:
+    """Loads a library; its handle there, and the seconds of the pause."""
+    with _stopped_safely(target) as injector:
+        began = time.perf_counter()
+        handle: int = injector.inject(library.encode())
+        took = time.perf_counter() - began
+    return handle, took
+
+
+def unload(target: Target, handle: int) -> None:
+    """Takes it out again; where that is impossible it stays, idle."""
+    try:
+        with _stopped_safely(target) as injector:
+            injector.uninject(handle)
+    except AttachError:
+        return
+
+
+@contextmanager
+def _stopped_safely(target: Target) -> Iterator[Any]:
+    """The main thread, stopped where a library may be loaded."""
+    from pyinjector import PyInjectorError
+    from pyinjector.api import attach
+
+    pid = target.pid
+    give_up = time.monotonic() + PATIENCE
+    try:
+        while time.monotonic() < give_up:
+            unsafe = _unsafe_ranges(pid)
+            with _undisturbed(), attach(pid) as injector:
+                if _is_safe(pid, unsafe):
+                    with _vectors_kept(pid):
+                        yield injector
+                    return
+            time.sleep(PAUSE)
+    except PyInjectorError as error:
+        raise AttachError(_reason(target, error)) from None
+    raise AttachError(
+        f"the main thread of process {pid} was inside of libc whenever it was"
+        " looked at: try again"
+    )
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """No signal ends us while the other one stands still in our code."""
+    every = signal.valid_signals()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, every)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Buffer(ctypes.Structure):
+    """struct iovec."""
+
+    _fields_ = [("base", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+
+@contextmanager
+def _vectors_kept(pid: int) -> Iterator[None]:
+    """pyinjector puts back the general registers alone.
+
+    Code that is stopped between two instructions has values in the others.
+    """
+    held = ctypes.create_string_buffer(_MOST_STATE)
+    state = _Buffer(ctypes.addressof(held), len(held))
+    kind = _VECTORS.get(platform.machine(), _FLOATS)
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    ptrace.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 3]
+    if ptrace(_GETREGSET, pid, kind, ctypes.byref(state)) != 0:
+        raise AttachError(
+            f"the registers of process {pid} cannot be read:"
+            f" {os.strerror(ctypes.get_errno())}"
+        )
+    try:
+        yield
+    finally:
+        ptrace(_SETREGSET, pid, kind, ctypes.byref(state))
+
+
+def _unsafe_ranges(pid: int) -> list[tuple[int, int]]:
+    """Addresses of the code that the thread must not be in."""
+    found = []
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8") as stream:
+            for line in stream:
+                fields = line.split(maxsplit=5)
+                if (
+                    len(fields) == 6
+                    and "x" in fields[1]
+                    and _UNSAFE.search(fields[5].strip())
+                ):
+                    first, _, end = fields[0].partition("-")
+                    found.append((int(first, 16), int(end, 16)))
+    except OSError:
+        raise AttachError(f"process {pid} has just ended") from None
+    return found
+
+
+def _is_safe(pid: int, unsafe: list[tuple[int, int]]) -> bool:
+    """Whether the stopped thread holds nothing that loading needs."""
+    try:
+        with open(f"/proc/{pid}/syscall", encoding="utf-8") as stream:
+            fields = stream.read().split()
+    except OSError:
+        raise AttachError(forbidden(pid)) from None
+    if len(fields) < 3:
+        return False  # runs: it is not stopped yet
+    number, pc = int(fields[0]), int(fields[-1], 16)
+    if number >= 0:
+        memory = _MEMORY_CALLS.get(platform.machine())
+        return memory is not None and number not in memory
+    return not any(first <= pc < end for first, end in unsafe)
+
+
+def _reason(target: Target, error: Exception) -> str:
+    if not target.alive:
+        return f"process {target.pid} ended meanwhile"
+    if getattr(error, "ret_val", 0) == _FORBIDDEN:
+        return forbidden(target.pid)
+    said = str(error).replace(os.linesep, " ")
+    return f"process {target.pid} let nothing in: {said}"

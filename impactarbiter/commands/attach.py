@@ -1,0 +1,190 @@
+"""``impactarbiter attach``: a process that runs already, watched for a while.
+
+The other process does the watching; we wait, and say what it found.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..attaching.errand import POLL, Errand, sent, wait_for
+from ..attaching.target import AttachError, find
+from ..base.convert import choice, filename, whole
+from ..base.errors import UsageError
+from ..base.text import clean
+from ..base.units import parse_bytes, parse_duration, plural
+from ..model.report import Report
+from ..model.words import SEVERITIES
+from ..reports.outputs import check_outputs, gate
+from ..reports.text import print_report
+from .options import Option, parse
+
+HELP = """\
+usage: impactarbiter attach PID [--for TIME | --steps N] [OPTIONS]
+       impactarbiter attach PID --report [--json F] [--html F]
+       impactarbiter attach PID --explain NAME
+
+Watches a Python process that runs already, prints its report and lets go;
+nothing of ours is left in it but imported modules. Until --for or --steps is
+over, or until Ctrl-C. If this command is killed, the process goes on
+unwatched. It must run as the same user, with the same Python, and be able to
+import this very build of impactarbiter.
+
+  --for TIME       watch so long: 90s, 10m, 1h30m
+  --steps N        watch so many steps
+  --report         the report of a process that is watched already
+  --explain NAME   who holds an object, or the instances of a class:
+                   trainer.history, mypackage.model.Block; names of the main
+                   module, of modules and of functions that run
+  --quiet, -q      no word while it goes on
+
+Watching (as in `run`): --every, --warmup, --window, --step, --allow,
+  --obfuscate, --memory-limit
+Report (as in `run`): --json F, --html F, --timeline F.png, --sarif F,
+  --fail-on SEVERITY
+"""
+
+OPTIONS = {
+    "--for": Option(parse_duration),
+    "--steps": Option(whole(1)),
+    "--report": Option(),
+    "--explain": Option(str),
+    "--quiet": Option(),
+    "-q": Option(),
+    "--every": Option(whole(1)),
+    "--warmup": Option(whole(0)),
+    "--window": Option(whole(2)),
+    "--step": Option(choice("auto", "manual")),
+    "--allow": Option(str, many=True),
+    "--obfuscate": Option(),
+    "--memory-limit": Option(parse_bytes),
+    "--json": Option(filename),
+    "--html": Option(filename),
+    "--timeline": Option(filename),
+    "--sarif": Option(filename),
+    "--fail-on": Option(choice(*SEVERITIES)),
+}
+_WATCH = (
+    "--every",
+    "--warmup",
+    "--window",
+    "--step",
+    "--allow",
+    "--obfuscate",
+    "--memory-limit",
+)
+
+
+def execute(args: list[str]) -> int:
+    """0, or 3 for ``--fail-on``; AttachError where it cannot be watched."""
+    given, rest = parse("attach", OPTIONS, args, interleave=True)
+    if len(rest) != 1 or not rest[0].isdecimal():
+        raise UsageError(
+            f"got {' '.join(rest) or 'nothing'}: expected one process number,"
+            " as in `impactarbiter attach 4711 --for 10m`"
+        )
+    if "--for" in given and "--steps" in given:
+        raise UsageError("--for and --steps exclude each other: give one")
+    outputs = check_outputs(given)
+    target = find(int(rest[0]))
+    if "--explain" in given:
+        task = {"action": "explain", "expression": given["--explain"]}
+        with sent(target, task) as errand:
+            answer = wait_for(errand, "answer.json", "it could answer")
+        print(answer["text"])
+        return 0
+    if "--report" in given:
+        with sent(target, {"action": "report"}) as errand:
+            wait_for(errand, "report.json", "its report was made")
+            report = errand.report()
+    else:
+        report = _watched(target.pid, given)
+    assert report is not None
+    for method, path in outputs.items():
+        getattr(report, method)(path)
+    print_report(report, sys.stdout)
+    threshold = given.get("--fail-on")
+    return gate(report, threshold) if threshold else 0
+
+
+def _watched(pid: int, given: dict[str, Any]) -> Report:
+    options = {
+        name.lstrip("-").replace("-", "_"): given[name]
+        for name in _WATCH
+        if name in given
+    }
+    task = {
+        "action": "watch",
+        "options": options,
+        "steps": given.get("--steps"),
+    }
+    quiet = "--quiet" in given or "-q" in given
+    with sent(find(pid), task) as errand:
+        if not quiet:
+            _say(f"watching process {pid}; Ctrl-C ends it with the report")
+        end = time.monotonic() + given.get("--for", float("inf"))
+        with _interrupted(errand):
+            return _attend(errand, end, quiet)
+
+
+@contextmanager
+def _interrupted(errand: Errand) -> Iterator[None]:
+    """The first Ctrl-C asks for the report, the second one leaves."""
+    import signal
+
+    def ask(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        errand.ask_to_stop()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _attend(errand: Errand, end: float, quiet: bool) -> Report:
+    told, steps, asked = 0, 0, False
+    while True:
+        report = errand.report()
+        if report is not None:
+            return report
+        if not errand.target.alive:
+            report = errand.report()
+            if report is not None:
+                return report
+            raise AttachError(
+                f"process {errand.target.pid} ended after"
+                f" {plural(steps, 'step')} and left no report: it was killed,"
+                " or ended without Python's exit handlers"
+            )
+        progress = errand.read("progress.json")
+        if progress is not None:
+            steps = progress["steps"]
+            if not quiet:
+                told = _tell(progress, told)
+        if time.monotonic() >= end and not asked:
+            asked = True
+            errand.ask_to_stop()
+        time.sleep(POLL)
+
+
+def _tell(progress: dict[str, Any], told: int) -> int:
+    """Says what was found since; how much was told by now."""
+    from ..reports.wording import announcement
+
+    report = Report.from_dict(
+        {**Report().to_dict(), "findings": progress["findings"]}
+    )
+    for finding in report.findings[told:]:
+        _say(f"step {progress['steps']}: {announcement(finding)}")
+    return len(report.findings)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"impactarbiter: {clean(text)}\n")
+    sys.stderr.flush()

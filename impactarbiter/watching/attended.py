@@ -1,0 +1,222 @@
+"""A watch that another process asked for, and its questions: `attach`.
+
+They talk through the files of a private folder.  Whoever asked holds a lock
+on one of them: when the lock is free they are gone, however they ended, and
+the process that was watched lets go by itself.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import fcntl
+import json
+import os
+import shutil
+import time
+from contextlib import suppress
+from typing import Any
+
+from ..base.files import write_atomic
+from ..core import ledger
+from ..judging.allowlist import AllowList
+from ..judging.masks import obfuscated
+from ..judging.verdict import kind_of
+from ..model.finding import Finding
+from ..model.report import Report
+from . import arbiter as arbiters
+from .arbiter import Arbiter
+from .moments import between_bytecodes
+from .named import answer_about
+
+#: Seconds between two looks into the folder.
+POLL = 0.1
+#: Looks between two words about how far it is.
+PER_WORD = 5
+
+_open: Attended | None = None
+
+
+def begin(folder: str, task: dict[str, Any]) -> dict[str, Any]:
+    """Does what is asked for; the answer, which is whole or says "wait"."""
+    action = task["action"]
+    if action == "explain":
+        return _answer(task["expression"])
+    watching = arbiters.current()
+    if watching is not None and watching.stand_in and _open is None:
+        watching = None  # it makes way
+    if action == "report":
+        if watching is None:
+            return {"refused": "idle"}
+        _thread.start_new_thread(_give, (watching, folder))
+        return {"wait": True}
+    if watching is not None:
+        return {"refused": "watched"}
+    Attended(folder, task).start()
+    return {"wait": True}
+
+
+def _answer(expression: str) -> dict[str, Any]:
+    """Who holds what the expression names."""
+    said: dict[str, Any] = {}
+
+    def ask() -> None:
+        try:
+            said["text"] = answer_about(expression)
+        except Exception as error:
+            said["unknown"] = str(error)
+
+    between_bytecodes(ask)
+    return said
+
+
+def _give(watching: Arbiter, folder: str) -> None:
+    """The report of a watch that goes on."""
+
+    def give() -> None:
+        with suppress(Exception):
+            _write(folder, "report.json", _told(watching.report()))
+
+    between_bytecodes(give, lambda: not watching.looking)
+
+
+class Attended:
+    """One watch from outside, from its beginning to its end."""
+
+    def __init__(self, folder: str, task: dict[str, Any]) -> None:
+        self.folder = folder
+        self.pid = os.getpid()
+        self.most_steps: int | None = task.get("steps")
+        self.findings: list[dict[str, Any]] = []
+        options = task["options"]
+        before = arbiters.current()
+        if before is not None:
+            before.dismiss()
+        # It makes way for a watch() of the program's own.
+        self.arbiter = Arbiter(
+            every=options.get("every", 1),
+            warmup=options.get("warmup", 3),
+            window=options.get("window", 5),
+            manual=options.get("step") == "manual",
+            allow=AllowList(options.get("allow", ())),
+            obfuscate=options.get("obfuscate", False),
+            on_finding=self._found,
+            memory_limit=options.get("memory_limit"),
+            stand_in=True,
+        )
+
+    def start(self) -> None:
+        """Begins to attend, beside the program."""
+        global _open
+        _open = self
+        atexit.register(self._at_exit)
+        _thread.start_new_thread(self._attend, ())
+
+    def _found(self, finding: Finding) -> None:
+        if not finding.confirmed:
+            return
+        report = Report(findings=(finding,))
+        if self.arbiter.obfuscate:
+            report = obfuscated(report)
+        self.findings += report.to_dict()["findings"]
+
+    def _attend(self) -> None:
+        turn = 0
+        while True:
+            time.sleep(POLL)
+            if os.getpid() != self.pid or _open is not self:
+                return
+            try:
+                if self._is_alone():
+                    self._leave()
+                    return
+                if self._is_over():
+                    between_bytecodes(
+                        self._finish, lambda: not self.arbiter.looking
+                    )
+                    return
+                if turn % PER_WORD == 0:
+                    self._tell()
+            except Exception as error:
+                self._fail(error)
+                return
+            turn += 1
+
+    def _is_alone(self) -> bool:
+        """Whether who asked is gone."""
+        try:
+            with open(os.path.join(self.folder, "alive")) as stream:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def _is_over(self) -> bool:
+        if arbiters.current() is not self.arbiter:
+            return True  # the program watches itself now
+        if os.path.exists(os.path.join(self.folder, "stop")):
+            return True
+        return self.most_steps is not None and self._steps() >= self.most_steps
+
+    def _steps(self) -> int:
+        status = ledger.status()
+        return status.counts[kind_of(status)]
+
+    def _tell(self) -> None:
+        words = {
+            "steps": self._steps(),
+            "memory": self.arbiter.metrics(),
+            "findings": self.findings,
+        }
+        _write(self.folder, "progress.json", json.dumps(words).encode())
+
+    def _finish(self) -> None:
+        """The last report; then nothing of ours is left but modules."""
+        if not self._close():
+            return
+        try:
+            _write(self.folder, "report.json", _told(self.arbiter.stop()))
+        except Exception as error:
+            self._say(error)
+
+    def _leave(self) -> None:
+        """Lets go without a report: nobody would read it."""
+        if self._close():
+            self.arbiter.dismiss()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _fail(self, error: Exception) -> None:
+        with suppress(Exception):
+            self._close()
+        with suppress(Exception):
+            self.arbiter.dismiss()
+        self._say(error)
+
+    def _say(self, error: Exception) -> None:
+        with suppress(Exception):
+            said = {"failed": f"{type(error).__name__}: {error}"}
+            _write(self.folder, "failed.json", json.dumps(said).encode())
+
+    def _close(self) -> bool:
+        """Whether it was still open: one of two threads gets to end it."""
+        global _open
+        if _open is not self:
+            return False
+        _open = None
+        atexit.unregister(self._at_exit)
+        return True
+
+    def _at_exit(self) -> None:
+        if os.getpid() == self.pid:
+            with suppress(Exception):
+                self._finish()
+
+
+def _told(report: Report) -> bytes:
+    return json.dumps(report.to_dict()).encode()
+
+
+def _write(folder: str, name: str, data: bytes) -> None:
+    write_atomic(os.path.join(folder, name), data)

@@ -1,0 +1,88 @@
+"""Work that one of our threads wants done while the program stands still.
+
+A report that is made while the main thread is inside of an operator has to
+leave autograd graphs out.  Between two of its bytecodes it is in none: the
+interpreter calls there what was asked for, without a signal that could
+interrupt a system call of the program's.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+
+#: Seconds to wait for a main thread that is inside of C code or waits for
+#: another; then the work is done on the thread that wants it.
+PATIENCE = 5.0
+#: Seconds until it is asked again where the moment was a bad one.
+PAUSE = 0.01
+
+_Callback = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+_add = ctypes.PyDLL(None).Py_AddPendingCall
+_add.argtypes = [_Callback, ctypes.c_void_p]
+#: What the interpreter may still call; freed when it has, not before.
+_asked: list[_Errand] = []
+
+
+class _Errand:
+    """One function that is to be called once, by whoever comes first."""
+
+    def __init__(
+        self, work: Callable[[], None], good: Callable[[], bool]
+    ) -> None:
+        self._work = work
+        self._good = good
+        self._claim = _thread.allocate_lock()
+        self.turned = threading.Event()
+        self.over = threading.Event()
+        self.done = False
+        self.callback = _Callback(self._in_main)
+
+    def _in_main(self, _unused: int | None) -> int:
+        try:
+            self.attempt()
+        finally:
+            self.turned.set()
+            self.over.set()
+        return 0
+
+    def attempt(self) -> None:
+        """Does the work, unless the moment is bad or it is done."""
+        if self._good() and self._claim.acquire(blocking=False):
+            try:
+                self._work()
+            finally:
+                self.done = True
+
+
+def between_bytecodes(
+    work: Callable[[], None],
+    good: Callable[[], bool] = lambda: True,
+    patience: float = PATIENCE,
+) -> None:
+    """Calls ``work`` once, on the main thread if that comes by in time.
+
+    Not for the main thread itself.  ``good()`` says whether the moment is
+    one; it is asked again until it is.  What ``work`` raises is lost.
+    """
+    _asked[:] = [errand for errand in _asked if not errand.over.is_set()]
+    give_up = time.monotonic() + patience
+    errand = _Errand(work, good)
+    while time.monotonic() < give_up:
+        if _add(errand.callback, None) != 0:
+            time.sleep(PAUSE)  # its queue is full
+            continue
+        _asked.append(errand)
+        if not errand.turned.wait(give_up - time.monotonic()):
+            break
+        if errand.done:
+            return
+        time.sleep(PAUSE)
+        errand = _Errand(work, good)
+    while not errand.done:
+        errand.attempt()
+        if not errand.done:
+            time.sleep(PAUSE)

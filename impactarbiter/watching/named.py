@@ -1,0 +1,120 @@
+"""Objects by the name that a person types, and who holds them.
+
+``trainer.history[0]``, ``mypackage.model.Block``: a name of the program's
+main module, of any module, or of a function that runs, then attributes and
+items with plain keys.  Nothing is called but what reading an attribute calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import inspect
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from ..base.errors import UsageError
+from ..base.files import own_prefix
+from .explain import explain
+
+_WANTED = "expected a name, attributes and items, such as trainer.history[0]"
+
+
+def answer_about(expression: str) -> str:
+    """Who holds what the expression names, in words."""
+    return str(explain(resolve(expression)))
+
+
+def resolve(expression: str) -> Any:
+    """The object; UsageError for what is no such name, or is not there."""
+    try:
+        tree = ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        raise UsageError(f"{expression!r} is no name: {_WANTED}") from None
+    return _value(tree, expression)
+
+
+def _value(node: ast.expr, expression: str) -> Any:
+    if isinstance(node, ast.Name):
+        return _root(node.id)
+    if isinstance(node, ast.Attribute):
+        module = sys.modules.get(ast.unparse(node))
+        if module is not None and not _is_shadowed(node):
+            return module
+        value = _value(node.value, expression)
+        try:
+            return getattr(value, node.attr)
+        except AttributeError:
+            raise UsageError(
+                f"{ast.unparse(node.value)} has no attribute {node.attr!r}"
+            ) from None
+    if isinstance(node, ast.Subscript):
+        value = _value(node.value, expression)
+        try:
+            return value[ast.literal_eval(node.slice)]
+        except (LookupError, TypeError) as error:
+            raise UsageError(
+                f"{ast.unparse(node)} is not there:"
+                f" {type(error).__name__}: {error}"
+            ) from None
+        except ValueError:
+            pass
+    raise UsageError(f"{expression!r} is no name: {_WANTED}")
+
+
+def _is_shadowed(node: ast.expr) -> bool:
+    """Whether the program's main module uses the first name for its own."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    main = sys.modules.get("__main__")
+    value = getattr(main, node.id, None) if isinstance(node, ast.Name) else 0
+    return value is not None and not isinstance(value, types.ModuleType)
+
+
+def _root(name: str) -> Any:
+    main = sys.modules.get("__main__")
+    if main is not None and name in main.__dict__:
+        return main.__dict__[name]
+    for frame in _frames():
+        found = _local(frame, name)
+        if found:
+            return found[0]
+    if name in sys.modules:
+        return sys.modules[name]
+    for frame in _frames():
+        if name in frame.f_globals:
+            return frame.f_globals[name]
+    raise UsageError(
+        f"{name!r} is not there: expected a name of the main module, of a"
+        " module, or of a function that runs"
+    )
+
+
+def _frames() -> Iterator[types.FrameType]:
+    """Frames of the program, each thread's innermost first."""
+    for top in sys._current_frames().values():
+        frame: types.FrameType | None = top
+        while frame is not None:
+            if not frame.f_code.co_filename.startswith(own_prefix()):
+                yield frame
+            frame = frame.f_back
+
+
+def _local(frame: types.FrameType, name: str) -> tuple[Any] | tuple[()]:
+    """A variable of a frame, if it has it.
+
+    Before Python 3.13 reading them makes a dict that the frame keeps, and
+    everything in it: it is emptied again, unless the program has it.
+    """
+    code = frame.f_code
+    names = code.co_varnames + code.co_cellvars + code.co_freevars
+    if name not in names or not code.co_flags & inspect.CO_OPTIMIZED:
+        return ()
+    before = set(map(id, gc.get_referents(frame)))
+    variables = frame.f_locals
+    found = (variables[name],) if name in variables else ()
+    if sys.version_info < (3, 13) and id(variables) not in before:
+        variables.clear()
+    return found

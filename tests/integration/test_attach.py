@@ -1,0 +1,414 @@
+"""``impactarbiter attach``: processes that run are watched, then let go."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from impactarbiter.attaching import inside, target
+from impactarbiter.attaching.target import AttachError
+from impactarbiter.base.errors import UsageError
+from impactarbiter.watching import named
+
+pytest.importorskip("pyinjector")
+
+ATTACH = [sys.executable, "-P", "-m", "impactarbiter", "attach"]
+
+LOOP = """
+    import sys, time, torch
+
+    class Trainer:
+        def __init__(self):
+            self.history = []
+
+    def main():
+        trainer = Trainer()
+        net = torch.nn.Linear(8, 8)
+        opt = torch.optim.SGD(net.parameters(), lr=0.01)
+        print("ready", flush=True)
+        while True:
+            loss = net(torch.randn(4, 8)).sum()
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            trainer.history.append(loss)
+            {pause}
+
+    {before}
+    main()
+"""
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path, text: str, **options: object
+) -> Iterator[subprocess.Popen[str]]:
+    """A program that has said that it is ready."""
+    path = folder / "program.py"
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-P", str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        **options,  # type: ignore[call-overload]
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def loop(pause: str = "time.sleep(0.005)", before: str = "") -> str:
+    return LOOP.format(pause=pause, before=before)
+
+
+@pytest.fixture(scope="module")
+def trainer(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[subprocess.Popen[str]]:
+    with running(tmp_path_factory.mktemp("loop"), loop()) as process:
+        yield process
+
+
+def attach(
+    process: subprocess.Popen[str], *args: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ATTACH, *args, str(process.pid)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def started(
+    process: subprocess.Popen[str], folder: Path
+) -> subprocess.Popen[str]:
+    """An attacher that watches by now, with its folder in ``folder``."""
+    folder.mkdir(exist_ok=True)
+    attacher = subprocess.Popen(
+        [*ATTACH, str(process.pid)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(folder)},
+        # A shell's background job leaves it ignored.
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        ),
+    )
+    assert attacher.stderr is not None
+    assert "watching process" in attacher.stderr.readline()
+    return attacher
+
+
+def until_free(process: subprocess.Popen[str]) -> None:
+    """Waits until nobody watches the process any more."""
+    for _ in range(100):
+        said = attach(process, "--report").stderr
+        if "is not watched" in said:
+            return
+        time.sleep(0.1)
+    raise AssertionError(said)
+
+
+def nothing_is_left(process: subprocess.Popen[str], threads: set[str]) -> None:
+    maps = Path(f"/proc/{process.pid}/maps").read_text()
+    assert "door.so" not in maps
+    assert set(os.listdir(f"/proc/{process.pid}/task")) == threads
+    assert process.poll() is None
+
+
+def test_three_times_in_a_row(
+    trainer: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    threads = set(os.listdir(f"/proc/{trainer.pid}/task"))
+    for _ in range(3):
+        done = attach(
+            trainer, "--steps", "40", "--json", str(tmp_path / "r.json")
+        )
+        assert done.returncode == 0, done.stderr
+        assert "main().trainer.history" in done.stdout
+        data = json.loads((tmp_path / "r.json").read_text())
+        (finding,) = data["findings"]
+        assert finding["verdict"] == "leak"
+        assert finding["grown_at"]["source"] == "trainer.history.append(loss)"
+        assert 40 <= data["steps"] < 200
+        nothing_is_left(trainer, threads)
+
+
+def test_explain(trainer: subprocess.Popen[str]) -> None:
+    done = attach(trainer, "--explain", "trainer.history[0]")
+    assert done.returncode == 0, done.stderr
+    assert "main().trainer.history[0]" in done.stdout
+    done = attach(trainer, "--explain", "torch.nn.Linear")
+    assert done.stdout.startswith("1 live instance of Linear")
+    done = attach(trainer, "--explain", "trainer.future")
+    assert done.returncode == 2
+    assert "trainer has no attribute 'future'" in done.stderr
+
+
+def test_who_asks_again_and_who_interrupts(
+    trainer: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    attacher = started(trainer, tmp_path / "ours")
+    again = attach(trainer, "--steps", "5")
+    assert again.returncode == 2
+    assert "is watched already" in again.stderr
+    report = attach(trainer, "--report")
+    assert report.returncode == 0, report.stderr
+    assert "watched" in report.stdout
+    attacher.send_signal(signal.SIGINT)
+    out, err = attacher.communicate(timeout=60)
+    assert attacher.returncode == 0, err
+    assert "watched" in out
+    assert os.listdir(tmp_path / "ours") == []
+    until_free(trainer)
+
+
+def test_lets_go_when_the_attacher_is_killed(
+    trainer: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    threads = set(os.listdir(f"/proc/{trainer.pid}/task"))
+    attacher = started(trainer, tmp_path / "ours")
+    attacher.kill()
+    attacher.communicate()
+    until_free(trainer)
+    nothing_is_left(trainer, threads)
+    assert os.listdir(tmp_path / "ours") == []
+
+
+WORKERS = """
+    import torch
+
+    class Numbers(torch.utils.data.Dataset):
+        def __len__(self):
+            return 1 << 30
+
+        def __getitem__(self, index):
+            return torch.full((4,), float(index))
+
+    kept = []
+    net = torch.nn.Linear(4, 4)
+    opt = torch.optim.SGD(net.parameters(), lr=1e-9)
+    loader = torch.utils.data.DataLoader(Numbers(), 4, num_workers=2)
+    for step, batch in enumerate(loader):
+        if step == 1:
+            print("ready", flush=True)
+        net(batch).sum().backward()
+        opt.step()
+        kept.append(batch.clone())
+"""
+
+
+def test_workers_of_a_loader_stay(tmp_path: Path) -> None:
+    with running(tmp_path, WORKERS) as process:
+        children = Path(
+            f"/proc/{process.pid}/task/{process.pid}/children"
+        ).read_text()
+        done = attach(process, "--steps", "40")
+        assert done.returncode == 0, done.stderr
+        assert "__main__.kept" in done.stdout
+        assert (
+            Path(
+                f"/proc/{process.pid}/task/{process.pid}/children"
+            ).read_text()
+            == children
+        )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "sum(range(2_000_000))",  # keeps the interpreter to itself
+        pytest.param("torch.mm(big, big)", marks=pytest.mark.slow),
+    ],
+)
+def test_a_process_in_long_calls(tmp_path: Path, call: str) -> None:
+    text = loop(call, "big = torch.randn(2000, 2000)")
+    with running(tmp_path, text) as process:
+        done = attach(process, "--steps", "12", "--warmup", "0")
+        assert done.returncode == 0, done.stderr
+        assert "main().trainer.history" in done.stdout
+
+
+def test_a_process_that_ends_meanwhile(tmp_path: Path) -> None:
+    text = loop("time.sleep(.01); len(trainer.history) > 200 and sys.exit(5)")
+    with running(tmp_path, text) as process:
+        done = attach(process)
+        assert process.wait(60) == 5
+        assert done.returncode == 0, done.stderr
+        assert "watched" in done.stdout
+
+
+def test_a_process_that_is_killed_meanwhile(
+    tmp_path: Path,
+) -> None:
+    with running(tmp_path, loop()) as process:
+        attacher = started(process, tmp_path / "ours")
+        process.kill()
+        _, err = attacher.communicate(timeout=60)
+    assert attacher.returncode == 2
+    assert f"process {process.pid} ended after" in err
+    assert err.count("\n") == 1
+
+
+HIDDEN = {
+    "missing": ("sys.modules['impactarbiter'] = None", "cannot import"),
+    "build": (
+        "sys.path.insert(0, '{folder}')",
+        "would import another build of impactarbiter",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "what", ["missing", pytest.param("build", marks=pytest.mark.slow)]
+)
+def test_another_build(tmp_path: Path, what: str) -> None:
+    (tmp_path / "impactarbiter").mkdir()
+    (tmp_path / "impactarbiter" / "__init__.py").write_text("print('ran')")
+    before, said = HIDDEN[what]
+    text = loop(before=before.format(folder=tmp_path))
+    with running(tmp_path, text) as process:
+        threads = set(os.listdir(f"/proc/{process.pid}/task"))
+        done = attach(process)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
+        nothing_is_left(process, threads)
+
+
+def refusal(pid: int) -> str:
+    with pytest.raises(AttachError) as caught:
+        target.find(pid)
+    return str(caught.value)
+
+
+def test_refused_before_anything_is_touched(tmp_path: Path) -> None:
+    assert "there is no process" in refusal(1 << 30)
+    assert "is this command itself" in refusal(os.getpid())
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        assert "is no Python program" in refusal(sleeper.pid)
+        sleeper.send_signal(signal.SIGSTOP)
+        os.waitpid(sleeper.pid, os.WUNTRACED)
+        assert f"kill -CONT {sleeper.pid}" in refusal(sleeper.pid)
+        sleeper.kill()
+    assert "there is no process" in refusal(sleeper.pid)
+    with running(
+        tmp_path, "print('ready', flush=True); import time; time.sleep(60)"
+    ) as process:
+        assert "has not imported torch" in refusal(process.pid)
+        seize = 0x4206
+        assert ctypes.CDLL(None).ptrace(seize, process.pid, None, None) == 0
+        assert f"traced by process {os.getpid()}" in refusal(process.pid)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_another_user_s_process() -> None:
+    with subprocess.Popen(["sleep", "60"], user=65534) as sleeper:
+        assert "belongs to user 65534" in refusal(sleeper.pid)
+        sleeper.kill()
+
+
+def test_another_python() -> None:
+    ours = "{}{}".format(*sys.version_info[:2])
+    torch = "/v/torch/_C.cpython-{}-x86_64-linux-gnu.so"
+    target._check_python(1, [torch.format(ours)])
+    for version, said in (("310", "Python 3.10,"), (f"{ours}t", "t, this")):
+        with pytest.raises(AttachError, match=said):
+            target._check_python(1, [torch.format(version)])
+    core = "/v/impactarbiter/_core.cpython-311-x86_64-linux-gnu.so (deleted)"
+    with pytest.raises(AttachError, match="was replaced since"):
+        target._check_python(1, [torch.format(ours), core])
+
+
+@pytest.mark.parametrize(
+    ("scope", "said"),
+    [
+        (0, "--cap-add SYS_PTRACE"),
+        (1, "ptrace_scope"),
+        (2, "CAP_SYS_PTRACE"),
+        (3, "until a reboot"),
+    ],
+)
+def test_what_forbids_it(
+    monkeypatch: pytest.MonkeyPatch, scope: int, said: str
+) -> None:
+    monkeypatch.setattr(target, "_scope", lambda: scope)
+    text = target.forbidden(7)
+    assert said in text and "\n" not in text
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],
+        ["x"],
+        ["1", "2"],
+        ["1", "--for", "soon"],
+        ["1", "--for", "1m", "--steps", "3"],
+    ],
+)
+def test_wrong_calls(
+    capsys: pytest.CaptureFixture[str], args: list[str]
+) -> None:
+    from impactarbiter.commands import main
+
+    assert main(["attach", *args]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+# -- names -------------------------------------------------------------------
+
+
+def test_names_are_read_and_nothing_is_called() -> None:
+    store = {"a": [1, 2], -1: "last"}
+    assert named.resolve("store['a'][-1]") == 2
+    assert named.resolve("store[-1]") == "last"
+    assert named.resolve("os.path.sep") == "/"
+    for wrong in ("store.pop('a')", "1 + 1", "store[", "f'{store}'", ""):
+        with pytest.raises(UsageError, match="is no name"):
+            named.resolve(wrong)
+    for absent in ("nowhere", "store['b']", "store.b", "store['a'][9]"):
+        with pytest.raises(UsageError):
+            named.resolve(absent)
+    assert store
+
+
+def test_reading_a_variable_keeps_nothing() -> None:
+    def holder() -> Iterator[int]:
+        kept = [object()]
+        yield sys.getrefcount(kept)
+        yield sys.getrefcount(kept)
+
+    frames = holder()
+    before = next(frames)
+    assert named._local(frames.gi_frame, "kept")  # type: ignore[attr-defined]
+    assert next(frames) == before
+
+
+def test_a_build_is_what_was_compiled(tmp_path: Path) -> None:
+    (tmp_path / "_core.x.so").write_bytes(b"one")
+    (tmp_path / "words.py").write_bytes(b"a")
+    first = inside.build_of(str(tmp_path))
+    (tmp_path / "words.py").write_bytes(b"b")
+    assert inside.build_of(str(tmp_path)) == first
+    (tmp_path / "_core.x.so").write_bytes(b"two")
+    assert inside.build_of(str(tmp_path)) != first
