@@ -29,8 +29,9 @@ from .offer import (
     taking_of,
 )
 from .rewrite import Addition, Source, Thinning
+from .source_file import Names
 from .statement import last_name, user_files
-from .uses import Names, is_tensor, uses_of
+from .uses import is_tensor, uses_of
 
 if TYPE_CHECKING:
     import libcst as cst

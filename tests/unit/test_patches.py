@@ -16,7 +16,8 @@ import impactarbiter
 from impactarbiter.judging.diffs import patched
 from impactarbiter.judging.offer import Holding
 from impactarbiter.judging.patches import with_patches
-from impactarbiter.judging.uses import Names, uses_of
+from impactarbiter.judging.source_file import Names
+from impactarbiter.judging.uses import uses_of
 from impactarbiter.model.finding import (
     Finding,
     GraphCost,

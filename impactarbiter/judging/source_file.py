@@ -1,0 +1,129 @@
+"""A file of the user's, parsed: who encloses what, who binds which names."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+#: A variable: the function that binds it ("" for attributes) and its name.
+Variable = tuple[str, str]
+
+
+@dataclass
+class Source:
+    """What was read of one file."""
+
+    file: str
+    words: set[str] = field(default_factory=set)
+    nodes: list[ast.AST] = field(default_factory=list)
+    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    binds: dict[str, set[str]] = field(default_factory=dict)
+    scopes: dict[ast.AST, str] = field(default_factory=dict)
+
+    def scope(self, node: ast.AST) -> str:
+        """The dotted name of the function around a node."""
+        return self.scopes[node]
+
+    def variable(self, node: ast.Name) -> Variable:
+        """The variable that a name means where it stands."""
+        scope = self.scopes[node]
+        while scope and node.id not in self.binds.get(scope, ()):
+            scope = scope.rpartition(".")[0]
+        return (scope or "module", node.id)
+
+    def up(self, node: ast.AST) -> Iterator[ast.AST]:
+        """What encloses a node, innermost first."""
+        while node in self.parents:
+            node = self.parents[node]
+            yield node
+
+
+@lru_cache(maxsize=256)
+def source_of(file: str) -> Source | None:
+    """A file by its name; None where it is no Python that we can parse."""
+    source = Source(file)
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+        _note(source, tree, "module")
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    return source
+
+
+def _note(source: Source, node: ast.AST, scope: str) -> None:
+    source.nodes.append(node)
+    source.scopes[node] = scope
+    source.words.add(name_of(node))
+    for child in ast.iter_child_nodes(node):
+        source.parents[child] = node
+        inner = scope
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inner = f"{scope}.{child.name}"
+            given = child.args
+            source.binds[inner] = {
+                arg.arg
+                for arg in (
+                    *given.posonlyargs,
+                    *given.args,
+                    *given.kwonlyargs,
+                    *(a for a in (given.vararg, given.kwarg) if a),
+                )
+            }
+        _note(source, child, inner)
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        source.binds.setdefault(scope, set()).add(node.id)
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a holder goes by: attributes, and variables of functions.
+
+    ``variables`` are (function's last name, "module", or "" for any, name).
+    """
+
+    attributes: frozenset[str] = frozenset()
+    variables: frozenset[tuple[str, str]] = frozenset()
+
+    def __or__(self, other: Names) -> Names:
+        return Names(
+            self.attributes | other.attributes,
+            self.variables | other.variables,
+        )
+
+    @property
+    def words(self) -> set[str]:
+        """All the names."""
+        return {*self.attributes, *(name for _f, name in self.variables)}
+
+    def has(self, source: Source, node: ast.AST) -> bool:
+        """Whether an expression is one of them."""
+        if isinstance(node, ast.Attribute):
+            return node.attr in self.attributes
+        if not isinstance(node, ast.Name):
+            return False
+        scope = source.variable(node)[0].rpartition(".")[2]
+        return (scope, node.id) in self.variables or (
+            ("", node.id) in self.variables
+        )
+
+
+def name_of(node: ast.AST) -> str:
+    """The last name of what is called or read."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def line_of(node: ast.AST) -> int:
+    """Where a node begins; 0 where it has no place."""
+    return int(getattr(node, "lineno", 0))
+
+
+def shown(source: Source, node: ast.AST) -> str:
+    """The line that a node begins in, for a reader."""
+    number = line_of(node)
+    line = linecache.getline(source.file, number).strip()
+    return f"`{line}` (line {number})"
