@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ..base.errors import UsageError
+from ..base.signals import is_from_handler
 from ..core import hooks
 from ..model.finding import Finding
 from ..model.path import Path
@@ -117,6 +118,8 @@ class AllowList:
             try:
                 matched = _matches(rule, finding, types)
             except Exception as error:
+                if is_from_handler(error):
+                    raise
                 why = f"{type(error).__name__}: {error}"
                 self.failed[_describe(rule)] = why
                 continue

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..base.signals import is_from_handler
 from ..core import devices, heap, hooks, ledger, questions
 from ..core.sources import environment
 from ..core.wire import (
@@ -122,15 +123,25 @@ class Diagnostician:
         locked: bool = self._busy.locked()
         return locked
 
-    def look(self, tick: int) -> None:
-        """Called at a tick where something is due."""
+    def look(self, tick: int) -> Exception | None:
+        """Called at a tick where something is due.
+
+        What it gives is raised where the program goes on.
+        """
         if not self._busy.acquire(blocking=False):
             hooks.look_at(tick + 1)
-            return
+            return None
         try:
             self._look(tick)
+        except Exception as error:
+            if not is_from_handler(error):
+                raise
+            # It was cut short: at the next tick it is made.
+            hooks.look_at(tick + 1)
+            return error
         finally:
             self._busy.release()
+        return None
 
     def _look(self, tick: int) -> None:
         status = ledger.status()
@@ -440,6 +451,8 @@ class Diagnostician:
             try:
                 self.on_finding(finding)
             except Exception as error:
+                if is_from_handler(error):
+                    raise
                 self._callback_failed = f"{type(error).__name__}: {error}"
 
     def confirmed(self) -> list[Finding]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..base.signals import is_from_handler
 from ..knowledge.advice import advise, needs_graph
 from ..model.finding import Finding, Site
 from .diffs import diff, lines_of, read_source
@@ -100,7 +101,9 @@ def _mended(
     except ImportError:
         note = "libcst is not installed: pip install 'impactarbiter[fix]'"
         return [replace(f, patch_note=note) for f in group]
-    except Exception:
+    except Exception as error:
+        if is_from_handler(error):
+            raise
         # Whatever libcst makes of a program's source, the report goes on.
         return list(group)
     after = plan.source.with_values(plan.new)

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 
 from ..base.errors import AlreadyWatchingError, UsageError
+from ..base.signals import is_from_handler
 from ..core import hooks, ledger
 from ..judging.allowlist import AllowList, AllowRule
 from ..judging.masks import obfuscated
@@ -112,6 +113,7 @@ class Arbiter:
         self._listeners = [] if on_finding is None else [on_finding]
         self._waiting: list[Callable[[], object]] = []
         self._last: Report | None = None
+        self._stopping = False
         self._phases: list[str] = []
         self._phase_names: list[str] = [""]
         self._diagnostician = Diagnostician(
@@ -213,6 +215,8 @@ class Arbiter:
             try:
                 listener(finding)
             except Exception as error:
+                if is_from_handler(error):
+                    raise
                 failure = failure or error
         if failure is not None:
             raise failure
@@ -260,13 +264,19 @@ class Arbiter:
     def stop(self) -> Report:
         """Reports, then takes the hooks out; a second call changes nothing.
 
-        In the child of a ``fork()`` the hooks are off already.
+        In the child of a ``fork()`` the hooks are off already.  While it
+        runs, another thread's call gives what the looks so far have settled.
         """
         if self._last is not None:
             return self._last
+        if self._stopping:
+            return self._diagnostician.report()
+        self._stopping = True
         try:
             self._last = self._diagnostician.report()
         except Exception as error:
+            if is_from_handler(error):
+                raise
             said = f"no report could be made: {type(error).__name__}: {error}"
             self._last = Report(warnings=(said,))
             if self.obfuscates:
@@ -289,6 +299,8 @@ class Arbiter:
         try:
             at_end()
         except Exception as error:
+            if is_from_handler(error):
+                raise
             said = f"profilers go without: {type(error).__name__}: {error}"
             with suppress(RuntimeWarning):
                 warnings.warn(said, RuntimeWarning, stacklevel=4)

@@ -24,6 +24,7 @@ import numpy as np
 
 from ..base.errors import ReportError, UsageError
 from ..base.files import write_atomic
+from ..base.signals import Tolerated, is_from_handler
 from ..core import ledger, questions
 from ..core import recorder as writer
 from ..core.bundle import EVENTS, MOST_KEPT, NAME
@@ -159,7 +160,7 @@ class FlightRecorder:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            with suppress(Exception):  # the program's is in flight
+            with Tolerated():  # the program's is in flight
                 if error is not None and is_out_of_memory(error):
                     self.settle(f"{type(error).__name__}: {error}")
         finally:
@@ -171,7 +172,9 @@ class FlightRecorder:
         """Writes a bundle now; its path, or None where that failed."""
         try:
             name = writer.write(_plain(self._said(reason)))
-        except Exception:
+        except Exception as error:
+            if is_from_handler(error):
+                raise
             return None
         if name is None:
             return None
@@ -202,12 +205,12 @@ class FlightRecorder:
         path = os.path.join(self.folder, name)
         self.last, self._written = path, time.monotonic()
         report = self._report()
-        with suppress(Exception):
+        with Tolerated():
             write_atomic(os.path.join(path, "report.json"), report)
         watching = current()
         if watching is None or watching.obfuscates:
             return
-        with suppress(Exception):
+        with Tolerated():
             text = json.dumps(
                 [asdict(held) for held in holders_now()], indent=1
             )
@@ -220,6 +223,8 @@ class FlightRecorder:
                 return report_json(report)
             why = "nothing watched"
         except Exception as error:
+            if is_from_handler(error):
+                raise
             why = f"{type(error).__name__}: {error}"
         watching = current()
         report = Report(

@@ -620,7 +620,8 @@ test_fail(PyObject *self, PyObject *arg)
 
 DOC(start, "(*, every=1, warmup=3, window=5, manual=False, callback=None)",
     "Empty the ledger and begin to account; callback(step) is called at the\n"
-    "boundaries where a look at the suspects is due.");
+    "boundaries where a look at the suspects is due.  An exception that it\n"
+    "returns is raised where the program goes on.");
 DOC(stop, "()", "Stop accounting; what is known stays readable.");
 DOC(is_active, "()", "Are births and deaths accounted for now?");
 DOC(set_code, "(libraries, user_files, own)",

@@ -161,6 +161,10 @@ call_back(void)
         pass_on_exception();
     else if (result == NULL)
         ia_fail_with_exception("a look at the suspects failed");
+    else if (PyExceptionInstance_Check(result)) {
+        PyErr_SetObject((PyObject *)Py_TYPE(result), result);
+        pass_on_exception();
+    }
     Py_XDECREF(result);
     if (collecting)
         PyGC_Enable();

@@ -1,0 +1,621 @@
+"""What comes in between: signals, callbacks, other threads, forks, the end.
+
+The program gets what it would get without us, at any point of a look; what we
+lose by it is said, or made up for.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+import torch
+
+import impactarbiter
+from impactarbiter import _core, _torch
+from impactarbiter.core import heap
+from impactarbiter.judging.diagnostician import Diagnostician
+from impactarbiter.watching.arbiter import current
+
+STEPS = 40
+WATCH: dict[str, Any] = {"step": "manual", "warmup": 1, "window": 2}
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Iterator[None]:
+    yield
+    left = current()
+    if left is not None:
+        left.stop()
+    assert left is None
+    assert not any(_torch.installed().values()) and not _core.is_active()
+
+
+class Training:
+    """Keeps what it makes, and computes the same numbers each time."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(5)
+        self.weight = torch.rand(4, requires_grad=True)
+        self.kept: list[torch.Tensor] = []
+        self.numbers: list[float] = []
+
+    def step(self) -> None:
+        loss = (self.weight * torch.rand(4)).square().sum()
+        loss.backward()
+        self.kept.append(loss)
+        self.numbers.append(loss.item())
+
+
+def plain() -> list[float]:
+    training = Training()
+    for _ in range(STEPS):
+        training.step()
+    return training.numbers
+
+
+def watched(**options: Any) -> tuple[list[float], impactarbiter.Report]:
+    training = Training()
+    with impactarbiter.watch(**WATCH, **options) as arbiter:
+        for _ in range(STEPS):
+            training.step()
+            arbiter.step()
+        report = arbiter.report()
+    assert _core.consistent()
+    return training.numbers, report
+
+
+def leaks(report: impactarbiter.Report) -> list[str]:
+    found = [f for f in report.findings if f.verdict == "leak"]
+    return [f.holder.type for f in found if f.holder is not None]
+
+
+# -- signals ------------------------------------------------------------------
+
+
+@pytest.fixture
+def alarms() -> Iterator[Callable[[Callable[..., object]], None]]:
+    """Installs a handler of SIGALRM."""
+    before = signal.getsignal(signal.SIGALRM)
+
+    def install(handler: Callable[..., object]) -> None:
+        signal.signal(signal.SIGALRM, handler)
+
+    yield install
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def in_look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Does something in the middle of the first looks."""
+    real = heap.walk
+
+    def install(work: Callable[[], object], times: int = 1) -> None:
+        left = [work] * times
+
+        def walk(*args: Any) -> Any:
+            found = real(*args)
+            if left and any(_torch.installed().values()):
+                left.pop()()
+            return found
+
+        monkeypatch.setattr(heap, "walk", walk)
+
+    return install
+
+
+def raise_alarm() -> None:
+    signal.raise_signal(signal.SIGALRM)
+
+
+class Handler:
+    """As an object, a method or a function."""
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.ring(number, frame)
+
+    def ring(self, number: int, frame: FrameType | None) -> None:
+        raise TimeoutError("the program's")
+
+
+def ring(number: int, frame: FrameType | None) -> None:
+    Handler().ring(number, frame)
+
+
+@pytest.mark.parametrize("handler", [ring, Handler(), Handler().ring])
+def test_what_a_handler_raises_reaches_the_program(
+    handler: Callable[..., object],
+    alarms: Callable[..., None],
+    in_look: Callable[..., None],
+) -> None:
+    """A time limit by alarm is the program's, though it ends in a look."""
+    alarms(handler)
+    in_look(raise_alarm, times=3)
+    training, caught = Training(), 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with impactarbiter.watch(**WATCH) as arbiter:
+            for _ in range(STEPS):
+                training.step()
+                try:
+                    arbiter.step()
+                except TimeoutError as error:
+                    assert str(error) == "the program's"
+                    caught += 1
+            while True:
+                try:
+                    report = arbiter.report()
+                    break
+                except TimeoutError:
+                    caught += 1
+            assert _core.is_active()
+    assert caught == 3
+    assert training.numbers == plain()
+    assert leaks(report) == ["list"]
+
+
+def test_a_handler_in_a_callback(alarms: Callable[..., None]) -> None:
+    alarms(ring)
+
+    def tell(finding: impactarbiter.Finding) -> None:
+        raise_alarm()
+
+    with pytest.raises(TimeoutError):
+        watched(on_finding=tell)
+
+
+def test_a_handler_in_a_rule(alarms: Callable[..., None]) -> None:
+    alarms(ring)
+
+    def rule(finding: impactarbiter.Finding) -> bool:
+        raise_alarm()
+        return False
+
+    with pytest.raises(TimeoutError):
+        watched(allow=(rule,))
+
+
+def test_a_handler_while_stopping(
+    alarms: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alarms(ring)
+    monkeypatch.setattr(Diagnostician, "report", lambda self: raise_alarm())
+    arbiter = impactarbiter.watch(**WATCH)
+    with pytest.raises(TimeoutError):
+        arbiter.stop()
+    assert arbiter.stop().warnings == ("no report could be made",)
+
+
+@pytest.mark.parametrize("what", ["report", "step", "stop", "explain"])
+def test_a_handler_that_asks_us(
+    what: str, alarms: Callable[..., None], in_look: Callable[..., None]
+) -> None:
+    """It runs inside the look that it asks about."""
+    asked = []
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        arbiter = current()
+        assert arbiter is not None
+        if what == "explain":
+            asked.append(impactarbiter.explain(training.kept[0]))
+        else:
+            asked.append(getattr(arbiter, what)())
+
+    alarms(handler)
+    in_look(raise_alarm)
+    training = Training()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with impactarbiter.watch(**WATCH) as arbiter:
+            for _ in range(STEPS):
+                training.step()
+                arbiter.step()
+            arbiter.report()
+    assert len(asked) == 1
+    assert training.numbers == plain()
+
+
+def test_alarms_all_the_time(alarms: Callable[..., None]) -> None:
+    """Between any two bytecodes of looks and reports."""
+    rung, training, reports = 0, Training(), []
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        nonlocal rung
+        rung += 1
+        assert len([torch.ones(3) for _ in range(3)]) == 3
+        if rung % 3 == 0:
+            raise TimeoutError
+
+    def attempt(work: Callable[[], object]) -> object:
+        while True:
+            try:
+                return work()
+            except TimeoutError:
+                pass
+
+    alarms(handler)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        arbiter = impactarbiter.watch(**WATCH)
+        for _ in range(STEPS):
+            training.step()
+            signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-3)
+            try:
+                arbiter.step()
+                reports.append(arbiter.report())
+            except TimeoutError:
+                pass
+            finally:
+                attempt(lambda: signal.setitimer(signal.ITIMER_REAL, 0))
+            assert _core.is_active()
+        report = arbiter.stop()
+    assert rung > STEPS
+    assert training.numbers == plain()
+    assert leaks(report) == ["list"]
+    assert _core.consistent()
+
+
+# -- callbacks and rules ------------------------------------------------------
+
+
+CALLS: dict[str, Callable[[impactarbiter.Finding], object]] = {
+    "report": lambda f: current().report(),  # type: ignore[union-attr]
+    "step": lambda f: current().step(),  # type: ignore[union-attr]
+    "explain": lambda f: impactarbiter.explain(torch.ones(3)),
+    "snapshot": lambda f: impactarbiter.snapshot(),
+    "watch": lambda f: impactarbiter.watch(),
+    "backward": lambda f: torch.ones(3, requires_grad=True).sum().backward(),
+}
+
+
+@pytest.mark.parametrize("what", CALLS)
+@pytest.mark.parametrize("option", ["on_finding", "allow"])
+def test_a_callback_that_asks_us(what: str, option: str) -> None:
+    call, called = CALLS[what], 0
+
+    def callback(finding: impactarbiter.Finding) -> bool:
+        nonlocal called
+        called += 1
+        call(finding)
+        return False
+
+    value = callback if option == "on_finding" else (callback,)
+    numbers, report = watched(**{option: value})
+    assert called
+    assert numbers == plain()
+    assert leaks(report) == ["list"]
+
+
+@pytest.mark.parametrize("option", ["on_finding", "allow"])
+def test_a_callback_that_stops_us(option: str) -> None:
+    def callback(finding: impactarbiter.Finding) -> bool:
+        arbiter = current()
+        if arbiter is not None:
+            arbiter.stop()
+        return False
+
+    value = callback if option == "on_finding" else (callback,)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        numbers, _report = watched(**{option: value})
+    assert numbers == plain()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("option", ["on_finding", "allow"])
+def test_a_callback_that_ends_the_program(
+    option: str, error: type[BaseException]
+) -> None:
+    def callback(finding: impactarbiter.Finding) -> bool:
+        raise error
+
+    value = callback if option == "on_finding" else (callback,)
+    with pytest.raises(error):
+        watched(**{option: value})
+
+
+@pytest.mark.parametrize("option", ["on_finding", "allow"])
+def test_a_callback_that_raises(option: str) -> None:
+    def callback(finding: impactarbiter.Finding) -> bool:
+        raise OSError("no room")
+
+    value = callback if option == "on_finding" else (callback,)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        numbers, report = watched(**{option: value})
+    assert numbers == plain()
+    assert leaks(report) == ["list"]
+    assert any("no room" in said for said in report.warnings)
+
+
+# -- other threads ------------------------------------------------------------
+
+
+def elsewhere(work: Callable[[], object]) -> object:
+    """The work's result, from a thread that is waited for."""
+    given: list[object] = []
+    thread = threading.Thread(target=lambda: given.append(work()))
+    thread.start()
+    thread.join()
+    (result,) = given
+    return result
+
+
+@pytest.mark.parametrize("what", ["report", "stop", "step"])
+def test_another_thread_in_a_look(
+    what: str, in_look: Callable[..., None]
+) -> None:
+    training, given = Training(), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with impactarbiter.watch(**WATCH) as arbiter:
+            in_look(lambda: given.append(elsewhere(getattr(arbiter, what))))
+            for _ in range(STEPS):
+                training.step()
+                arbiter.step()
+            arbiter.report()
+    assert len(given) == 1
+    assert training.numbers == plain()
+    if what == "report":
+        assert isinstance(given[0], impactarbiter.Report)
+        assert "a look was just being made" in given[0].warnings[0]
+
+
+def test_all_threads_stop_at_once() -> None:
+    training, barrier = Training(), threading.Barrier(6)
+    arbiter = impactarbiter.watch(**WATCH)
+    for _ in range(STEPS):
+        training.step()
+        arbiter.step()
+    given: list[impactarbiter.Report] = []
+
+    def stop() -> None:
+        barrier.wait()
+        given.append(arbiter.stop())
+
+    threads = [threading.Thread(target=stop) for _ in range(6)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(given) == 6
+    whole = [report for report in given if report is arbiter.stop()]
+    assert whole and leaks(whole[0]) == ["list"]
+    for report in given:
+        assert report in whole or "a look was just" in report.warnings[0]
+
+
+def test_containers_change_while_they_are_walked() -> None:
+    """Everything that a path leads through comes and goes."""
+    over, wrong = threading.Event(), []
+    shared: dict[str, Any] = {"list": [], "dict": {}, "set": set()}
+
+    class Box:
+        pass
+
+    def change() -> None:
+        turn = 0
+        while not over.is_set():
+            turn += 1
+            shared["list"].append([torch.ones(3)])
+            shared["dict"][turn] = (torch.ones(3), Box())
+            shared["set"].add(torch.ones(3))
+            setattr(Box, f"a{turn % 7}", torch.ones(3))
+            shared[f"more{turn % 50}"] = {turn: [torch.ones(2)]}
+            box = Box()
+            box.__dict__ = {"x": torch.ones(3), "me": box}
+            if turn % 20 == 0:
+                shared["list"].clear()
+                shared["dict"] = {}
+                shared["set"] = set()
+            if not torch.equal(
+                shared["list"][-1][0] if shared["list"] else torch.ones(3),
+                torch.ones(3),
+            ):
+                wrong.append(turn)
+
+    def guarded() -> None:
+        try:
+            change()
+        except (IndexError, RuntimeError, KeyError):
+            pass  # the program's own races
+        finally:
+            ended.append(1)
+
+    ended: list[int] = []
+    threads = [threading.Thread(target=guarded) for _ in range(3)]
+    training = Training()
+    with impactarbiter.watch(**WATCH) as arbiter:
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(STEPS):
+                training.step()
+                arbiter.step()
+                impactarbiter.explain(training.kept[-1])
+                report = arbiter.report()
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+        assert _core.consistent()
+    assert not wrong
+    assert training.numbers == plain()
+    assert "list" in leaks(report)
+
+
+# -- forks --------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("where", ["on_finding", "allow", "look"])
+def test_a_fork_in_a_look(where: str, in_look: Callable[..., None]) -> None:
+    """Both go on, and compute what they would."""
+    codes: list[int] = []
+    expected = plain()
+
+    def fork(*_: object) -> bool:
+        if codes:
+            return False
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            codes.append(-1)
+            return False
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        return False
+
+    options = {"on_finding": fork, "allow": (fork,)}
+    if where == "look":
+        in_look(fork)
+    try:
+        numbers, report = watched(
+            **({where: options[where]} if where in options else {})
+        )
+        right = numbers == expected
+        if codes == [-1]:
+            with impactarbiter.watch(**WATCH):
+                training = Training()
+                training.step()
+            os._exit(0 if right else 3)
+    except BaseException:
+        if codes == [-1]:
+            import traceback
+
+            traceback.print_exc()
+            os._exit(4)
+        raise
+    assert codes == [0]
+    assert right
+    assert leaks(report) == ["list"]
+
+
+# -- the end ------------------------------------------------------------------
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+LEAK = """if True:
+    import atexit, os, sys, threading, time, torch, impactarbiter
+    kept = []
+    def leak(arbiter, steps=40):
+        for i in range(steps):
+            kept.append(torch.ones(3, requires_grad=True) * 2)
+            arbiter.step()
+"""
+
+
+def test_a_program_that_leaves_at_once_in_a_callback() -> None:
+    done = run(
+        LEAK
+        + """
+    def tell(finding):
+        print(finding.verdict, flush=True)
+        os._exit(7)
+    leak(impactarbiter.watch(step="manual", warmup=1, window=2,
+                             on_finding=tell))
+    """
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (7, "leak\n", "")
+
+
+def test_the_end_with_everything_alive(tmp_path: Any) -> None:
+    """Arbiter, recorder, tracker, threads, objects with finalizers."""
+    done = run(
+        LEAK
+        + f"""
+    from impactarbiter.analysis import tracker as _  # noqa
+    class Last:
+        def __init__(self):
+            self.tensor = torch.ones(3)
+        def __del__(self):
+            self.tensor = torch.ones(4) + 1
+            kept.append(self.tensor)
+    last = Last()
+    last.me = last
+    arbiter = impactarbiter.watch(step="manual", warmup=1, window=2)
+    recorder = impactarbiter.FlightRecorder({str(tmp_path)!r})
+    recorder.start()
+    def work():
+        # Not torch: it aborts where such a thread ends in it.
+        mine = [torch.ones(3) for _ in range(9)]
+        while True:
+            time.sleep(0.001)
+    for _ in range(2):
+        threading.Thread(target=work, daemon=True).start()
+    def late():
+        weight = torch.ones(3, requires_grad=True)
+        (weight * 2).sum().backward()
+        arbiter.step()
+        impactarbiter.explain(weight)
+        print("late", len(arbiter.report().findings) > 0, flush=True)
+    atexit.register(late)
+    leak(arbiter)
+    print("end", flush=True)
+    sys.exit(5)
+    """
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (
+        5,
+        "end\nlate True\n",
+        "",
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_program_that_is_ended_by_a_signal(number: int) -> None:
+    """Without a handler of its own it dies of it, in a look too."""
+    done = run(
+        LEAK
+        + f"""
+    import signal
+    signal.signal({int(number)}, signal.SIG_DFL)
+    def tell(finding):
+        print("told", flush=True)
+        signal.raise_signal({int(number)})
+    leak(impactarbiter.watch(step="manual", warmup=1, window=2,
+                             on_finding=tell))
+    """
+    )
+    assert (done.returncode, done.stdout) == (-number, "told\n")
+
+
+def test_a_handler_that_exits() -> None:
+    done = run(
+        LEAK
+        + """
+    import signal
+    def handler(number, frame):
+        raise SystemExit(9)
+    signal.signal(signal.SIGTERM, handler)
+    def tell(finding):
+        signal.raise_signal(signal.SIGTERM)
+    arbiter = impactarbiter.watch(step="manual", warmup=1, window=2,
+                                  on_finding=tell)
+    try:
+        leak(arbiter)
+        print("went on")
+    finally:
+        print(len(kept) < 40)
+    """
+    )
+    assert (done.returncode, done.stdout) == (9, "True\n"), done.stderr
