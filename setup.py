@@ -86,6 +86,7 @@ def extensions() -> list[Extension]:
             depends=headers("core", "cuda"),
         ),
     ]
+    modules.append(Extension("impactarbiter._signals", sources("signals")))
     # No module: `attach` loads it into another process.
     modules.append(Extension("impactarbiter._door", sources("door")))
     return [module for module in modules if module.sources]
@@ -278,6 +279,7 @@ class BuildExt(build_ext):
             "impactarbiter._core": core_flags(),
             "impactarbiter._torch": torch_flags(torch, inplace),
             "impactarbiter._door": common_flags(),
+            "impactarbiter._signals": common_flags(),
         }
         layout = Path(self.build_temp) / f"torch-{torch.__version__}"
         write_saved_layout(self.flags["impactarbiter._torch"].system, layout)

@@ -17,11 +17,13 @@ from ..base.convert import choice, filename, whole
 from ..base.errors import UsageError
 from ..base.text import clean
 from ..base.units import parse_bytes, parse_duration, plural
+from ..model.moment import Moment
 from ..model.report import Report
 from ..model.words import SEVERITIES
-from ..reports.outputs import check_outputs, gate
+from ..reports.outputs import STDOUT, check_outputs, gate, write_outputs
+from ..reports.status import StatusLine
 from ..reports.text import print_report
-from .options import Option, parse
+from .options import QUIET, Option, detail, parse
 
 HELP = """\
 usage: impactarbiter attach PID [--for TIME | --steps N] [OPTIONS]
@@ -40,7 +42,8 @@ import this very build of impactarbiter.
   --explain NAME   who holds an object, or the instances of a class:
                    trainer.history, mypackage.model.Block; names of the main
                    module, of modules and of functions that run
-  --quiet, -q      no word while it goes on
+  --quiet, -q      no word while it goes on, one line at the end
+  --verbose, -v    all that is known of each finding
 
 Watching (as in `run`): --every, --warmup, --window, --step, --allow,
   --obfuscate, --memory-limit
@@ -53,8 +56,7 @@ OPTIONS = {
     "--steps": Option(whole(1)),
     "--report": Option(),
     "--explain": Option(str),
-    "--quiet": Option(),
-    "-q": Option(),
+    **QUIET,
     "--every": Option(whole(1)),
     "--warmup": Option(whole(0)),
     "--window": Option(whole(2)),
@@ -104,9 +106,9 @@ def execute(args: list[str]) -> int:
     else:
         report = _watched(target.pid, given)
     assert report is not None
-    for method, path in outputs.items():
-        getattr(report, method)(path)
-    print_report(report, sys.stdout)
+    write_outputs(report, outputs)
+    taken = STDOUT in outputs.values()
+    print_report(report, sys.stderr if taken else sys.stdout, detail(given))
     threshold = given.get("--fail-on")
     return gate(report, threshold) if threshold else 0
 
@@ -122,13 +124,17 @@ def _watched(pid: int, given: dict[str, Any]) -> Report:
         "options": options,
         "steps": given.get("--steps"),
     }
-    quiet = "--quiet" in given or "-q" in given
+    quiet = detail(given) == "short"
     with sent(find(pid), task) as errand:
         if not quiet:
             _say(f"watching process {pid}; Ctrl-C ends it with the report")
         end = time.monotonic() + given.get("--for", float("inf"))
         with _interrupted(errand):
-            return _attend(errand, end, quiet)
+            line = StatusLine(None if quiet else sys.stderr)
+            try:
+                return _attend(errand, end, quiet, line)
+            finally:
+                line.end()
 
 
 @contextmanager
@@ -147,7 +153,9 @@ def _interrupted(errand: Errand) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _attend(errand: Errand, end: float, quiet: bool) -> Report:
+def _attend(
+    errand: Errand, end: float, quiet: bool, line: StatusLine
+) -> Report:
     told, steps, asked = 0, 0, False
     while True:
         report = errand.report()
@@ -164,24 +172,24 @@ def _attend(errand: Errand, end: float, quiet: bool) -> Report:
             )
         progress = errand.read("progress.json")
         if progress is not None:
-            steps = progress["steps"]
+            moment = Moment(**progress["moment"])
+            steps = moment.steps
             if not quiet:
-                told = _tell(progress, told)
+                told = _tell(progress["findings"], moment, told)
+                line.show(moment)
         if time.monotonic() >= end and not asked:
             asked = True
             errand.ask_to_stop()
         time.sleep(POLL)
 
 
-def _tell(progress: dict[str, Any], told: int) -> int:
+def _tell(found: list[Any], moment: Moment, told: int) -> int:
     """Says what was found since; how much was told by now."""
     from ..reports.wording import announcement
 
-    report = Report.from_dict(
-        {**Report().to_dict(), "findings": progress["findings"]}
-    )
+    report = Report.from_dict({**Report().to_dict(), "findings": found})
     for finding in report.findings[told:]:
-        _say(f"step {progress['steps']}: {announcement(finding)}")
+        _say(f"step {moment.steps:,}: {announcement(finding)}")
     return len(report.findings)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import UsageError
+from ..reports.text import Detail
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,22 @@ class Option:
 
     convert: Callable[[str], Any] | None = None
     many: bool = False
+
+
+#: How much is said; every command that shows a report takes these.
+QUIET = {
+    "--quiet": Option(),
+    "-q": Option(),
+    "--verbose": Option(),
+    "-v": Option(),
+}
+
+
+def detail(given: dict[str, Any]) -> Detail:
+    """How much is asked for."""
+    if "-q" in given or "--quiet" in given:
+        return "short"
+    return "full" if "-v" in given or "--verbose" in given else "usual"
 
 
 def parse(

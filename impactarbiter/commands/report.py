@@ -10,21 +10,23 @@ from ..base.convert import choice, filename
 from ..base.errors import ReportError, UsageError
 from ..model.report import Report
 from ..model.words import SEVERITIES
-from ..reports.outputs import check_outputs, gate
+from ..reports.outputs import STDOUT, check_outputs, gate, write_outputs
 from ..reports.text import print_report
-from .options import Option, parse
+from .options import QUIET, Option, detail, parse
 
 HELP = """\
-usage: impactarbiter report RUN.json|BUNDLE [--text] [--html F]
+usage: impactarbiter report RUN.json|BUNDLE|- [--text] [--html F]
                             [--timeline F.png] [--sarif F]
-                            [--fail-on SEVERITY]
+                            [--fail-on SEVERITY] [-q | -v]
 
 Shows what `impactarbiter run --json RUN.json` saved: as text on stdout
 (default), as a page, a picture or for code scanning. BUNDLE is a folder that
 the flight recorder wrote: shown as text, its report as the rest. Nothing in
-the files is ever executed.
+the files is ever executed. - is a report on stdin, and as F stdout.
 
   --fail-on SEVERITY  exit 3 if a leak is at least info, warning or critical
+  -q, --quiet         the first line alone
+  -v, --verbose       all that is known of each finding
 """
 
 OPTIONS = {
@@ -33,6 +35,7 @@ OPTIONS = {
     "--timeline": Option(filename),
     "--sarif": Option(filename),
     "--fail-on": Option(choice(*SEVERITIES)),
+    **QUIET,
 }
 
 
@@ -46,12 +49,11 @@ def execute(args: list[str]) -> int:
         )
     if os.path.isdir(files[0]):
         return _show_bundle(files[0], given)
-    report = Report.load(files[0])
+    report = Report.load("/dev/stdin" if files[0] == STDOUT else files[0])
     outputs = check_outputs(given)
-    for method, path in outputs.items():
-        getattr(report, method)(path)
+    write_outputs(report, outputs)
     if given.get("--text") or not outputs:
-        print_report(report, sys.stdout)
+        print_report(report, sys.stdout, detail(given))
     threshold = given.get("--fail-on")
     return gate(report, threshold) if threshold else 0
 
@@ -67,8 +69,8 @@ def _show_bundle(folder: str, given: dict[str, Any]) -> int:
             f"{folder!r} has no report.json: memory was too short for it;"
             " leave the outputs out to see the rest as text"
         )
-    for method, path in outputs.items():
-        getattr(bundle.report, method)(path)
+    if bundle.report is not None:
+        write_outputs(bundle.report, outputs)
     if given.get("--text") or not outputs:
         print_bundle(bundle, sys.stdout)
     threshold = given.get("--fail-on")

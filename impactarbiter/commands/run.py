@@ -10,9 +10,6 @@ import os
 import shlex
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,14 +17,22 @@ from ..base.convert import choice, filename, whole
 from ..base.errors import ImpactArbiterError, UsageError
 from ..base.ranks import of_rank, rank
 from ..base.text import clean
-from ..base.units import parse_bytes
+from ..base.units import parse_bytes, parse_duration
 from ..integrations.huggingface.adopt import adopt
 from ..model.report import Report
 from ..model.words import SEVERITIES
 from ..reports.console import TextStream
-from ..reports.outputs import OUTPUTS, check_outputs, gate
+from ..reports.outputs import (
+    OUTPUTS,
+    STDOUT,
+    check_outputs,
+    gate,
+    write_outputs,
+)
+from ..reports.text import Detail, print_report
 from . import distributed, launch
-from .options import Option, parse
+from .live import Live, signal_number
+from .options import QUIET, Option, detail, parse
 
 HELP = """\
 usage: impactarbiter run [OPTIONS] (SCRIPT | -m MODULE) [ARGS...]
@@ -54,6 +59,18 @@ Report:
   --sarif F           for code scanning
   --fail-on SEVERITY  exit 3 if the script succeeded and a leak is at least
                       info, warning or critical; bounded growth never counts
+  F may be - for stdout.
+
+While it runs (confirmed findings are told on stderr as they come):
+  --report-every T    write the files anew every 10m, 90s, 1h30m
+  --signal NAME       this signal writes them now (default USR1; none);
+                      without files it prints the report
+  --live              a status line at the bottom of a terminal: steps, live,
+                      peak and resident memory, rate, forecast
+  -q, --quiet         no word while it runs, one line at its end
+  -v, --verbose       all that is known of each finding
+SIGTERM and SIGHUP write the report and then end the program as they would
+have; a handler of the program's own stays in charge.
 
 In a job of several processes (torchrun -m impactarbiter run SCRIPT) each
 rank writes its own files: F.json becomes F.rank0.json, and %r in a name
@@ -73,6 +90,10 @@ OPTIONS = {
     "--timeline": Option(filename),
     "--sarif": Option(filename),
     "--fail-on": Option(choice(*SEVERITIES)),
+    "--report-every": Option(parse_duration),
+    "--signal": Option(signal_number),
+    "--live": Option(),
+    **QUIET,
 }
 _WATCH = (
     "--every",
@@ -94,6 +115,8 @@ class _Run:
     stream: TextStream | None
     arbiter: Any
     outputs: dict[str, str]
+    command: str | None  # None: not to be told
+    detail: Detail
 
 
 def execute(args: list[str]) -> int:
@@ -107,24 +130,28 @@ def execute(args: list[str]) -> int:
     command = shlex.join(["impactarbiter", "run", *options_of(given), *rest])
     rest = adopt(rest, given)
     for option in OUTPUTS:
-        if option in given:
+        if given.get(option, STDOUT) != STDOUT:
             given[option] = of_rank(given[option])
     outputs = check_outputs(given)
+    if "--report-every" in given and not _files(outputs):
+        raise UsageError(
+            "--report-every has no file to write: expected --json F or"
+            " --html F too"
+        )
     target = _target(rest)
-    run = _start(given, outputs)
+    masked = "--obfuscate" in given
+    run = _start(given, outputs, None if masked else command)
+    live = _follow(run, given)
     error = launch.run_target(target)
     if os.getpid() != run.pid:
         return _child_exit(error)
-    terminated: list[int] = []
-    with _deferred(terminated):
-        report = _make_report(run, error)
-        if report is not None and "--obfuscate" not in given:
-            report = _with_command(report, command)
+    if live is not None:
+        live.end()
+    report = _make_report(run, error)
     code = _settle(error)
-    with _deferred(terminated):
-        _publish(run, report)
-    if terminated:
-        os.kill(os.getpid(), signal.SIGTERM)
+    _publish(run, report)
+    if live is not None:
+        live.let_go()
     if isinstance(error, KeyboardInterrupt):
         # Printed already; the interpreter turns it into death by SIGINT.
         sys.excepthook = lambda *_: None
@@ -149,11 +176,18 @@ def options_of(given: dict[str, Any]) -> list[str]:
     return words
 
 
-def _with_command(report: Report, command: str) -> Report:
+def _with_command(report: Report, command: str | None) -> Report:
     """The report with how the program was run, for `fix --verify`."""
+    if command is None:
+        return report
     return replace(
         report, environment={**report.environment, "command": command}
     )
+
+
+def _files(outputs: dict[str, str]) -> dict[str, str]:
+    """Of the outputs those that can be written more than once."""
+    return {m: path for m, path in outputs.items() if path != STDOUT}
 
 
 def _become_launcher(args: list[str], rest: list[str]) -> None:
@@ -184,7 +218,9 @@ def _target(rest: list[str]) -> launch.Target:
     return launch.script_target(rest[0], rest[1:])
 
 
-def _start(given: dict[str, Any], outputs: dict[str, str]) -> _Run:
+def _start(
+    given: dict[str, Any], outputs: dict[str, str], command: str | None
+) -> _Run:
     options = {
         name.lstrip("-").replace("-", "_"): given[name]
         for name in _WATCH
@@ -200,7 +236,42 @@ def _start(given: dict[str, Any], outputs: dict[str, str]) -> _Run:
         raise
     except Exception as error:
         _warn(stream, "running without watching", error)
-    return _Run(os.getpid(), rank(), stream, arbiter, outputs)
+    return _Run(
+        os.getpid(), rank(), stream, arbiter, outputs, command, detail(given)
+    )
+
+
+def _follow(run: _Run, given: dict[str, Any]) -> Live | None:
+    """Says what happens while the program runs."""
+    if run.arbiter is None:
+        return None
+    live = Live(
+        arbiter=run.arbiter,
+        stream=run.stream,
+        write=lambda report: _write(run, _with_command(report, run.command)),
+        publish=lambda report: _publish(
+            run, _with_command(report, run.command)
+        ),
+        quiet=run.detail == "short",
+        status="--live" in given,
+        every=given.get("--report-every"),
+        asking=given.get("--signal", signal.SIGUSR1),
+    )
+    try:
+        live.start()
+    except Exception as error:
+        _warn(run.stream, "nothing is said while it runs", error)
+        return None
+    return live
+
+
+def _write(run: _Run, report: Report) -> None:
+    """The files anew, or where there are none the report on the terminal."""
+    files = _files(run.outputs)
+    if files:
+        write_outputs(report, files)
+    elif run.stream is not None:
+        print_report(report, run.stream, run.detail)
 
 
 def _make_report(run: _Run, error: BaseException | None) -> Report | None:
@@ -216,25 +287,7 @@ def _make_report(run: _Run, error: BaseException | None) -> Report | None:
     except BaseException as failure:
         _warn(run.stream, "no report", failure)
         return None
-    return report
-
-
-@contextmanager
-def _deferred(came: list[int]) -> Iterator[None]:
-    """SIGTERM waits for the report that is being made; noted in ``came``.
-
-    The program is over by now; torchrun terminates all ranks as soon as one
-    of them has failed.
-    """
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return _with_command(report, run.command)
 
 
 def _settle(error: BaseException | None) -> int:
@@ -264,7 +317,7 @@ def _publish(run: _Run, report: Report | None) -> None:
     _flush_stdout()
     for method, path in run.outputs.items():
         try:
-            getattr(report, method)(path)
+            write_outputs(report, {method: path})
         except BaseException as failure:
             _warn(run.stream, f"{path} was not written", failure)
     if run.stream is None:
@@ -273,10 +326,8 @@ def _publish(run: _Run, report: Report | None) -> None:
         if run.rank:
             _print_line(run, report)
         else:
-            from ..reports.text import print_report
-
             run.stream.write("\n")
-            print_report(report, run.stream)
+            print_report(report, run.stream, run.detail)
     except BaseException as failure:
         _warn(run.stream, "the report cannot be shown", failure)
 

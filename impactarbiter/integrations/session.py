@@ -77,7 +77,7 @@ class Session:
         from ..model.report import Report
         from ..reports.wording import headline
 
-        if not finding.confirmed:
+        if not finding.confirmed or self.arbiter.told:
             return
         if self.arbiter.obfuscate:
             (finding,) = obfuscated(Report(findings=(finding,))).findings

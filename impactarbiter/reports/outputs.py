@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from typing import Any
 
 from ..base.errors import MissingExtraError, UsageError
@@ -19,6 +21,8 @@ OUTPUTS = {
     "--timeline": "plot",
     "--sarif": "to_sarif",
 }
+#: As a file: standard output, or input where a file is read.
+STDOUT = "-"
 #: Exit code of ``--fail-on`` where something was found.
 FOUND = 3
 #: File name's end -> the method of Report that writes such a file.
@@ -46,16 +50,45 @@ def check_outputs(given: dict[str, Any]) -> dict[str, str]:
         if option not in given:
             continue
         # The program may change the working folder.
-        path = os.path.abspath(given[option])
+        path = given[option]
+        if path != STDOUT:
+            path = os.path.abspath(path)
         if path in outputs.values() and not path.startswith("/dev/"):
             raise UsageError(
                 f"two outputs go to {given[option]!r}: expected a file each"
             )
-        if option == "--timeline":
-            check_suffix(path)
-        check_writable(path)
+        if path == STDOUT:
+            _check_stream(option)
+        else:
+            if option == "--timeline":
+                check_suffix(path)
+            check_writable(path)
         outputs[method] = path
     return outputs
+
+
+def _check_stream(option: str) -> None:
+    if option == "--timeline":
+        raise UsageError("--timeline - is not possible: expected a file")
+
+
+def write_outputs(report: Report, outputs: dict[str, str]) -> None:
+    """Writes what ``check_outputs`` gave; ReportError where it can't."""
+    for method, path in outputs.items():
+        if path == STDOUT:
+            sys.stdout.buffer.write(_bytes_of(report, method))
+            sys.stdout.flush()
+        else:
+            getattr(report, method)(path)
+
+
+def _bytes_of(report: Report, method: str) -> bytes:
+    """What a method of Report writes into a file."""
+    with tempfile.TemporaryDirectory(prefix="impactarbiter-") as folder:
+        name = os.path.join(folder, "report")
+        getattr(report, method)(name)
+        with open(name, "rb") as stream:
+            return stream.read()
 
 
 def writer_of(path: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ..model.finding import Finding
 from ..model.order import by_urgency
 from ..model.report import Report
@@ -15,17 +17,25 @@ _SEVERITY_STYLE = {
 }
 _LABEL_WIDTH = 11
 
+#: How much is said: one line, what to know, all that is known.
+Detail = Literal["short", "usual", "full"]
 
-def report_lines(report: Report) -> list[Line]:
+
+def report_lines(report: Report, detail: Detail = "usual") -> list[Line]:
     """First the verdict and what to do, then the findings, then the cost."""
     urgent = alarming(report)
     style = _SEVERITY_STYLE[urgent[0].severity] if urgent else "bold green"
     if not urgent and report.steps < max(report.needed_steps, 1):
         style = "bold yellow"
     lines = [line(("ImpactArbiter: ", "bold"), (summary(report), style))]
+    if detail == "short":
+        return lines
+    shown: set[str] = set()
     for finding in by_urgency(report.findings):
         lines.append([])
-        lines.extend(finding_lines(finding))
+        lines.extend(finding_lines(finding, shown))
+        if detail == "full":
+            lines.extend(_details(finding))
     if report.findings:
         lines.append([])
     lines.extend(line((text, "dim")) for text in footer(report))
@@ -35,14 +45,36 @@ def report_lines(report: Report) -> list[Line]:
     return lines
 
 
-def finding_lines(finding: Finding) -> list[Line]:
-    """Severity and verdict, one sentence, then the labelled lines."""
+def finding_lines(
+    finding: Finding, shown: set[str] | None = None
+) -> list[Line]:
+    """Severity and verdict, one sentence, then the labelled lines.
+
+    A patch that is in ``shown`` stands above already; else it is put there.
+    """
     head = f"{finding.severity.upper()} {finding.verdict}: "
     style = _SEVERITY_STYLE[finding.severity]
     lines = [line((head, style), (headline(finding), "bold"))]
     for fact in facts(finding):
+        if fact.label == "patch" and shown is not None and finding.patch:
+            if finding.patch in shown:
+                fact = Fact("patch", "the same as above")
+            shown.add(finding.patch)
         lines.extend(_fact_lines(fact))
     return lines
+
+
+def _details(finding: Finding) -> list[Line]:
+    """What few want to know: the rule, and where in full it came from."""
+    found = [Fact("rule", f"{finding.rule}, see docs/verdicts.md")]
+    if len(finding.stack) > 1:
+        frames = tuple(str(site) for site in finding.stack)
+        found.append(Fact("stack", "innermost first", frames))
+    return [
+        one
+        for fact in found[0 if finding.rule else 1 :]
+        for one in _fact_lines(fact)
+    ]
 
 
 def _fact_lines(fact: Fact) -> list[Line]:
@@ -72,6 +104,8 @@ def finding_text(finding: Finding) -> str:
     return plain(finding_lines(finding))
 
 
-def print_report(report: Report, stream: TextStream) -> None:
+def print_report(
+    report: Report, stream: TextStream, detail: Detail = "usual"
+) -> None:
     """Writes the report to ``stream``, coloured where it is a terminal."""
-    emit(report_lines(report), stream)
+    emit(report_lines(report, detail), stream)

@@ -11,9 +11,12 @@ from types import TracebackType
 from ..base.errors import AlreadyWatchingError, UsageError
 from ..base.signals import is_from_handler
 from ..core import hooks, ledger
+from ..core.wire import STEP_KINDS
 from ..judging.allowlist import AllowList, AllowRule
 from ..judging.masks import obfuscated
+from ..judging.verdict import kind_of
 from ..model.finding import Finding
+from ..model.moment import Moment
 from ..model.report import Report
 
 _current: Arbiter | None = None
@@ -110,6 +113,8 @@ class Arbiter:
         self.pid = os.getpid()
         self.manual = manual
         self.obfuscate = obfuscate
+        #: Whether somebody tells of findings as they come: nobody else does.
+        self.told = False
         self._listeners = [] if on_finding is None else [on_finding]
         self._waiting: list[Callable[[], object]] = []
         self._last: Report | None = None
@@ -198,6 +203,28 @@ class Arbiter:
             ),
             "memory/findings": len(found),
         }
+
+    def moment(self) -> Moment:
+        """How far the program is; no look is made for it."""
+        status, totals = ledger.status(), ledger.totals()
+        kind = kind_of(status)
+        found = self._diagnostician.confirmed()
+        first = min(
+            (f for f in found if f.steps_to_oom is not None),
+            key=lambda f: f.steps_to_oom or 0,
+            default=None,
+        )
+        return Moment(
+            steps=status.counts[kind],
+            step_kind=STEP_KINDS[kind],
+            live_bytes=totals.live_bytes,
+            peak_bytes=totals.peak_bytes,
+            resident_bytes=ledger.resident_bytes(),
+            bytes_per_step=sum(f.all_bytes_per_step for f in found),
+            findings=len(found),
+            steps_to_oom=None if first is None else first.steps_to_oom,
+            seconds_to_oom=None if first is None else first.seconds_to_oom,
+        )
 
     def subscribe(self, listener: Callable[[Finding], object]) -> None:
         """Calls ``listener`` with each new finding too, as on_finding is."""

@@ -15,13 +15,12 @@ import os
 import shutil
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from ..base.files import write_atomic
-from ..core import ledger
 from ..judging.allowlist import AllowList
 from ..judging.masks import obfuscated
-from ..judging.verdict import kind_of
 from ..model.finding import Finding
 from ..model.report import Report
 from . import arbiter as arbiters
@@ -158,16 +157,12 @@ class Attended:
             return True  # the program watches itself now
         if os.path.exists(os.path.join(self.folder, "stop")):
             return True
-        return self.most_steps is not None and self._steps() >= self.most_steps
-
-    def _steps(self) -> int:
-        status = ledger.status()
-        return status.counts[kind_of(status)]
+        most = self.most_steps
+        return most is not None and self.arbiter.moment().steps >= most
 
     def _tell(self) -> None:
         words = {
-            "steps": self._steps(),
-            "memory": self.arbiter.metrics(),
+            "moment": asdict(self.arbiter.moment()),
             "findings": self.findings,
         }
         _write(self.folder, "progress.json", json.dumps(words).encode())

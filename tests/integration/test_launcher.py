@@ -406,6 +406,11 @@ from impactarbiter.model.finding import Finding, Site
 from impactarbiter.model.report import Report
 
 class Arbiter:
+    def subscribe(self, listener):
+        pass
+
+    unsubscribe = subscribe
+
     def stop(self):
         {stop}
         site = Site("a.py", 1, "f")

@@ -1,0 +1,203 @@
+"""What ``run`` says while the program goes on, and when it is told to end.
+
+Confirmed findings as they come, a status line, reports now and then; a signal
+that ends the program has its report written first.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..base.errors import UsageError
+from ..base.text import clean
+from ..model.finding import Finding
+from ..model.report import Report
+from ..reports.console import TextStream
+from ..reports.status import StatusLine
+
+if TYPE_CHECKING:
+    from ..core.signals import Signals
+    from ..watching.arbiter import Arbiter
+
+#: Signals that end a program, and that are waited with until the report is
+#: written.
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+#: Seconds between two drawings of the status line.
+REDRAW = 0.5
+
+
+def signal_number(text: str) -> int:
+    """``USR1``, ``SIGUSR2`` or a number; 0 for ``none``."""
+    if text.lower() == "none":
+        return 0
+    name = text.upper()
+    known = {s.name: int(s) for s in signal.Signals}
+    number = known.get(name) or known.get("SIG" + name)
+    if number is None and text.isdecimal():
+        number = int(text)
+    refused = {signal.SIGKILL, signal.SIGSTOP, signal.SIGINT, *ENDING}
+    if number not in signal.valid_signals() - refused:
+        raise UsageError(
+            f"{text!r} is no signal that can ask for a report: expected USR1,"
+            " USR2 or another that the program does not use, or none"
+        )
+    return number
+
+
+@dataclass
+class Live:
+    """Follows one watched run, from its beginning to its end.
+
+    ``write`` puts a report where it was asked to be written, ``publish`` does
+    so for the last one and shows it.  Handlers run on the main thread between
+    two bytecodes of the program, the rest on a thread of ours that is there
+    only where something is to be done at regular times.
+    """
+
+    arbiter: Arbiter
+    stream: TextStream | None
+    write: Callable[[Report], None]
+    publish: Callable[[Report], None]
+    quiet: bool = False
+    status: bool = False
+    every: float | None = None
+    asking: int = signal.SIGUSR1
+    pid: int = field(default_factory=os.getpid)
+    came: list[int] = field(default_factory=list)
+    _over: bool = False
+    _writing: bool = False
+    _again: bool = False
+    _signals: Signals | None = None
+    _line: StatusLine | None = None
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        """Begins; on the main thread."""
+        from ..core.signals import Signals
+
+        if not self.quiet:
+            self.arbiter.subscribe(self._found)
+            self.arbiter.told = True
+        if threading.current_thread() is threading.main_thread():
+            asking = (self.asking,) if self.asking else ()
+            with suppress(RuntimeError):
+                self._signals = Signals((*asking, *ENDING), self._signal)
+        if self.status and not self.quiet:
+            self._line = StatusLine(self.stream)
+        if self.every is not None or (self._line and self._line.shown):
+            _thread.start_new_thread(self._follow, ())
+
+    def end(self) -> None:
+        """The program is over: signals are noted from now on, in ``came``."""
+        self._over = True
+        self._ended.set()
+        self.arbiter.unsubscribe(self._found)
+        if self._line is not None:
+            self._line.end()
+
+    def let_go(self) -> None:
+        """Everything as it was; ends as the signal would that has come."""
+        if self._signals is not None:
+            with suppress(ValueError):  # not on the main thread
+                self._signals.give_back()
+        if self.came:
+            os.kill(os.getpid(), self.came[0])
+
+    # -- findings -----------------------------------------------------------
+
+    def _found(self, finding: Finding) -> None:
+        from ..reports.wording import announcement
+
+        if not finding.confirmed or os.getpid() != self.pid:
+            return
+        if self.arbiter.obfuscates:
+            from ..judging.masks import obfuscated
+
+            (finding,) = obfuscated(Report(findings=(finding,))).findings
+        step = self.arbiter.moment().steps
+        self._say(f"step {step:,}: {announcement(finding)}")
+
+    # -- signals ------------------------------------------------------------
+
+    def _signal(self, number: int) -> None:
+        if number == self.asking:
+            if not self._over:
+                self.arbiter.when_free(self._write_now)
+            return
+        self.came.append(number)
+        if not self._over and not self._writing:
+            self.arbiter.when_free(self._end_by_signal)
+
+    def _write_now(self) -> None:
+        """The report as of now; a second wish meanwhile is done after it."""
+        self._again = True
+        if self._writing or self._over:
+            return
+        self._writing = True
+        try:
+            while self._again and not self.came:
+                self._again = False
+                self._attempt(lambda: self.write(self.arbiter.report()))
+        finally:
+            self._writing = False
+        if self.came:
+            self._end_by_signal()
+
+    def _end_by_signal(self) -> None:
+        """The last report, of a program that stands where it stood."""
+        if self._over:
+            return
+        self.end()
+        try:
+            self._attempt(lambda: self.publish(self.arbiter.stop()))
+        finally:
+            self.let_go()
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            self._say(f"warning: no report: {type(error).__name__}: {error}")
+
+    # -- at regular times ---------------------------------------------------
+
+    def _follow(self) -> None:
+        """The status line twice a second, the report when it is due."""
+        import time
+
+        from ..watching.moments import between_bytecodes
+
+        # Signals are the program's own threads'.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        shown = self._line is not None and self._line.shown
+        pause = REDRAW if shown else self.every
+        due = time.monotonic() + (self.every or 0.0)
+        while not self._ended.wait(pause) and os.getpid() == self.pid:
+            if shown and self._line is not None:
+                with suppress(Exception):
+                    self._line.show(self.arbiter.moment())
+            if self.every is None or time.monotonic() < due:
+                continue
+            between_bytecodes(
+                self._write_now,
+                lambda: self._over or not self.arbiter.looking,
+            )
+            due = time.monotonic() + self.every
+            pause = REDRAW if shown else self.every
+
+    def _say(self, text: str) -> None:
+        line = f"impactarbiter: {clean(text)}\n"
+        with suppress(Exception):
+            if self.stream is not None:
+                try:
+                    self.stream.write(line)
+                    self.stream.flush()
+                except RuntimeError:  # in the middle of a write of its own
+                    os.write(2, line.encode("utf-8", "backslashreplace"))

@@ -1,0 +1,166 @@
+/* Signals that end a program, seen without a handler of Python's.
+ *
+ * A handler that signal.signal() sets shows in signal.getsignal(): libraries
+ * that ask before they set their own would leave it be.  So ours is set here,
+ * for signals whose disposition is the default one.  It notes the signal and
+ * trips another one, the carrier, whose handler is Python's: that runs on the
+ * main thread between two bytecodes.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A second signal after so many seconds ends a program that has not come
+ * back to Python since the first one. */
+enum { PATIENCE = 5 };
+
+static volatile sig_atomic_t came[NSIG];
+static volatile time_t first_came[NSIG];
+static pid_t owner;
+static int carrier;
+
+static time_t
+now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec;
+}
+
+/* As though we had never been there; called in the handler, where the signal
+ * waits until it returns. */
+static void
+let_it_end(int number)
+{
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* Async-signal-safe, as PyErr_SetInterruptEx is.  A child by fork() has the
+ * handler too, and is none of ours. */
+static void
+on_signal(int number)
+{
+    int error = errno;
+    if (getpid() != owner || (came[number] && now() - first_came[number] >=
+                                                  PATIENCE)) {
+        let_it_end(number);
+    }
+    else {
+        if (!came[number])
+            first_came[number] = now();
+        came[number] = 1;
+        PyErr_SetInterruptEx(carrier);
+    }
+    errno = error;
+}
+
+static int
+is_valid(int number)
+{
+    return number > 0 && number < NSIG && number != SIGKILL &&
+           number != SIGSTOP;
+}
+
+/* 1 where the disposition is as asked, 0 where not, -1 with an exception. */
+static int
+is_set_to(int number, void (*handler)(int))
+{
+    struct sigaction set;
+    if (sigaction(number, NULL, &set) < 0) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
+    return !(set.sa_flags & SA_SIGINFO) && set.sa_handler == handler;
+}
+
+PyDoc_STRVAR(take_doc,
+             "take($module, carrier, number, /)\n--\n\n"
+             "Note this signal from now on, and trip the carrier for it.\n\n"
+             "False where its disposition is not the default one: nothing\n"
+             "was changed then.");
+
+static PyObject *
+take(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    int via, number;
+    if (!PyArg_ParseTuple(args, "ii", &via, &number))
+        return NULL;
+    if (!is_valid(via) || !is_valid(number)) {
+        PyErr_SetString(PyExc_ValueError, "no signal that can be caught");
+        return NULL;
+    }
+    int free_to_take = is_set_to(number, SIG_DFL);
+    if (free_to_take <= 0)
+        return free_to_take < 0 ? NULL : Py_NewRef(Py_False);
+    owner = getpid();
+    carrier = via;
+    came[number] = 0;
+    /* No SA_RESTART: Python looks for signals when a call is interrupted. */
+    struct sigaction ours = {.sa_handler = on_signal};
+    sigemptyset(&ours.sa_mask);
+    if (sigaction(number, &ours, NULL) < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    return Py_NewRef(Py_True);
+}
+
+PyDoc_STRVAR(pop_doc, "pop($module, number, /)\n--\n\n"
+                      "Whether this signal came since it was asked last.");
+
+static PyObject *
+pop(PyObject *Py_UNUSED(self), PyObject *arg)
+{
+    long number = PyLong_AsLong(arg);
+    if (number == -1 && PyErr_Occurred())
+        return NULL;
+    if (number <= 0 || number >= NSIG)
+        Py_RETURN_FALSE;
+    int was = came[number];
+    came[number] = 0;
+    return PyBool_FromLong(was);
+}
+
+PyDoc_STRVAR(give_back_doc,
+             "give_back($module, number, /)\n--\n\n"
+             "The default disposition again, unless somebody else has set\n"
+             "another one meanwhile; whether it was still ours.");
+
+static PyObject *
+give_back(PyObject *Py_UNUSED(self), PyObject *arg)
+{
+    long number = PyLong_AsLong(arg);
+    if (number == -1 && PyErr_Occurred())
+        return NULL;
+    if (!is_valid((int)number))
+        Py_RETURN_FALSE;
+    int ours = is_set_to((int)number, on_signal);
+    if (ours < 0)
+        return NULL;
+    if (ours)
+        signal((int)number, SIG_DFL);
+    return PyBool_FromLong(ours);
+}
+
+static PyMethodDef methods[] = {
+    {"take", take, METH_VARARGS, take_doc},
+    {"pop", pop, METH_O, pop_doc},
+    {"give_back", give_back, METH_O, give_back_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "impactarbiter._signals",
+    .m_size = 0,
+    .m_methods = methods,
+};
+
+PyMODINIT_FUNC
+PyInit__signals(void)
+{
+    return PyModuleDef_Init(&module);
+}

@@ -1,0 +1,325 @@
+"""What ``run`` says while a program goes on, and when it is told to end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from impactarbiter.base.errors import UsageError
+from impactarbiter.commands.live import signal_number
+from impactarbiter.model.moment import Moment
+from impactarbiter.reports.status import status_text
+
+RUN = [sys.executable, "-P", "-m", "impactarbiter", "run"]
+
+LOOP = """
+    import signal, sys, threading, time, torch
+    history = []
+    net = torch.nn.Linear(8, 8)
+    opt = torch.optim.SGD(net.parameters(), lr=0.01)
+    {before}
+    print("ready", flush=True)
+    for step in range({steps}):
+        loss = net(torch.randn(4, 8)).sum()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        history.append(loss)
+        if step == 20:
+            print("going", flush=True)
+        time.sleep(0.002)
+"""
+
+
+def loop(before: str = "", steps: int = 1 << 30) -> str:
+    return LOOP.format(before=before, steps=steps)
+
+
+def default_signals() -> None:
+    """A shell's background job has some of them ignored."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path,
+    text: str,
+    *args: str,
+    ready: str = "going",
+    **options: object,
+) -> Iterator[subprocess.Popen[str]]:
+    """A watched program that has come some steps far."""
+    (folder / "program.py").write_text(textwrap.dedent(text))
+    options.setdefault("preexec_fn", default_signals)
+    with subprocess.Popen(
+        [*RUN, *args, "program.py"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        **options,  # type: ignore[call-overload]
+    ) as process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line == f"{ready}\n":
+                    break
+            yield process
+        finally:
+            process.kill()
+
+
+def report_of(folder: Path) -> dict[str, object]:
+    """The whole report; fails where it is not whole."""
+    data = json.loads((folder / "r.json").read_text())
+    assert data["schema"] == "impactarbiter/1"
+    assert isinstance(data, dict)
+    return data
+
+
+def appears(path: Path) -> None:
+    for _ in range(600):
+        if path.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} was not written")
+
+
+def only_report(folder: Path) -> bool:
+    """Whether nothing half written is left."""
+    return sorted(os.listdir(folder)) == ["program.py", "r.json"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_ends_with_a_report(tmp_path: Path, number: signal.Signals) -> None:
+    with running(tmp_path, loop(), "--json", "r.json") as process:
+        time.sleep(random.random())
+        process.send_signal(number)
+        time.sleep(0.01 * random.random())
+        process.send_signal(number)  # timeout(1) sends it twice
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == -number
+    assert "__main__.history" in err
+    assert report_of(tmp_path)["findings"]
+    assert only_report(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", range(12))
+def test_ends_at_any_moment(tmp_path: Path, delay: int) -> None:
+    with running(
+        tmp_path, loop(), "--json", "r.json", ready="ready"
+    ) as process:
+        time.sleep(0.01 * 1.7**delay)
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    assert report_of(tmp_path)
+    assert only_report(tmp_path)
+
+
+def test_asked_for_a_report(tmp_path: Path) -> None:
+    """By the signal, and every now and then: always a whole file."""
+    with running(
+        tmp_path,
+        loop("print(signal.getsignal(signal.SIGTERM))"),
+        *("--json", "r.json", "--html", "r.html", "--report-every", "200ms"),
+    ) as process:
+        appears(tmp_path / "r.json")
+        first = report_of(tmp_path)["steps"]
+        assert isinstance(first, int)
+        end = time.monotonic() + 4
+        while report_of(tmp_path)["steps"] == first:
+            assert time.monotonic() < end + 30
+        while time.monotonic() < end:
+            process.send_signal(signal.SIGUSR1)
+            report_of(tmp_path)
+            page = (tmp_path / "r.html").read_text()
+            assert page.rstrip().endswith("</html>")
+            time.sleep(0.01)
+        assert process.poll() is None
+        assert (tmp_path / "r.json").stat().st_mode & 0o777 == 0o600
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_findings_and_reports_are_told_on_stderr(tmp_path: Path) -> None:
+    with running(tmp_path, loop(), "--signal", "USR2") as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        told = next(lines)
+        assert told.startswith("impactarbiter: step ")
+        assert "__main__.history keeps" in told
+        process.send_signal(signal.SIGUSR2)
+        first = next(line for line in lines if line.startswith("ImpactArb"))
+        assert "1 leak" in first
+        process.send_signal(signal.SIGUSR1)  # not asked for: as in Python
+        process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGUSR1
+
+
+OWN = "signal.signal(signal.SIGTERM, lambda *_: (print('mine'), sys.exit(7)))"
+
+
+def test_the_program_s_own_handler(tmp_path: Path) -> None:
+    """It sees the default before, and what it sets is what happens."""
+    before = f"assert not signal.getsignal(signal.SIGTERM); {OWN}"
+    with running(tmp_path, loop(before), "--json", "r.json") as process:
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (7, "mine\n"), err
+    assert report_of(tmp_path)["findings"]
+
+
+def test_an_ignored_signal_stays_ignored(tmp_path: Path) -> None:
+    """As under nohup."""
+
+    def ignore() -> None:
+        default_signals()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    with running(tmp_path, loop(), preexec_fn=ignore) as process:
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+
+
+CHILDREN = """
+    import os, signal, subprocess, sys, time
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    other = subprocess.Popen(["sleep", "60"])
+    os.kill(child, signal.SIGTERM)
+    other.terminate()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -15
+    assert other.wait() == -15
+    began = time.monotonic()
+    os.kill(os.getpid(), signal.SIGUSR1)
+    time.sleep(0.5)
+    assert time.monotonic() - began >= 0.5
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        assert signal.getsignal(number) is signal.SIG_DFL
+    import threading
+    assert threading.active_count() == 1
+    print("done")
+"""
+
+
+def test_children_die_as_ever_and_calls_go_on(tmp_path: Path) -> None:
+    with running(tmp_path, CHILDREN, "-q", ready="done") as process:
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_a_main_thread_that_waits(tmp_path: Path) -> None:
+    text = """
+        import threading, time, torch
+        history = []
+        def work():
+            net = torch.nn.Linear(8, 8)
+            while True:
+                loss = net(torch.randn(4, 8)).sum()
+                loss.backward()
+                history.append(loss)
+                if len(history) == 40:
+                    print("going", flush=True)
+                time.sleep(0.002)
+        worker = threading.Thread(target=work)
+        worker.start()
+        worker.join()
+    """
+    with running(
+        tmp_path, text, "--json", "r.json", "--report-every", "100ms"
+    ) as process:
+        appears(tmp_path / "r.json")
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    assert report_of(tmp_path)["findings"]
+
+
+def test_quiet_and_stdout(tmp_path: Path) -> None:
+    args = "-q", "--live", "--json", "-"
+    with running(tmp_path, loop(steps=100), *args) as process:
+        out, err = process.communicate(timeout=60)
+    assert json.loads(out)["schema"] == "impactarbiter/1"
+    assert err.startswith("\nImpactArbiter: 1 leak")
+    assert err.count("\n") == 2 and "\x1b" not in err
+    shown = subprocess.run(
+        [sys.executable, "-m", "impactarbiter", "report", "-", "-q"],
+        input=out,
+        capture_output=True,
+        text=True,
+    )
+    assert shown.stdout.startswith("ImpactArbiter: ")
+    assert shown.stdout.count("\n") == 1
+
+
+def test_a_status_line_on_a_terminal(tmp_path: Path) -> None:
+    pytest.importorskip("rich")
+    (tmp_path / "program.py").write_text(
+        textwrap.dedent(loop(steps=150))
+    )
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    with subprocess.Popen(
+        [*RUN, "--live", "program.py"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        env={**env, "COLUMNS": "100", "LINES": "30"},
+    ) as process:
+        os.close(theirs)
+        written = b""
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 4096):
+                written += part
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"\x1b[1;29r" in written  # the last row is taken,
+    assert b"\x1b[r" in written  # and given back
+    assert b"\xc2\xb7 live " in written
+    assert b"\x1b[1;33m" not in written  # no colour was asked for
+
+
+def test_the_status_in_words() -> None:
+    before = Moment(1204, "optimizer", 3 << 20, 4 << 20, 5 << 30)
+    assert status_text(before) == (
+        "step 1,204 \u00b7 live 3.0 MiB (peak 4.0 MiB) \u00b7 RSS 5.0 GiB"
+        " \u00b7 no leak so far"
+    )
+    leaking = Moment(9, "backward", 1, 2, 0, 2048.0, 1, 50, 100.0)
+    assert status_text(leaking).endswith(
+        "1 leak \u00b7 2.0 KiB a step \u00b7 out of memory in 50 steps"
+        " (~1 min 40 s)"
+    )
+
+
+def test_names_of_signals() -> None:
+    assert signal_number("usr1") == signal.SIGUSR1
+    assert signal_number("SIGUSR2") == signal.SIGUSR2
+    assert signal_number("12") == 12
+    assert signal_number("none") == 0
+    for wrong in ("KILL", "TERM", "9", "INT", "soon", "0", "999"):
+        with pytest.raises(UsageError):
+            signal_number(wrong)
