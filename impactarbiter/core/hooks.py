@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Protocol
 
 from .. import _core
+from ..base.signals import is_from_handler
 from . import devices
 from .code import prepare
 
@@ -42,7 +43,8 @@ def start(
 ) -> Hooks:
     """Counting and hooks begin; what to give to ``stop`` at the end.
 
-    ``callback(tick)`` is called at a tick where something is due.
+    ``callback(tick)`` is called at a tick where something is due.  What it
+    raises ends the watch, unless that came from a handler of signals.
     Raises RuntimeError where torch refuses a hook; then nothing is left.
     """
     prepare()
@@ -52,6 +54,7 @@ def start(
         window=window,
         manual=manual,
         callback=callback,
+        is_programs=is_from_handler,
     )
     from .. import _torch
 

@@ -8,11 +8,9 @@ table in rules.py.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ..base.signals import is_from_handler
 from ..core import devices, heap, hooks, ledger, questions
@@ -89,7 +87,10 @@ class Diagnostician:
     _last_walk: float = FIRST_WALK
     _visit_seconds: float = 0.0
     _callback_failed: str | None = None
-    _busy: Any = field(default_factory=threading.Lock)
+    #: Whose look or report is being made, and after it who is turned away.
+    #: No lock: a signal's handler may raise between any two calls, and one
+    #: that was just taken, or is about to be given back, would stay so.
+    _turns: list[object] = field(default_factory=list)
     _failures: Callable[[], int] = field(
         default_factory=questions.failures_from_now
     )
@@ -120,28 +121,22 @@ class Diagnostician:
     @property
     def busy(self) -> bool:
         """Whether a look or a report is being made."""
-        locked: bool = self._busy.locked()
-        return locked
+        return bool(self._turns)
 
-    def look(self, tick: int) -> Exception | None:
-        """Called at a tick where something is due.
-
-        What it gives is raised where the program goes on.
-        """
-        if not self._busy.acquire(blocking=False):
-            hooks.look_at(tick + 1)
-            return None
+    def look(self, tick: int) -> None:
+        """Called at a tick where something is due."""
+        # One that is cut short is made at the next tick.
+        hooks.look_at(tick + 1)
+        turn = object()
         try:
-            self._look(tick)
-        except Exception as error:
-            if not is_from_handler(error):
-                raise
-            # It was cut short: at the next tick it is made.
-            hooks.look_at(tick + 1)
-            return error
+            self._turns.append(turn)
+            if self._turns[0] is turn:
+                self._look(tick)
         finally:
-            self._busy.release()
-        return None
+            try:  # noqa: SIM105 - nothing comes in between
+                self._turns.remove(turn)
+            except ValueError:
+                pass  # cut short before it was there
 
     def _look(self, tick: int) -> None:
         status = ledger.status()
@@ -188,6 +183,8 @@ class Diagnostician:
             hooks.look_at(tick + max(1, min(int(ticks), tick // 8)))
         elif pause:
             hooks.look_at(tick + pause)
+        else:
+            hooks.look_at(0)
 
     def _visit_all(self, status: Status) -> None:
         """Sees every known holder again."""
@@ -468,15 +465,22 @@ class Diagnostician:
         While a look is being made, by this thread or another, it gives what
         the looks before have settled.
         """
-        if not self._busy.acquire(blocking=False):
-            return Report(
-                findings=tuple(self.confirmed()),
-                warnings=("a look was just being made: no figures of now",),
-            )
+        turn = object()
         try:
+            self._turns.append(turn)
+            if self._turns[0] is not turn:
+                return Report(
+                    findings=tuple(self.confirmed()),
+                    warnings=(
+                        "a look was just being made: no figures of now",
+                    ),
+                )
             return self._report()
         finally:
-            self._busy.release()
+            try:  # noqa: SIM105 - nothing comes in between
+                self._turns.remove(turn)
+            except ValueError:
+                pass  # cut short before it was there
 
     def _report(self) -> Report:
         ledger.refresh()
@@ -559,8 +563,7 @@ class Diagnostician:
             if history.broken_at is None or finding is None:
                 continue
             if not (
-                stood_at_the_end(history)
-                or history.has_just_gone(status.now)
+                stood_at_the_end(history) or history.has_just_gone(status.now)
             ):
                 continue
             made = self._finding(

@@ -248,11 +248,9 @@ class Arbiter:
         if failure is not None:
             raise failure
 
-    def _look(self, tick: int) -> Exception | None:
-        """Gives what the core is to raise where the program goes on."""
-        raised = self._diagnostician.look(tick)
+    def _look(self, tick: int) -> None:
+        self._diagnostician.look(tick)
         self._catch_up()
-        return raised
 
     @property
     def looking(self) -> bool:

@@ -224,7 +224,9 @@ def test_a_handler_that_asks_us(
     assert training.numbers == plain()
 
 
-def test_alarms_all_the_time(alarms: Callable[..., None]) -> None:
+def test_alarms_all_the_time(
+    alarms: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Between any two bytecodes of looks and reports."""
     rung, training, reports = 0, Training(), []
 
@@ -243,6 +245,8 @@ def test_alarms_all_the_time(alarms: Callable[..., None]) -> None:
                 pass
 
     alarms(handler)
+    # Python ignores what comes in a finalizer, and says so.
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         arbiter = impactarbiter.watch(**WATCH)

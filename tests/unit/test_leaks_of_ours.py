@@ -270,6 +270,10 @@ CASES: dict[str, tuple[str, str]] = {
         "",
         "_core.start(manual=True, callback=lambda step: None); _core.stop()",
     ),
+    "_core.start.is_programs": (
+        "",
+        "_core.start(manual=True, is_programs=lambda e: True); _core.stop()",
+    ),
     "_core.start.error": (
         "",
         "raises(ValueError, _core.start, every=0);"

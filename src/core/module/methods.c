@@ -44,12 +44,12 @@ start(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static int handles_fork;
     static char *names[] = {"every",    "warmup", "window", "manual",
-                            "callback", NULL};
+                            "callback", "is_programs", NULL};
     ia_stepping_options o = {.every = 1, .warmup = 3, .window = 5};
     (void)self;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$IIIpO:start", names,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$IIIpOO:start", names,
                                      &o.every, &o.warmup, &o.window,
-                                     &o.manual, &o.callback))
+                                     &o.manual, &o.callback, &o.is_programs))
         return NULL;
     if (o.every == 0 || o.window < 2) {
         PyErr_SetString(PyExc_ValueError,
@@ -62,7 +62,10 @@ start(PyObject *self, PyObject *args, PyObject *kwargs)
         handles_fork = 1;
     if (o.callback == Py_None)
         o.callback = NULL;
+    if (o.is_programs == Py_None)
+        o.is_programs = NULL;
     Py_XINCREF(o.callback);
+    Py_XINCREF(o.is_programs);
     ia_ledger_lock();
     ia_ledger_reset(o.warmup);
     ia_criterion_reset(o.warmup, o.window);
@@ -618,10 +621,13 @@ test_fail(PyObject *self, PyObject *arg)
 #define DOC(name, signature, text)                                           \
     PyDoc_STRVAR(name##_doc, #name signature "\n--\n\n" text)
 
-DOC(start, "(*, every=1, warmup=3, window=5, manual=False, callback=None)",
+DOC(start,
+    "(*, every=1, warmup=3, window=5, manual=False, callback=None,\n"
+    "      is_programs=None)",
     "Empty the ledger and begin to account; callback(step) is called at the\n"
-    "boundaries where a look at the suspects is due.  An exception that it\n"
-    "returns is raised where the program goes on.");
+    "boundaries where a look at the suspects is due.  An Exception that it\n"
+    "raises ends the watch, unless is_programs(exception): that one is\n"
+    "raised where the program goes on.");
 DOC(stop, "()", "Stop accounting; what is known stays readable.");
 DOC(is_active, "()", "Are births and deaths accounted for now?");
 DOC(set_code, "(libraries, user_files, own)",

@@ -146,6 +146,32 @@ pass_on_exception(void)
     Py_XDECREF(traceback);
 }
 
+/* Is the exception that is set the program's?  What a handler raises while
+ * that is asked takes its place. */
+static int
+is_programs(PyObject *whose)
+{
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return 1;
+    if (whose == NULL)
+        return 0;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(value, traceback);
+    PyObject *answer = PyObject_CallOneArg(whose, value);
+    if (answer == NULL) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+        return 1;
+    }
+    Py_DECREF(answer);
+    PyErr_Restore(type, value, traceback);
+    return answer == Py_True;
+}
+
 /* 0 where the look has ended this run and begun another. */
 static int
 call_back(void)
@@ -155,17 +181,15 @@ call_back(void)
     uint32_t this_run = serial;
     run.collector_waits = collecting;
     PyObject *callback = Py_NewRef(run.options.callback);
+    PyObject *whose = Py_XNewRef(run.options.is_programs);
     PyObject *result = PyObject_CallFunction(callback, "I", run.tick);
     Py_DECREF(callback);
-    if (result == NULL && !PyErr_ExceptionMatches(PyExc_Exception))
+    if (result == NULL && is_programs(whose))
         pass_on_exception();
     else if (result == NULL)
         ia_fail_with_exception("a look at the suspects failed");
-    else if (PyExceptionInstance_Check(result)) {
-        PyErr_SetObject((PyObject *)Py_TYPE(result), result);
-        pass_on_exception();
-    }
     Py_XDECREF(result);
+    Py_XDECREF(whose);
     if (collecting)
         PyGC_Enable();
     if (serial != this_run)
@@ -323,6 +347,7 @@ ia_stepping_stop(void)
 {
     ia_active = 0;
     Py_CLEAR(run.options.callback);
+    Py_CLEAR(run.options.is_programs);
 }
 
 /* An optimizer that never steps makes no time: what has been seen so far was

@@ -17,6 +17,7 @@ typedef struct {
     uint32_t window;
     int manual;
     PyObject *callback; /* owned; called with the tick */
+    PyObject *is_programs; /* owned; whose is an Exception that it raised? */
 } ia_stepping_options;
 
 /* A point of the run's history. */
