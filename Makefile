@@ -55,17 +55,28 @@ lab: build
 	@echo '== leaks lab: leaky and fixed, what each one costs and our verdict'
 	@OMP_NUM_THREADS=1 $(PY) -P examples/leaks_lab/run.py --jobs 2 $(ARGS)
 
+# Every walk goes through all that was imported: what imports the largest
+# libraries has a process of its own.
+HEAVY := tests/integration/test_lightning.py \
+    tests/integration/test_transformers.py tests/unit/test_op_db.py
+RUN_TESTS = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(PYTEST) -n $(JOBS) \
+    --dist loadgroup
+
 test: build
 	@echo '== tests'
-	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(PYTEST) -n $(JOBS) \
-	    --durations 20 $(TESTS) $(ARGS)
+ifeq ($(TESTS),tests)
+	@$(RUN_TESTS) --durations 20 $(HEAVY:%=--ignore %) tests $(ARGS)
+	@echo '== tests with the largest libraries'
+	@$(RUN_TESTS) --durations 20 $(HEAVY) $(ARGS)
+else
+	@$(RUN_TESTS) --durations 20 $(TESTS) $(ARGS)
+endif
 
 QUICK := rules criterion ledger edges walk_oracle findings knowledge patches \
     reports rooms statistics units
 quick: build
 	@echo '== quick: tables, ledger, edges, walk oracle, rules'
-	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(PYTEST) -n $(JOBS) -q \
-	    $(QUICK:%=tests/unit/test_%.py) tests/native $(ARGS)
+	@$(RUN_TESTS) -q $(QUICK:%=tests/unit/test_%.py) tests/native $(ARGS)
 
 bench: build
 	@echo '== benchmarks: ratios of interleaved pairs'
@@ -77,8 +88,9 @@ whole: build
 
 sweep: build
 	@echo '== sweep: leak patterns, healthy look-alikes, torch operators'
-	@$(PYTEST) tests/leaks tests/unit/test_op_db.py -m 'slow or not slow' \
-	    $(ARGS)
+	@IMPACTARBITER_EXAMPLES=300 $(PYTEST) tests/leaks \
+	    tests/unit/test_op_db.py tests/unit/test_walk_oracle.py \
+	    -m 'slow or not slow' $(ARGS)
 
 lint: venv
 	@echo '== ruff'

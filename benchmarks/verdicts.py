@@ -29,11 +29,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "tests" / "leaks" / "programs"
@@ -192,7 +192,38 @@ class Outcome:
         return said
 
 
-def launch(case: Case) -> tuple[dict[str, Any], list[Any]]:
+class Python(Protocol):
+    """Runs ``python -P ARGUMENTS``."""
+
+    def __call__(
+        self,
+        arguments: list[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        timeout: float,
+    ) -> subprocess.CompletedProcess[str]: ...
+
+
+def fresh(
+    arguments: list[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    timeout: float,
+) -> subprocess.CompletedProcess[str]:
+    """In an interpreter of its own."""
+    return subprocess.run(
+        [sys.executable, "-P", *arguments],
+        env=env,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+def launch(case: Case, python: Python) -> tuple[dict[str, Any], list[Any]]:
     """The report and the announcements; RuntimeError where there is none."""
     with tempfile.TemporaryDirectory() as folder:
         report, notes = Path(folder, "run.json"), Path(folder, "notes")
@@ -202,17 +233,9 @@ def launch(case: Case) -> tuple[dict[str, Any], list[Any]]:
             "OMP_NUM_THREADS": "1",
             "HF_HUB_OFFLINE": "1",
         }
-        command = [sys.executable, "-P", "-c", LAUNCH, "run"]
-        command += ["--json", str(report), *case.options]
-        command += [str(case.path), *case.arguments]
-        done = subprocess.run(
-            command,
-            env=environment,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        command = ["-c", LAUNCH, "run", "--json", str(report)]
+        command += [*case.options, str(case.path), *case.arguments]
+        done = python(command, env=environment, cwd=folder, timeout=300)
         if done.returncode or not report.exists():
             tail = done.stderr.strip().splitlines()[-1:] or ["no report"]
             raise RuntimeError(f"exit code {done.returncode}: {tail[0]}")
@@ -223,10 +246,10 @@ def launch(case: Case) -> tuple[dict[str, Any], list[Any]]:
         )
 
 
-def judge(case: Case) -> Outcome:
+def judge(case: Case, python: Python = fresh) -> Outcome:
     outcome = Outcome(case.name, case.leaky)
     try:
-        report, announced = launch(case)
+        report, announced = launch(case, python)
     except (RuntimeError, subprocess.TimeoutExpired, ValueError) as error:
         outcome.crashed = str(error)
         return outcome

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import warm
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
@@ -35,11 +34,7 @@ def test_the_example(tmp_path: Path) -> None:
         EventAccumulator,
     )
 
-    done = subprocess.run(
-        [sys.executable, "-P", str(SCRIPT), str(tmp_path)],
-        capture_output=True,
-        text=True,
-    )
+    done = warm.run([str(SCRIPT), str(tmp_path)])
     assert done.returncode == 0, done.stderr
     assert "leak: main().total keeps" in done.stderr
     report = Report.load(tmp_path / "leaks.json")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import sys
 import textwrap
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 from impactarbiter.model.finding import Finding, Site
 from impactarbiter.model.report import Report
@@ -53,12 +52,8 @@ TRAIN = """
 
 
 def impactarbiter(folder: Path, *args: str) -> int:
-    done = subprocess.run(
-        [sys.executable, "-m", "impactarbiter", *args],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
+    done = warm.run(
+        ["-m", "impactarbiter", *args], cwd=folder, safe_path=False
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode

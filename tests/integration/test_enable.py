@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from impactarbiter.integrations import startup_file
 
 PACKAGES = [
     Path(impactarbiter.__file__).parents[1],
-    Path(sysconfig.get_path("purelib")),
+    *(path for path in map(Path, sys.path) if path.name == "site-packages"),
 ]
 
 

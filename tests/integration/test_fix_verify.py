@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 from impactarbiter.commands import verify
 from impactarbiter.model.report import Report
@@ -35,11 +35,8 @@ PART = "def keep(step):\n    pass\n"
 def called(
     folder: Path, *words: str, code: int | None = 0
 ) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "impactarbiter", *words],
-        capture_output=True,
-        text=True,
-        cwd=folder,
+    done = warm.run(
+        ["-m", "impactarbiter", *words], cwd=folder, safe_path=False
     )
     assert code is None or done.returncode == code, done.stderr
     return done

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import warm
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 import impactarbiter
@@ -74,11 +73,7 @@ def batches(count: int = 20) -> Any:
 
 
 def test_the_example(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-P", str(SCRIPT), str(tmp_path)],
-        capture_output=True,
-        text=True,
-    )
+    done = warm.run([str(SCRIPT), str(tmp_path)])
     assert done.returncode == 0, done.stderr
     assert "leak: main().model.outputs keeps" in done.stderr
     (finding,) = Report.load(tmp_path / "leaks.json").findings

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+import warm
 
 from impactarbiter.reports.read_bundle import bundles, read_bundle
 
@@ -241,12 +242,7 @@ with MemoryTracker(
         "report.json",
         "sites.npy",
     }
-    shown = subprocess.run(
-        [sys.executable, "-P", "-m", "impactarbiter", "report", path],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    shown = warm.run(["-m", "impactarbiter", "report", str(path)])
     assert shown.returncode == 0, shown.stderr
     assert "kept[*]" in shown.stdout and "12.0 MiB" in shown.stdout
     events = read_bundle(path).events

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 import torch
+import warm
 from torch import nn
 
 import impactarbiter
@@ -96,8 +95,8 @@ torch.manual_seed(0)
 with impactarbiter.watch(step="manual"):
     print(*here["measure"]({name!r}, {after_backward}))
 """
-    run = [sys.executable, "-P", "-c", code]
-    said = subprocess.run(run, capture_output=True, text=True, check=True)
+    said = warm.run(["-c", code])
+    assert said.returncode == 0, said.stderr
     promised, freed = map(int, said.stdout.split())
     assert freed > 0
     assert promised == pytest.approx(freed, rel=0.02)
@@ -143,8 +142,8 @@ print(promised, before - live())
 
 
 def test_nodes_of_a_class_that_was_only_seen_freed() -> None:
-    run = [sys.executable, "-P", "-c", FREED_FIRST]
-    said = subprocess.run(run, capture_output=True, text=True, check=True)
+    said = warm.run(["-c", FREED_FIRST])
+    assert said.returncode == 0, said.stderr
     promised, freed = map(int, said.stdout.split())
     assert promised == freed > 0
 

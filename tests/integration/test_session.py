@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+import warm
 
 import impactarbiter
 from impactarbiter.base.ranks import of_rank
@@ -41,11 +40,7 @@ for _ in range(20):
     ],
 )
 def test_the_end_of_a_program(end: str, reports: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", LEAK + end],
-        capture_output=True,
-        text=True,
-    )
+    done = warm.run(["-c", LEAK + end])
     assert len(re.findall("1 leak: ", done.stderr)) == reports, done.stderr
     assert "__main__.kept" in done.stderr
     assert done.stdout == ""

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+import warm
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
@@ -40,7 +41,7 @@ from impactarbiter.watching.arbiter import current
 EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Steps after which a leak is confirmed while the training still goes on.
 LEAKING = 24
-RUN = [sys.executable, "-P", "-m", "impactarbiter", "run"]
+RUN = ["-m", "impactarbiter", "run"]
 
 
 @pytest.fixture(autouse=True)
@@ -569,11 +570,9 @@ def test_the_launcher_on_an_unmodified_script(tmp_path: Path) -> None:
     words = "--max_steps 24 --n_layer 1 --n_embd 16 --logging_steps 4"
     words += " --detect_memory_leaks --detect_memory_leaks_every 1"
     words += f" --memory_leak_report {tmp_path}/r.json"
-    done = subprocess.run(
+    done = warm.run(
         [*RUN, str(EXAMPLES / "finetune_gpt2.py"), *words.split()],
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stderr
     words = re.finditer(r"leak: main\(\)\.trainer", done.stderr)
@@ -603,12 +602,7 @@ parser.parse_args_into_dataclasses(["--help"])
     )
     (tmp_path / "c.yaml").write_text("{output_dir: o, detect_memory_leaks: 0}")
     flags = ["--detect_memory_leaks", "--detect_memory_leaks_every", "2"]
-    done = subprocess.run(
-        [*RUN, "train.py", "c.json", *flags],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    done = warm.run([*RUN, "train.py", "c.json", *flags], cwd=tmp_path)
     lines = done.stdout.splitlines()
     assert lines[0] == "['train.py', 'c.json'] True r", done.stderr
     assert lines[1] == "0 2"
@@ -626,12 +620,7 @@ parser.add_argument("--detect_memory_leaks", action="store_true")
 print(vars(parser.parse_args()), sys.argv[1:])
 """)
     flags = "--n 3 --detect_memory_leaks --detect_memory_leaks_every 2"
-    done = subprocess.run(
-        [*RUN, "train.py", *flags.split()],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    done = warm.run([*RUN, "train.py", *flags.split()], cwd=tmp_path)
     assert done.stdout.splitlines() == [
         "{'n': 3} ['--n', '3']",
         "{'n': 3, 'detect_memory_leaks': True} ['--n', '3']",
@@ -639,16 +628,8 @@ print(vars(parser.parse_args()), sys.argv[1:])
 
 
 def test_the_example_with_the_callback(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-P",
-            str(EXAMPLES / "integrations" / "trainer_callback.py"),
-            str(tmp_path),
-        ],
-        capture_output=True,
-        text=True,
-    )
+    script = EXAMPLES / "integrations" / "trainer_callback.py"
+    done = warm.run([str(script), str(tmp_path)])
     assert done.returncode == 0, done.stderr
     assert "leak: main().trainer.seen keeps" in done.stderr
     (finding,) = Report.load(tmp_path / "leaks.json").findings

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 from impactarbiter.model.report import Report
 
@@ -19,13 +18,8 @@ def test_sft_trainer(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("memory_leak_report: leaks.json\nlogging_steps: 4\n")
     words = "--output_dir out --config config.yaml --detect_memory_leaks"
-    run = [sys.executable, "-P", "-m", "impactarbiter", "run"]
-    done = subprocess.run(
-        [*run, str(SCRIPT), *words.split()],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    run = ["-m", "impactarbiter", "run"]
+    done = warm.run([*run, str(SCRIPT), *words.split()], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "leak: main().trainer.replay keeps" in done.stderr
     assert "'memory/findings': 1" in done.stdout

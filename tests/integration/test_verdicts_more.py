@@ -7,8 +7,6 @@ import contextlib
 import gc
 import json
 import os
-import subprocess
-import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -17,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+import warm
 
 import impactarbiter
 from impactarbiter import Finding, Report
@@ -401,15 +400,13 @@ for _ in range(30):
     files = {
         kind: tmp_path / f"out.{kind}" for kind in ("json", "html", "sarif")
     }
-    run = subprocess.run(
-        [sys.executable, "-P", "-m", "impactarbiter", "run", "--obfuscate"]
+    run = warm.run(
+        ["-m", "impactarbiter", "run", "--obfuscate"]
         + [part for k, f in files.items() for part in (f"--{k}", str(f))]
         + [str(script)],
-        capture_output=True,
-        text=True,
         cwd=tmp_path,
-        check=True,
     )
+    assert run.returncode == 0, run.stderr
     assert "leak" in run.stderr
     outputs = {"stderr": run.stderr}
     outputs |= {kind: file.read_text() for kind, file in files.items()}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,7 +64,7 @@ def parameters() -> list[Any]:
 
 @pytest.mark.parametrize("case", parameters())
 def test_program(case: Any) -> None:
-    outcome = verdicts.judge(case)
+    outcome = verdicts.judge(case, warm.run)
     said = "\n".join(outcome.said)
     assert not outcome.wrongs, said
     assert outcome.right, said
@@ -72,10 +72,10 @@ def test_program(case: Any) -> None:
 
 def chat(folder: Path, *arguments: str) -> dict[str, Any]:
     report = folder / "run.json"
-    command = [sys.executable, "-P", "-m", "impactarbiter", "run"]
-    command += ["--json", str(report)]
+    command = ["-m", "impactarbiter", "run", "--json", str(report)]
     command += [str(ROOT / "examples" / "chatbot.py"), *arguments]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    done = warm.run(command)
+    assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
     return answer
 

@@ -6,18 +6,16 @@ file and text that we make of its run is searched for that word.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import zlib
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import warm
 
 WORD = "zebra"
 
-PROGRAM = '''
+PROGRAM = """
 import functools, gc, threading, warnings, weakref
 import torch
 import impactarbiter
@@ -166,7 +164,7 @@ def zebra_main(zebra_folder):
     print(len(report.findings), "findings", len(last.findings))
 
 zebra_main(FOLDER)
-'''
+"""
 
 #: A look that fails leaves its words in the report.
 FAILURE = """from impactarbiter import _core
@@ -187,14 +185,7 @@ def run(
     source = source.replace("obfuscate=True", f"obfuscate={obfuscate}")
     program = home / f"{WORD}_program.py"
     program.write_text(source)
-    done = subprocess.run(
-        [sys.executable, "-P", program],
-        capture_output=True,
-        text=True,
-        cwd=home,
-        timeout=300,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    done = warm.run([str(program)], cwd=home, timeout=300)
     assert done.returncode == 0, done.stderr
     return out, done.stdout
 
@@ -236,14 +227,10 @@ def test_no_file_has_a_name_of_the_program(
         ["merge", reports[0], reports[1]],
         ["diff", reports[0], reports[1]],
     ):
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "impactarbiter", *command],
-            capture_output=True,
-            cwd=out,
-            timeout=100,
-        )
+        done = warm.run(["-m", "impactarbiter", *map(str, command)], cwd=out)
         assert done.returncode == 0, done.stderr
-        assert_masked(str(command[0]), done.stdout + done.stderr)
+        said = done.stdout + done.stderr
+        assert_masked(str(command[0]), said.encode())
 
 
 def test_unmasked_they_all_would_be_there(tmp_path: Path) -> None:

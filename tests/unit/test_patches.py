@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import linecache
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 import impactarbiter
 from impactarbiter.judging.diffs import patched
@@ -561,12 +561,7 @@ def test_a_report_s_patch_does_nothing_else(old: str, new: str) -> None:
 
 
 def fix(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "impactarbiter", "fix", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-    )
+    return warm.run(["-m", "impactarbiter", "fix", *arguments], cwd=folder)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+import warm
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -236,12 +235,7 @@ try:
 except MissingExtraError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = warm.run(["-c", program])
     assert done.stdout.splitlines() == [
         "1",
         "a trend needs scipy, which is not installed:"

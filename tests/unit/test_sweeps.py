@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import warm
 
 import impactarbiter
 from impactarbiter import _core
@@ -297,6 +296,5 @@ def test_lines_that_allocate_more_than_once() -> None:
         # Two a file: those before the last sweep, and since.
         assert 0 < most <= 2 * ({SWEEP_AFTER} + 64), most
     """
-    run = [sys.executable, "-P", "-c", code]
-    done = subprocess.run(run, capture_output=True, text=True)
+    done = warm.run(["-c", code])
     assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 import sys
 import types
 from collections import OrderedDict, defaultdict, deque
@@ -267,8 +268,10 @@ def cycles_among(nodes: list[Any]) -> tuple[set[int], set[int]]:
 
 # -- the comparison ----------------------------------------------------------
 
+#: Each walks through all that was imported; `make sweep` asks for more.
+EXAMPLES = int(os.environ.get("IMPACTARBITER_EXAMPLES", "12"))
 thorough = settings(
-    max_examples=30,
+    max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,
