@@ -1,4 +1,4 @@
-"""When a tracker speaks up: thresholds with hysteresis.
+"""When a tracker gives an alert: thresholds with hysteresis.
 
 An alert is given once when a value reaches its threshold, and again only
 after it has fallen clearly below it.

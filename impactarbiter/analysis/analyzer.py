@@ -19,12 +19,12 @@ class MemoryAnalyzer:
     """Says what profiled calls do with memory.
 
     ``profiler`` is a ``GPUMemoryProfiler`` (or anything whose ``results``
-    are such).  ``thresholds`` is a dict to change.  Two rules speak: the
+    are such).  ``thresholds`` is a dict to change.  There are two sources: the
     statistics of the calls' figures, which need nothing else, and the ledger
     of a profiler or a ``watch()``, which knows who holds the memory; a
-    pattern's ``source`` says which.  ``strict=True`` leaves the statistics
-    alone.  ``evidence``: an arbiter or a report to use as the ledger's word;
-    default: the profiler's, else the active ``watch()``'s.
+    pattern's ``source`` says which.  ``strict=True`` reports the statistics
+    unchanged.  ``evidence``: an arbiter or a report to ask instead of the
+    ledger; default: the profiler's, else the active ``watch()``'s.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class MemoryAnalyzer:
         self.profiler = profiler
         self.strict = strict
         self.thresholds: dict[str, float] = dict(DEFAULT_THRESHOLDS)
-        #: Leaks by statistics that the last analysis did not believe in.
+        #: Leaks by statistics that the ledger contradicts.
         self.withheld: list[Withheld] = []
         self._given = evidence
 
@@ -60,7 +60,7 @@ class MemoryAnalyzer:
     ) -> list[MemoryPattern]:
         """Patterns in the results; default: all of the profiler's.
 
-        With results given, the ledger speaks of their functions alone.
+        With results given, the ledger is asked about their functions alone.
         """
         return self._patterns(
             self._results(results),
@@ -116,7 +116,7 @@ class MemoryAnalyzer:
         all_insights, recommendations, optimization_score; unless strict also
         ``accounted`` (live bytes by what they are for), ``forecast`` (when
         memory runs out, or None) and ``withheld`` (leaks by statistics that
-        the ledger does not believe in, with the reason).
+        the ledger contradicts, with the reason).
         """
         table = self._results(results)
         evidence = self._evidence(results is not None)
@@ -151,7 +151,7 @@ class MemoryAnalyzer:
         return Results.of(results)
 
     def _evidence(self, chosen: bool) -> Evidence | None:
-        """The ledger's word; none on results from who knows where."""
+        """What the ledger knows; None for results whose origin is unknown."""
         if self.strict:
             return None
         if isinstance(self._given, Report):

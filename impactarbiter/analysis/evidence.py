@@ -1,4 +1,4 @@
-"""The ledger's voice: what it knows about the memory that calls leave.
+"""What the ledger knows about the memory that calls leave behind.
 
 Three things follow from it.  What it proves is a pattern, however small.
 What statistics call a leak gets the findings that say who holds the memory.
@@ -26,7 +26,7 @@ PROVEN = frozenset({"leak", "cycle", "native"})
 
 @dataclass(frozen=True)
 class Withheld:
-    """A leak by statistics that the ledger does not believe in, and why."""
+    """A leak by statistics that the ledger contradicts, and why."""
 
     pattern: MemoryPattern
     reason: str
@@ -54,7 +54,7 @@ class Evidence:
         """The report's, and leaks that stopped with the calls alone.
 
         A confirmed leak is taken back when it grows no more.  Where its
-        function grew at each of its last calls, and was called no more, it
+        function grew at each of its last calls, and was no longer called, it
         is the calls that have stopped and not the leak.
         """
         stopped = [

@@ -62,7 +62,7 @@ def recommendations(
         for p in patterns
         if p.severity == "warning"
     ]
-    # A leak that is proven is worth mending while it is small.
+    # A leak that is proven is worth fixing while it is small.
     ranked += [
         _recommendation("low", p)
         for p in patterns

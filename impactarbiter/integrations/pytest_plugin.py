@@ -1,6 +1,6 @@
 """pytest plugin: tests that fail when tensors outlive them.
 
-A test that is checked runs once as ever.  When it has passed it runs again,
+A test that is checked runs once as usual.  When it has passed it runs again,
 with its fixtures, ``warmup`` and then ``window`` times, watched, each run a
 step: what survives every run from one more of them is a leak.  What only a
 garbage cycle holds is collected before that is judged.
@@ -253,7 +253,7 @@ def _watch(settings: Settings) -> Arbiter:
 
 def _run(item: pytest.Item) -> list[pytest.TestReport]:
     """One whole run: setup, call, teardown; wider fixtures stay set up."""
-    for name in ("_instance", "_obj"):  # of a class: a new one, as ever
+    for name in ("_instance", "_obj"):  # of a class: a new one, as always
         vars(item).pop(name, None)
     item._report_sections.clear()
     # What pytest tears down depends on the next test: it is one like this.

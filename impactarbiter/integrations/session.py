@@ -1,7 +1,7 @@
 """One watch that an integration starts, or joins where one is running.
 
 The launcher, a script's own ``watch()`` and several integrations may meet in
-one process.  There is one arbiter at a time, and one integration that speaks.
+one process.  There is one arbiter at a time, and one integration that reports.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).parents[2] / "examples/integrations/sft_trainer.py"
 
 
 def test_sft_trainer(tmp_path: Path) -> None:
-    # TRL reads YAML by --config, and lets the command line outdo it.
+    # TRL reads YAML by --config, and lets the command line override it.
     config = tmp_path / "config.yaml"
     config.write_text("memory_leak_report: leaks.json\nlogging_steps: 4\n")
     words = "--output_dir out --config config.yaml --detect_memory_leaks"

@@ -36,7 +36,7 @@ _OF_TRAINING = "learning_rate"
 
 
 class LeakDetectionCallback(TrainerCallback):  # type: ignore[misc]
-    """Watches a training from its begin to its end.
+    """Watches a training from its beginning to its end.
 
     ``every`` and ``report`` default to the TrainingArguments' fields
     ``detect_memory_leaks_every`` and ``memory_leak_report``; ``watch`` are
@@ -65,7 +65,7 @@ class LeakDetectionCallback(TrainerCallback):  # type: ignore[misc]
         self, args: Any, state: Any, control: Any, **kwargs: Any
     ) -> None:
         """Starts to watch; joins a watch that is running."""
-        if self._session is None:  # a training that failed is gone on with
+        if self._session is None:  # a training that failed is continued
             every = self._every or getattr(args, EVERY, 1)
             self._session = open_session(every=every, **self._watch)
             left = max(state.max_steps - state.global_step, 0)
@@ -91,7 +91,7 @@ class LeakDetectionCallback(TrainerCallback):  # type: ignore[misc]
     def on_step_end(
         self, args: Any, state: Any, control: Any, **kwargs: Any
     ) -> None:
-        """What the Trainer does now has no event of its own at its begin."""
+        """What the Trainer does now has no event of its own when it begins."""
         self._enter_next(control)
 
     @harmless
@@ -221,7 +221,7 @@ def _put_before_reporters(handler: Any) -> None:
 def _obey(trainer: Any) -> None:
     """Adds the callback where the TrainingArguments ask for it.
 
-    The command line outdoes a configuration file.
+    The command line takes precedence over a configuration file.
     """
     args = trainer.args
     for name, asked in (

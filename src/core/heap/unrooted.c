@@ -315,7 +315,7 @@ first_of_cycle(const orphans *o, uint32_t member)
 /* Going back along referrers from an object whose references all come from
  * inside must meet some object twice: that one is on a cycle.  The first
  * member of the cycle stands for it.  NONE where the way back ends at
- * something that only the caller of ours holds.  Every way is gone once:
+ * something that only the caller of ours holds.  Each way is followed once:
  * garbage may be one chain.  Owned array, or NULL when memory is short. */
 static uint32_t *
 find_cycles(const orphans *o)
