@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import warm
 
 #: From here on stderr is ours.
 REPORT = "\nImpactArbiter: "
@@ -46,6 +47,11 @@ def call(
     )
 
 
+def warm_call(args: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """``WATCHED``, in a fork of an interpreter that has imported us."""
+    return warm.run([*WATCHED[1:], *args], cwd=cwd, safe_path=False)
+
+
 def own_stderr(stderr: str) -> str:
     """What the program wrote: everything before our report."""
     head, found, _ = stderr.partition(REPORT)
@@ -53,9 +59,14 @@ def own_stderr(stderr: str) -> str:
     return head
 
 
-def assert_same(cwd: Path, *args: str, report: bool = True) -> None:
+def assert_same(
+    cwd: Path, *args: str, report: bool = True, fresh: bool = True
+) -> None:
     plain = call([sys.executable, *args], cwd)
-    ours = call([*WATCHED, *args], cwd)
+    if fresh:
+        ours = call([*WATCHED, *args], cwd)
+    else:
+        ours = warm_call(list(args), cwd)
     assert ours.stdout == plain.stdout
     stderr = own_stderr(ours.stderr) if report else ours.stderr
     assert stderr == plain.stderr
@@ -143,10 +154,15 @@ ENDINGS = {
 }
 
 
+#: One of each way to end has an interpreter of its own from the start on.
+FRESH = {"returns", "exit_text", "raises", "interrupt", "os_exit_handlers"}
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_ends_as_plain_python(tmp_path: Path, ending: str) -> None:
     script(tmp_path, ENDINGS[ending])
-    assert_same(tmp_path, "prog.py", "one", "--json", "-x")
+    fresh = ending in FRESH
+    assert_same(tmp_path, "prog.py", "one", "--json", "-x", fresh=fresh)
 
 
 @pytest.mark.parametrize("ending", ["raises", "exit_five", "interrupt"])
@@ -350,7 +366,7 @@ def test_a_wrong_call_runs_nothing(
     tmp_path: Path, args: list[str], said: str
 ) -> None:
     script(tmp_path, "print('ran')")
-    done = call([*WATCHED, *args], tmp_path)
+    done = warm_call(args, tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
     assert said in done.stderr
@@ -360,7 +376,7 @@ def test_a_wrong_call_runs_nothing(
 
 
 def test_missing_module_has_python_s_code(tmp_path: Path) -> None:
-    done = call([*WATCHED, "-m", "no_such_module_here"], tmp_path)
+    done = warm_call(["-m", "no_such_module_here"], tmp_path)
     assert done.returncode == 1
     assert "no module named 'no_such_module_here'" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -373,7 +389,7 @@ def test_report_of_what_was_seen(tmp_path: Path, ending: str) -> None:
         "import os; os.mkdir('w'); os.chdir('w')\n"
         + textwrap.dedent(ENDINGS[ending]),
     )
-    done = call([*WATCHED, "--json", "r.json", "prog.py"], tmp_path)
+    done = warm_call(["--json", "r.json", "prog.py"], tmp_path)
     data = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
     assert data["schema"] == "impactarbiter/1"
     assert "warning" not in done.stderr
@@ -431,7 +447,7 @@ def stubbed(
 ) -> subprocess.CompletedProcess[str]:
     """The command with a watcher that always finds one warning."""
     code = STUB.format(stop=stop, watch=watch)
-    return call([sys.executable, "-c", code, "run", *args], cwd)
+    return warm.run(["-c", code, "run", *args], cwd=cwd, safe_path=False)
 
 
 @pytest.mark.parametrize(
