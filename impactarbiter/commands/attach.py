@@ -13,17 +13,17 @@ from typing import Any
 
 from ..attaching.errand import POLL, Errand, sent, wait_for
 from ..attaching.target import AttachError, find
-from ..base.convert import choice, filename, whole
+from ..base.convert import whole
 from ..base.errors import UsageError
 from ..base.text import clean
-from ..base.units import parse_bytes, parse_duration, plural
+from ..base.units import parse_duration, plural
 from ..model.moment import Moment
 from ..model.report import Report
-from ..model.words import SEVERITIES
 from ..reports.outputs import STDOUT, check_outputs, gate, write_outputs
 from ..reports.status import StatusLine
 from ..reports.text import print_report
 from .options import QUIET, Option, detail, parse
+from .watch_options import REPORT, WATCH, keywords_of
 
 HELP = """\
 usage: impactarbiter attach PID [--for TIME | --steps N] [OPTIONS]
@@ -57,28 +57,9 @@ OPTIONS = {
     "--report": Option(),
     "--explain": Option(str),
     **QUIET,
-    "--every": Option(whole(1)),
-    "--warmup": Option(whole(0)),
-    "--window": Option(whole(2)),
-    "--step": Option(choice("auto", "manual")),
-    "--allow": Option(str, many=True),
-    "--obfuscate": Option(),
-    "--memory-limit": Option(parse_bytes),
-    "--json": Option(filename),
-    "--html": Option(filename),
-    "--timeline": Option(filename),
-    "--sarif": Option(filename),
-    "--fail-on": Option(choice(*SEVERITIES)),
+    **WATCH,
+    **REPORT,
 }
-_WATCH = (
-    "--every",
-    "--warmup",
-    "--window",
-    "--step",
-    "--allow",
-    "--obfuscate",
-    "--memory-limit",
-)
 
 
 def execute(args: list[str]) -> int:
@@ -114,14 +95,9 @@ def execute(args: list[str]) -> int:
 
 
 def _watched(pid: int, given: dict[str, Any]) -> Report:
-    options = {
-        name.lstrip("-").replace("-", "_"): given[name]
-        for name in _WATCH
-        if name in given
-    }
     task = {
         "action": "watch",
-        "options": options,
+        "options": keywords_of(given),
         "steps": given.get("--steps"),
     }
     quiet = detail(given) == "short"

@@ -13,14 +13,12 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..base.convert import choice, filename, whole
 from ..base.errors import ImpactArbiterError, UsageError
 from ..base.ranks import of_rank, rank
 from ..base.text import clean
-from ..base.units import parse_bytes, parse_duration
+from ..base.units import parse_duration
 from ..integrations.huggingface.adopt import adopt
 from ..model.report import Report
-from ..model.words import SEVERITIES
 from ..reports.console import TextStream
 from ..reports.outputs import (
     OUTPUTS,
@@ -33,6 +31,7 @@ from ..reports.text import Detail, print_report
 from . import distributed, launch
 from .live import Live, signal_number
 from .options import QUIET, Option, detail, parse
+from .watch_options import REPORT, WATCH, keywords_of, words_of
 
 HELP = """\
 usage: impactarbiter run [OPTIONS] (SCRIPT | -m MODULE) [ARGS...]
@@ -78,32 +77,13 @@ stands for the rank. Rank 0 prints its report and decides for --fail-on.
 """
 
 OPTIONS = {
-    "--every": Option(whole(1)),
-    "--warmup": Option(whole(0)),
-    "--window": Option(whole(2)),
-    "--step": Option(choice("auto", "manual")),
-    "--allow": Option(str, many=True),
-    "--obfuscate": Option(),
-    "--memory-limit": Option(parse_bytes),
-    "--json": Option(filename),
-    "--html": Option(filename),
-    "--timeline": Option(filename),
-    "--sarif": Option(filename),
-    "--fail-on": Option(choice(*SEVERITIES)),
+    **WATCH,
+    **REPORT,
     "--report-every": Option(parse_duration),
     "--signal": Option(signal_number),
     "--live": Option(),
     **QUIET,
 }
-_WATCH = (
-    "--every",
-    "--warmup",
-    "--window",
-    "--step",
-    "--allow",
-    "--obfuscate",
-    "--memory-limit",
-)
 
 
 @dataclass(frozen=True)
@@ -127,7 +107,7 @@ def execute(args: list[str]) -> int:
     """
     given, rest = parse("run", OPTIONS, args, stop_at=("-m",))
     _become_launcher(args, rest)
-    command = shlex.join(["impactarbiter", "run", *options_of(given), *rest])
+    command = shlex.join(["impactarbiter", "run", *words_of(given), *rest])
     rest = adopt(rest, given)
     for option in OUTPUTS:
         if given.get(option, STDOUT) != STDOUT:
@@ -161,19 +141,6 @@ def execute(args: list[str]) -> int:
     if code == 0 and threshold and report is not None:
         return gate(report, threshold)
     return code
-
-
-def options_of(given: dict[str, Any]) -> list[str]:
-    """The watch options among what was given, as words again."""
-    words = []
-    for name in _WATCH:
-        value = given.get(name)
-        if value is True:
-            words.append(name)
-        elif value is not None:
-            many = value if isinstance(value, list) else [value]
-            words += [f"{name}={one}" for one in many]
-    return words
 
 
 def _with_command(report: Report, command: str | None) -> Report:
@@ -221,17 +188,12 @@ def _target(rest: list[str]) -> launch.Target:
 def _start(
     given: dict[str, Any], outputs: dict[str, str], command: str | None
 ) -> _Run:
-    options = {
-        name.lstrip("-").replace("-", "_"): given[name]
-        for name in _WATCH
-        if name in given
-    }
     stream = sys.stderr
     arbiter = None
     try:
         import impactarbiter
 
-        arbiter = impactarbiter.watch(**options)
+        arbiter = impactarbiter.watch(**keywords_of(given))
     except UsageError:
         raise
     except Exception as error:

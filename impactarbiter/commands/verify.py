@@ -24,6 +24,7 @@ from ..model.report import Report
 from . import run
 from .changes import Change, say
 from .options import parse
+from .watch_options import words_of
 
 #: What is copied at most; a folder with data or checkpoints has more, and
 #: copying those three times is nothing that is done unasked.
@@ -178,7 +179,7 @@ def _recorded(report: Report) -> _Program:
         raise CannotVerifyError(
             "cannot verify: the report's command is not `impactarbiter run`"
         )
-    options = run.options_of(given)
+    options = words_of(given)
     return _Program(options, target, folder)
 
 
