@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -88,7 +89,8 @@ def measure(name: str, after_backward: bool) -> tuple[int, int]:
 def test_one_kept_loss(name: str, after_backward: bool) -> None:
     """In a process of its own: nothing else holds or lets go meanwhile."""
     code = f"""
-import gc, runpy, torch, impactarbiter
+import gc, runpy, sys, torch, impactarbiter
+sys.path.append({os.path.dirname(warm.__file__)!r})
 here = runpy.run_path({__file__!r})
 gc.disable()
 torch.manual_seed(0)
