@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..base.errors import UsageError
+from ..base.ranks import rank
 from ..base.text import clean
 from ..model.finding import Finding
 from ..model.report import Report
@@ -193,7 +194,9 @@ class Live:
             pause = REDRAW if shown else self.every
 
     def _say(self, text: str) -> None:
-        line = f"impactarbiter: {clean(text)}\n"
+        number = rank()
+        where = "" if number is None else f" (rank {number})"
+        line = f"impactarbiter{where}: {clean(text)}\n"
         with suppress(Exception):
             if self.stream is not None:
                 try:

@@ -7,10 +7,15 @@ text is ever interpreted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..base.text import clean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 #: One line: spans of (text, style); the style is a rich style or "".
 Line = list[tuple[str, str]]
@@ -69,11 +74,60 @@ def _emit_rich(lines: list[Line], stream: TextStream) -> bool:
     )
     encoding = getattr(stream, "encoding", None) or "utf-8"
     for spans in lines:
-        text = Text()
-        for words, style in spans:
-            safe = words.encode(encoding, "backslashreplace")
-            text.append(safe.decode(encoding), style or None)
-        # Soft wrap: a path can be copied in one piece.
-        console.print(text, soft_wrap=True)
+        parts = [
+            Text(safe.encode(encoding, "backslashreplace").decode(encoding), s)
+            for safe, s in spans
+        ]
+        for row in _rows(parts, console, Text):
+            # Soft wrap: a path can be copied in one piece.
+            console.print(row, soft_wrap=True)
     stream.flush()
     return True
+
+
+#: Indents of a line that goes on: below its label, else by this.
+_HANGING = 2
+
+
+def _rows(parts: list[Text], console: Console, text: type[Text]) -> list[Text]:
+    """A line as rows of the terminal, broken between words.
+
+    What is indented without a label is code, and stays as it is.
+    """
+    first = parts[0].plain if parts else ""
+    whole = text.assemble(*parts)
+    if whole.cell_len <= console.width or not first.strip():
+        return [whole]
+    label = len(first) if first.startswith(" ") else 0
+    indent = label or _HANGING
+    if console.width - indent < _LEAST:
+        return [whole]
+    head = text() if not label else parts[0]
+    body = text.assemble(*parts[1:]) if label else whole
+    rows = _broken(body, console.width - label, console.width - indent)
+    return [
+        (text(" " * indent) if number else head) + row
+        for number, row in enumerate(rows)
+    ]
+
+
+#: Columns below which breaking helps nobody.
+_LEAST = 20
+_WORD = re.compile(r"\S+\s*")
+
+
+def _broken(body: Text, first: int, room: int) -> list[Text]:
+    """Rows of at most so many columns; a word that is longer stays whole."""
+    from rich.cells import cell_len
+
+    at: list[int] = []
+    used, limit = 0, first
+    for word in _WORD.finditer(body.plain):
+        if used and used + cell_len(word[0].rstrip()) > limit:
+            at.append(word.start())
+            used, limit = 0, room
+        used += cell_len(word[0])
+    rows = list(body.divide(at))
+    for row in rows:
+        row.rstrip()
+    return rows

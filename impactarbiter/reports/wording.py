@@ -6,6 +6,7 @@ the renderer.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ..base.units import (
@@ -52,19 +53,18 @@ def summary(report: Report) -> str:
     urgent = alarming(report)
     unexplained = _unexplained(report)
     if unexplained:
-        return unexplained
+        return _cut(unexplained, ROOM)
     if urgent:
         return _alarm(urgent)
     watched = plural(report.steps, "step")
     if report.steps == 0:
         return (
-            "no step was seen, so nothing can be said about leaks: call"
-            " arbiter.step() once in each turn of the loop"
+            "no step was seen: call arbiter.step() in each turn of the loop"
         )
     if report.steps < report.needed_steps:
         return (
-            f"only {watched} seen, {report.needed_steps} are needed to tell a"
-            " leak: let it run longer, or lower --warmup and --window"
+            f"only {watched} seen, {report.needed_steps} are needed:"
+            " run it longer, or lower --warmup and --window"
         )
     bounded = len(report.findings)
     if bounded:
@@ -97,6 +97,7 @@ def _unexplained(report: Report) -> str:
 
 
 def _alarm(urgent: list[Finding]) -> str:
+    """Severity, rate, line and what to change, in so much room."""
     counts: dict[str, int] = {}
     for finding in urgent:
         counts[finding.verdict] = counts.get(finding.verdict, 0) + 1
@@ -109,13 +110,44 @@ def _alarm(urgent: list[Finding]) -> str:
     )
     first = urgent[0]
     rate = sum(f.all_bytes_per_step for f in urgent)
-    parts = [f"{said}: {format_bytes(rate)} a step"]
-    if first.steps_to_oom is not None and first.severity != "info":
-        parts.append(forecast(first))
-    where = f"look at {first.site}" if first.site.known else ""
-    advice = first.advice.rstrip(".")
-    todo = ": ".join(part for part in (where, advice) if part)
-    return ", ".join(parts) + (f"; {todo}" if todo else "")
+    text = f"{first.severity.upper()}, {said}: {format_bytes(rate)} a step"
+    if first.site.known:
+        name = first.site.file.rpartition("/")[2]
+        if len(name) > MOST_NAME:
+            name = "\u2026" + name[1 - MOST_NAME :]
+        text += f" at {name}:{first.site.line}"
+    todo = _todo(first, ROOM - len(text) - 2) if first.confirmed else ""
+    return _cut(f"{text}; {todo}" if todo else text, ROOM)
+
+
+#: Characters of a first line, less those before the summary.
+ROOM = 100 - len("ImpactArbiter: ")
+#: Characters of a file's name in it.
+MOST_NAME = 32
+#: Where a piece of advice may end early.
+_CLAUSE = re.compile(r": |; | instead of ")
+
+
+def _todo(finding: Finding, room: int) -> str:
+    """What to change, as much as fits."""
+    advice = finding.advice.rstrip(".")
+    clause = _CLAUSE.split(advice)[0]
+    added = [
+        line[1:].strip()
+        for line in (finding.patch or "").splitlines()
+        if line.startswith("+") and not line.startswith("+++")
+    ]
+    for text in (advice, clause, *added[:1], clause.partition(" in `")[0]):
+        if text and len(text) <= room:
+            return text
+    return _cut(clause, room) if room > 24 else ""
+
+
+def _cut(text: str, room: int) -> str:
+    """At most so long, and cut between words."""
+    if len(text) <= room:
+        return text
+    return text[: room - 1].rpartition(" ")[0].rstrip(",;:") + " \u2026"
 
 
 def subject(finding: Finding) -> str:
@@ -215,16 +247,18 @@ def facts(finding: Finding) -> list[Fact]:
         found.append(Fact("tensors", _examples_text(finding)))
     if finding.verdict not in BOUNDED:
         found.append(Fact("forecast", _forecast_text(finding)))
+    # Nobody is told to change what may be all right.
+    do = "if a leak" if finding.verdict == "growing" else "do"
     for label, text in (
         ("phase", finding.phase),
         ("settled by", finding.confirmation),
         ("note", finding.note),
-        ("do", finding.advice),
+        (do, finding.advice),
         ("no patch", finding.patch_note),
     ):
         if text:
             found.append(Fact(label, text))
-    if finding.patch:
+    if finding.patch and finding.verdict != "growing":
         found.append(
             Fact("patch", "suggested:", tuple(finding.patch.splitlines()))
         )
@@ -244,7 +278,9 @@ def _holder_text(finding: Finding) -> str:
         text += f" of {format_count(holder.length)}"
     if holder.growth_per_step is not None:
         sign = "+" if holder.growth_per_step >= 0 else ""
-        text += f", {sign}{format_count(holder.growth_per_step)} a step"
+        growth = format_count(holder.growth_per_step)
+        if growth not in ("0", "-0"):
+            text += f", {sign}{growth} a step"
     if holder.bound is not None:
         text += f", bound {format_count(holder.bound)}"
     if holder.alike > 1:
@@ -254,10 +290,10 @@ def _holder_text(finding: Finding) -> str:
 
 def _growth_text(finding: Finding) -> str:
     text = growth(finding)
-    if finding.generations:
+    if finding.generations > 1:
         text += (
-            f"; {plural(finding.generations, 'generation')} still alive,"
-            f" steps {finding.first_step} to {finding.last_step}"
+            f"; what {plural(finding.generations, 'step')} made is still"
+            f" there, from step {finding.first_step} to {finding.last_step}"
         )
     return text
 

@@ -263,7 +263,7 @@ def test_quiet_and_stdout(tmp_path: Path) -> None:
     with running(tmp_path, loop(steps=100), *args) as process:
         out, err = process.communicate(timeout=60)
     assert json.loads(out)["schema"] == "impactarbiter/1"
-    assert err.startswith("\nImpactArbiter: 1 leak")
+    assert err.startswith("\nImpactArbiter: ") and "1 leak: " in err
     assert err.count("\n") == 2 and "\x1b" not in err
     shown = subprocess.run(
         [sys.executable, "-m", "impactarbiter", "report", "-", "-q"],

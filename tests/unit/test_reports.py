@@ -84,8 +84,8 @@ def report(*findings: Finding, **fields: Any) -> Report:
 
 
 GOLDEN = """\
-ImpactArbiter: 1 leak: 10.0 MiB a step, out of memory in 1,204 steps\
- (~3 h 12 min); look at /w/train.py:41 in on_step: Keep loss.item() instead
+ImpactArbiter: CRITICAL, 1 leak: 10.0 MiB a step at train.py:41; Keep\
+ loss.item() instead
 
 CRITICAL leak: __main__.trainer.history keeps 10.0 MiB in 3 tensors more a\
  step, and nothing lets it go
@@ -95,8 +95,8 @@ CRITICAL leak: __main__.trainer.history keeps 10.0 MiB in 3 tensors more a\
   holder      __main__.trainer.history: list of 120, +1 a step
   grown at    /w/train.py:41 in on_step
               history.append(x)
-  growth      10.0 MiB in 3 tensors more a step; 117 generations still\
- alive, steps 4 to 120
+  growth      10.0 MiB in 3 tensors more a step; what 117 steps made is\
+ still there, from step 4 to 120
   retained    1.2 GiB in 390 tensors, freed if the path is cut at the holder
   graph       28 nodes of autograd, 12 tensors saved for backward (800 MiB);\
  biggest MmBackward0 \u00d74 (1.0 MiB)
@@ -116,6 +116,79 @@ watching cost 0.12 ms a step, 140 ms for 4 looks at suspects,\
 def test_text() -> None:
     assert report_text(report(leak())) == GOLDEN
     assert str(report(leak())) == GOLDEN
+
+
+ADVICE = (
+    "store `.item()` in `main().trainer.loss_history_of_all_steps` instead of"
+    " the tensor: each one keeps the graph that made it; that stops all of it"
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "end"),
+    [
+        ({"advice": "store `.item()`: it is enough"}, ": it is enough"),
+        ({"advice": ADVICE, "patch": None}, "; store `.item()`"),
+        ({"advice": ADVICE}, "; history.append(x.item())"),
+        ({"advice": "word " * 40, "patch": None}, "word \u2026"),
+        ({"grown_at": Site("x" * 90 + ".py", 3, "f"), "advice": ""}, ".py:3"),
+        ({"verdict": "growing"}, " at train.py:41"),
+    ],
+)
+def test_the_first_line_fits(fields: dict[str, Any], end: str) -> None:
+    first = str(report(leak(**fields))).splitlines()[0]
+    assert len(first) <= 100
+    assert first.startswith("ImpactArbiter: CRITICAL, 1 ")
+    assert first.endswith(end)
+
+
+def test_what_is_not_settled_orders_nothing() -> None:
+    text = str(leak(verdict="growing"))
+    assert "  if a leak   Keep" in text
+    assert "patch" not in text
+
+
+def test_a_patch_is_shown_once() -> None:
+    other = leak(allocated_at=Site("/w/train.py", 39, "loss_of"))
+    text = str(report(leak(), other))
+    assert text.count("+history.append(x.item())") == 1
+    assert "  patch       the same as above" in text
+
+
+def test_more_and_less_is_said() -> None:
+    from impactarbiter.reports.text import report_lines as lines
+
+    found = report(leak(rule="items grew"))
+    assert plain(lines(found, "short")) == GOLDEN.splitlines()[0]
+    assert "rule        items grew" in plain(lines(found, "full"))
+    assert "rule " not in plain(lines(found))
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_a_terminal_breaks_between_words(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    pytest.importorskip("rich")
+    from rich.text import Text
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    made = report(leak(advice=ADVICE, patch=None))
+    emit(report_lines(made), terminal)
+    rows = Text.from_ansi(terminal.getvalue()).plain.splitlines()
+    assert max(map(len, rows)) <= width
+    plainly = plain(report_lines(made))
+    assert " ".join(" ".join(rows).split()) == " ".join(plainly.split())
+    if width == 80:
+        at = next(i for i, row in enumerate(rows) if row.startswith("  do "))
+        assert rows[at + 1].startswith(" " * 14 + "instead")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +211,7 @@ def test_text_of_other_verdicts() -> None:
     assert "1 bounded growth, for information only" in str(report(cache))
     growing = leak(verdict="growing", confirmation="Two more looks.")
     text = str(report(growing, warnings=("rule 'x' matched nothing",)))
-    assert text.startswith("ImpactArbiter: 1 growing, unconfirmed: ")
+    assert text.startswith("ImpactArbiter: CRITICAL, 1 growing, unconfirmed: ")
     assert "  settled by  Two more looks." in text
     assert text.endswith("warning: rule 'x' matched nothing")
 
@@ -216,6 +289,7 @@ def test_rich_says_the_same_words(
 
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLUMNS", "500")
     stream = Terminal()
     emit(report_lines(made), stream)
     coloured = stream.getvalue()
