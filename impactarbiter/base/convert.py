@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from .errors import UsageError
 
@@ -25,18 +26,24 @@ def whole(least: int) -> Callable[[str], int]:
     return convert
 
 
-def choice(*allowed: str) -> Callable[[str], str]:
-    """A converter that takes one of the given words."""
+@dataclass(frozen=True)
+class Choice:
+    """A converter that takes one of the words ``allowed``."""
 
-    def convert(text: str) -> str:
-        if text not in allowed:
+    allowed: tuple[str, ...]
+
+    def __call__(self, text: str) -> str:
+        if text not in self.allowed:
             raise UsageError(
                 f"{text!r} is not possible: expected one of"
-                f" {', '.join(allowed)}"
+                f" {', '.join(self.allowed)}"
             )
         return text
 
-    return convert
+
+def choice(*allowed: str) -> Choice:
+    """A converter that takes one of the given words."""
+    return Choice(allowed)
 
 
 def filename(text: str) -> str:

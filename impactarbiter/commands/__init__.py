@@ -24,6 +24,7 @@ COMMANDS = {
     "merge": "put the ranks of one job side by side",
     "enable": "let plain `python` know --detect_memory_leaks",
     "disable": "take that back",
+    "completion": "for bash and zsh, and the page for man",
 }
 _USAGE = "usage: impactarbiter COMMAND [OPTIONS] ..."
 

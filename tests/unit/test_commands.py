@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path as File
 
 import pytest
 
-from impactarbiter.commands import main
+from impactarbiter.commands import COMMANDS, main
 from impactarbiter.model.finding import Finding, Holder, Site
 from impactarbiter.model.report import Report
 
@@ -117,3 +118,33 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     for args in (["--help"], ["run", "-h"], ["help", "diff"]):
         assert main(args) == 0
         assert "usage: impactarbiter" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    pytest.importorskip("shtab")
+    assert main(["completion", shell]) == 0
+    out = capsys.readouterr().out
+    for word in ("attach", "--report-every", "--fail-on", "critical"):
+        assert word in out
+    if shell == "bash":
+        done = subprocess.run(["bash", "-n"], input=out.encode())
+        assert done.returncode == 0
+
+
+def test_man(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "man"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(".TH IMPACTARBITER 1")
+    assert out.count("\n.SS ") == len(COMMANDS)
+    assert ".SS attach\n.nf\nusage: impactarbiter attach PID" in out
+    assert main(["completion", "fish"]) == 2
+
+
+def test_the_help_names_each_option() -> None:
+    from importlib import import_module
+
+    for name in COMMANDS:
+        command = import_module(f"impactarbiter.commands.{name}")
+        for option in getattr(command, "OPTIONS", {}):
+            assert option in command.HELP, f"{name} {option}"
