@@ -83,9 +83,10 @@ class Live:
         """Begins; on the main thread."""
         from ..core.signals import Signals
 
+        # Integrations in the program leave the word to us.
+        self.arbiter.told = True
         if not self.quiet:
             self.arbiter.subscribe(self._found)
-            self.arbiter.told = True
         if threading.current_thread() is threading.main_thread():
             asking = (self.asking,) if self.asking else ()
             with suppress(RuntimeError):

@@ -90,7 +90,7 @@ class Session:
         """Says what was found, writes it to ``path``; ends our own watch.
 
         Where another one's watch was joined it goes on, and the whole
-        report is left to it.
+        report is left to it; all words are where it tells of findings.
         """
         global _active
         from ..reports.wording import alarming, summary
@@ -103,7 +103,8 @@ class Session:
         report = self.arbiter.stop() if self.owned else self.arbiter.report()
         level = logging.WARNING if alarming(report) else logging.INFO
         words = str(report) if self.owned else summary(report)
-        say(level, words.removeprefix("ImpactArbiter: "))
+        if self.owned or not self.arbiter.told:
+            say(level, words.removeprefix("ImpactArbiter: "))
         if path is not None:
             write_report(report, of_rank(path))
         return report

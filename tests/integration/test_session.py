@@ -97,6 +97,21 @@ def test_the_log_is_masked_as_the_report_is(
     assert "test_session" not in " ".join(caplog.messages)
 
 
+def test_the_launcher_has_the_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kept = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        arbiter.told = True
+        session = open_session()
+        assert session is not None
+        for _ in range(20):
+            kept.append(torch.ones(64))
+            arbiter.step()
+        assert session.close().findings
+    assert caplog.messages == []
+
+
 def test_ranks(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,93 @@
+"""Work that is put off to a moment at which it can be done."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import impactarbiter
+from impactarbiter import _signals
+from impactarbiter.watching.moments import between_bytecodes
+
+MAIN = threading.main_thread()
+
+
+def from_a_thread(**how: object) -> tuple[threading.Thread, list[object]]:
+    """Asks for work from another thread; whoever did it."""
+    done: list[object] = []
+    thread = threading.Thread(
+        target=between_bytecodes,
+        args=(lambda: done.append(threading.current_thread()),),
+        kwargs=how,
+    )
+    thread.start()
+    return thread, done
+
+
+def test_the_main_thread_does_it_when_it_comes_by() -> None:
+    thread, done = from_a_thread(patience=60.0)
+    while thread.is_alive():
+        sum(range(100))
+    assert done == [MAIN]
+
+
+def test_the_thread_does_it_where_the_main_one_cannot() -> None:
+    elsewhere = lambda: threading.current_thread() is not MAIN  # noqa: E731
+    thread, done = from_a_thread(patience=0.05, good=elsewhere)
+    thread.join()
+    assert done == [thread]
+    for _ in range(1000):  # what was asked for is not done once more
+        sum(range(100))
+    assert done == [thread]
+
+
+def test_a_bad_moment_passes() -> None:
+    asked: list[int] = []
+
+    def good() -> bool:
+        asked.append(1)
+        return len(asked) > 3
+
+    thread, done = from_a_thread(patience=60.0, good=good)
+    while thread.is_alive():
+        time.sleep(0.001)
+    assert (done, len(asked)) == ([MAIN], 4)
+
+
+def test_what_comes_in_a_look_is_done_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        diagnostician = arbiter._diagnostician
+        look = diagnostician._look
+
+        def interrupted(tick: int) -> object:
+            assert arbiter.looking
+            arbiter.when_free(lambda: told.append("later"))
+            told.append("look")
+            return look(tick)
+
+        monkeypatch.setattr(diagnostician, "_look", interrupted)
+        arbiter._look(1)
+        assert told == ["look", "later"]
+        arbiter.when_free(lambda: told.append("now"))
+        assert told[-1] == "now"
+
+
+def test_signals_of_others_are_left_alone() -> None:
+    import signal
+
+    free = signal.SIGRTMAX - 1
+    before = signal.signal(signal.SIGUSR2, lambda *_: None)
+    try:
+        assert not _signals.take(free, signal.SIGUSR2)
+        assert not _signals.give_back(signal.SIGUSR2)
+        assert not _signals.pop(signal.SIGUSR2)
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    for wrong in (0, -1, signal.SIGKILL, 1 << 20):
+        with pytest.raises(ValueError, match="no signal"):
+            _signals.take(free, wrong)
