@@ -12,16 +12,21 @@
 #include "../core/base/compat.h"
 #include "hooks.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 /* A thread that was loose before the slots were changed is seen once it has
- * come back: an operator takes microseconds, seldom more than this. */
+ * come back.  An operator takes microseconds, seldom more than this; but on a
+ * busy machine its thread may not run for long: until all have been seen at
+ * rest, none is trusted before TRUST_NS. */
 #define GRACE_NS 20000000
+#define TRUST_NS 2000000000
 
 /* How long a walk waits, with the GIL, for loose threads to come back: well
  * below what a walk over a large heap takes itself. */
@@ -386,6 +391,7 @@ give_slots_back(void)
 static int uses;
 static int known; /* the count tells all */
 static int64_t taken_at;
+static int came_back; /* all threads that were loose at that time */
 
 static int64_t
 now_ns(void)
@@ -421,6 +427,7 @@ ia_loose_install(void)
     if (uses++ == 0) {
         begin_anew();
         taken_at = now_ns();
+        came_back = 0;
     }
     known = take_slots();
 }
@@ -458,10 +465,51 @@ others(void)
            (uint32_t)is_loose();
 }
 
+/* By what the kernel says.  One that waits for the GIL does not run; nor is
+ * there one where nothing can be read. */
+static int
+runs(unsigned long thread)
+{
+    char text[256] = "";
+    snprintf(text, sizeof text, "/proc/self/task/%lu/stat", thread);
+    int file = open(text, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return 0;
+    }
+    ssize_t got = read(file, text, sizeof text - 1);
+    close(file);
+    text[got > 0 ? got : 0] = 0;
+    const char *name_end = strrchr(text, ')');
+    return name_end != NULL && strncmp(name_end, ") R", 3) == 0;
+}
+
+static int
+somebody_runs(void)
+{
+    PyThreadState *mine = PyThreadState_Get();
+    PyThreadState *thread =
+        PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+
+    while (thread != NULL &&
+           (thread == mine || !runs(thread->native_thread_id))) {
+        thread = PyThreadState_Next(thread);
+    }
+    return thread != NULL;
+}
+
+static int
+all_came_back(void)
+{
+    if (!came_back) {
+        came_back = now_ns() - taken_at > TRUST_NS || !somebody_runs();
+    }
+    return came_back;
+}
+
 int
 ia_nobody_is_loose(void)
 {
-    return known ? others() == 0 : is_only_thread();
+    return known ? others() == 0 && all_came_back() : is_only_thread();
 }
 
 /* A destructor that runs Python code may have left a pointer to what is gone
@@ -489,7 +537,7 @@ await_others(void)
         Py_END_ALLOW_THREADS
     }
     int64_t end = now_ns() + PATIENCE_NS;
-    while (others() != 0 && now_ns() < end) {
+    while (!ia_nobody_is_loose() && now_ns() < end) {
         nap(NAP_NS);
     }
 }

@@ -151,6 +151,28 @@ a = torch.ones(3)
 
 
 @needs_count
+def test_a_thread_that_was_inside_before_we_came_is_seen() -> None:
+    """Nothing counted it; that it runs is all that can be known."""
+    code = """
+    torch.set_num_threads(1)
+    out = (torch.ones(1000, requires_grad=True) * 2).sin()
+    big = torch.ones(3000, 3000)
+    thread = threading.Thread(target=lambda: big @ big)
+    thread.start()
+    while thread.is_alive() and time.thread_time() < 100:
+        during = impactarbiter.explain(out)
+        if during.note is not None:
+            break
+    assert "busy in torch" in during.note, during
+    thread.join()
+    after = impactarbiter.explain(out)
+    assert after.note is None, after
+    print("ok")
+    """
+    assert ended_well("-c", COUNTING + inspect.cleandoc(code)) == "ok\n"
+
+
+@needs_count
 def test_a_thread_inside_an_operator_is_seen() -> None:
     """It does not come out in time: the graph is left out, and we say so."""
     code = """
