@@ -46,7 +46,7 @@ import this very build of impactarbiter.
   --verbose, -v    all that is known of each finding
 
 Watching (as in `run`): --every, --warmup, --window, --step, --allow,
-  --obfuscate, --memory-limit
+  --obfuscate, --no-numpy, --memory-limit
 Report (as in `run`): --json F, --html F, --timeline F.png, --sarif F,
   --fail-on SEVERITY
 """

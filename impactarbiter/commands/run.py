@@ -49,6 +49,7 @@ Watching:
   --allow RULE        keep silent about this site or path, e.g.
                       "model.py:forward" or "__main__.replay*"; repeatable
   --obfuscate         mask shapes, names and paths in all that is written
+  --no-numpy          leave the memory of NumPy's arrays out
   --memory-limit SIZE the forecast's limit, e.g. 12GiB (default: the device)
 
 Report:

@@ -17,6 +17,7 @@ WATCH = {
     "--step": Option(choice("auto", "manual")),
     "--allow": Option(str, many=True),
     "--obfuscate": Option(),
+    "--no-numpy": Option(),
     "--memory-limit": Option(parse_bytes),
 }
 REPORT = {
@@ -30,11 +31,14 @@ REPORT = {
 
 def keywords_of(given: dict[str, Any]) -> dict[str, Any]:
     """The watch options among what was given, as ``watch()`` takes them."""
-    return {
+    keywords = {
         name.lstrip("-").replace("-", "_"): given[name]
         for name in WATCH
         if name in given
     }
+    if keywords.pop("no_numpy", False):
+        keywords["numpy"] = False
+    return keywords
 
 
 def words_of(given: dict[str, Any]) -> list[str]:

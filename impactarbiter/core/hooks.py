@@ -31,6 +31,7 @@ class Hooks:
 
     torch: ModuleType
     optimizer: Handle | None = None
+    arrays: bool = False  #: NumPy's are watched
 
 
 def start(
@@ -39,6 +40,7 @@ def start(
     warmup: int,
     window: int,
     manual: bool,
+    numpy: bool,
     callback: Callable[[int], object],
 ) -> Hooks:
     """Counting and hooks begin; what to give to ``stop`` at the end.
@@ -59,7 +61,7 @@ def start(
     from .. import _torch
 
     try:
-        return _install(_torch)
+        return _install(_torch, numpy)
     except BaseException:
         stop(Hooks(_torch))
         raise
@@ -97,14 +99,15 @@ def set_allowed(label: int) -> int:
     return _core.set_allowed(label)
 
 
-def _install(torch: ModuleType) -> Hooks:
+def _install(torch: ModuleType, numpy: bool) -> Hooks:
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     torch.install()
     devices.cuda.install()
     gc.callbacks.append(_core.collector_event)
     stepped = register_optimizer_step_post_hook(_core.optimizer_stepped)
-    return Hooks(torch, stepped)
+    arrays = numpy and _core.arrays_install()
+    return Hooks(torch, stepped, arrays)
 
 
 def _uninstall(hooks: Hooks) -> None:
@@ -114,5 +117,7 @@ def _uninstall(hooks: Hooks) -> None:
         gc.callbacks.remove(_core.collector_event)
         # This may run inside a collection, whose end is not told any more.
         _core.collector_event("stop", {})
+    if hooks.arrays:
+        _core.arrays_uninstall()
     devices.cuda.uninstall()
     hooks.torch.uninstall()

@@ -34,6 +34,7 @@ def watch(
     obfuscate: bool = False,
     on_finding: Callable[[Finding], object] | None = None,
     memory_limit: int | None = None,
+    numpy: bool = True,
 ) -> Arbiter:
     """Starts watching; one arbiter at a time.
 
@@ -44,7 +45,8 @@ def watch(
     (``arbiter.step()`` alone does).  ``allow``: what may be kept: globs of
     sites ("model.py:forward") or paths ("__main__.replay*"), types, or
     functions of a finding.  ``on_finding``: called once per new finding.
-    ``memory_limit``: bytes, for the forecast.
+    ``memory_limit``: bytes, for the forecast.  ``numpy``: the memory of
+    NumPy's arrays counts too, from 1 KiB on.
 
     Raises UsageError for values out of range, AlreadyWatchingError (a
     RuntimeError) while another arbiter is active.
@@ -58,6 +60,8 @@ def watch(
         raise UsageError("on_finding must be callable, or None")
     if memory_limit is not None:
         _check_count("memory_limit", memory_limit, 1)
+    if type(numpy) is not bool:
+        raise UsageError(f"numpy is {numpy!r}: expected True or False")
     allowed = AllowList(allow)
     before = current()
     if before is not None and before.stand_in:
@@ -71,6 +75,7 @@ def watch(
         obfuscate=obfuscate,
         on_finding=on_finding,
         memory_limit=memory_limit,
+        numpy=numpy,
     )
 
 
@@ -99,6 +104,7 @@ class Arbiter:
         obfuscate: bool,
         on_finding: Callable[[Finding], object] | None,
         memory_limit: int | None,
+        numpy: bool,
         stand_in: bool = False,
     ) -> None:
         global _current
@@ -135,6 +141,7 @@ class Arbiter:
             warmup=warmup,
             window=window,
             manual=manual,
+            numpy=numpy,
             callback=self._look,
         )
         _current = self

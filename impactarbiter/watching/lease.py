@@ -97,6 +97,7 @@ def _stand_in() -> None:
             obfuscate=False,
             on_finding=None,
             memory_limit=None,
+            numpy=False,
             stand_in=True,
         )
 

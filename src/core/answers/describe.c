@@ -3,6 +3,7 @@
 #include "../base/compat.h"
 #include "../base/build.h"
 #include "../base/device_name.h"
+#include "../base/ndarray.h"
 #include "describe.h"
 
 #include <stdio.h>
@@ -55,13 +56,23 @@ build_shape(const ia_tensor_info *info)
     return shape;
 }
 
+static int
+describe(PyObject *op, ia_tensor_info *info)
+{
+    int kind = ia_kind_of(Py_TYPE(op));
+    if (kind == IA_KIND_TENSOR)
+        return ia_the_framework->describe_tensor(op, info);
+    if (kind == IA_KIND_NDARRAY)
+        ia_ndarray_describe(op, info);
+    return kind == IA_KIND_NDARRAY;
+}
+
 PyObject *
 ia_tensor_build(uintptr_t ref, uint16_t device_code, uint64_t bytes)
 {
     ia_tensor_info info = {.dims = -1};
     int known = IA_TAG(ref) == IA_TAG_OBJECT &&
-                ia_kind_of(Py_TYPE((PyObject *)ref)) == IA_KIND_TENSOR &&
-                ia_the_framework->describe_tensor((PyObject *)ref, &info);
+                describe((PyObject *)ref, &info);
     PyObject *shape = known ? build_shape(&info) : Py_NewRef(Py_None);
     PyObject *device = shape ? ia_device_build(device_code) : NULL;
     if (device == NULL) {
@@ -84,6 +95,7 @@ ia_purpose_name(int purpose)
         [IA_FOR_OPTIMIZER] = "optimizer_state",
         [IA_FOR_GRADIENT] = "gradients",
         [IA_FOR_PARAMETER] = "parameters",
+        [IA_FOR_ARRAY] = "numpy",
     };
     return names[purpose];
 }

@@ -8,6 +8,7 @@
 #include "../base/build.h"
 #include "../base/clock.h"
 #include "../base/errors.h"
+#include "../base/ndarray.h"
 #include "../base/read.h"
 #include "../ledger/ledger.h"
 #include "../ledger/sites.h"
@@ -259,6 +260,22 @@ end_of_path(diagnosis *d, const ia_holder *k, uint32_t entry)
     return made != IA_NO_ENTRY ? made : entry;
 }
 
+/* What shows the example's memory: of a view of an array, the view. */
+static uintptr_t
+shown_by(const diagnosis *d, uint32_t entry)
+{
+    uintptr_t ref = d->w.queue[entry].ref;
+    uint32_t up = d->w.queue[entry].parent;
+    if (up == IA_NO_ENTRY || IA_TAG(d->w.queue[up].ref) != IA_TAG_OBJECT ||
+        IA_TAG(ref) != IA_TAG_OBJECT)
+        return ref;
+    PyObject *above = (PyObject *)d->w.queue[up].ref;
+    return ia_kind_of(Py_TYPE(above)) == IA_KIND_NDARRAY &&
+                   ia_ndarray_shows(above, (PyObject *)ref)
+               ? (uintptr_t)above
+               : ref;
+}
+
 static PyObject *
 build_holder(diagnosis *d, uint32_t i)
 {
@@ -272,7 +289,7 @@ build_holder(diagnosis *d, uint32_t i)
     PyObject *groups = object ? build_groups(d, k) : NULL;
     PyObject *cost = groups ? ia_cost_build(&d->costs[i]) : NULL;
     PyObject *tensor = cost ? ia_tensor_build(
-                                    d->w.queue[example->entry].ref,
+                                    shown_by(d, example->entry),
                                     example->device, example->bytes) : NULL;
     int forever = 0;
     PyObject *cycle = tensor ? build_cycle(d, example->entry, &forever)

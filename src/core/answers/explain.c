@@ -11,7 +11,9 @@
 #include "../base/compat.h"
 #include "../base/array.h"
 #include "../base/build.h"
+#include "../base/device_name.h"
 #include "../base/errors.h"
+#include "../base/ndarray.h"
 #include "../ledger/frames.h"
 #include "../heap/roots.h"
 #include "../heap/unrooted.h"
@@ -299,7 +301,8 @@ static int
 seed_the_rest(question *q)
 {
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
-        if (ia_walk_seed_alone(&q->w, &q->roots, q->targets[i].op,
+        if (q->targets[i].count == 0 &&
+            ia_walk_seed_alone(&q->w, &q->roots, q->targets[i].op,
                                IA_ROOT_CALLER) < 0)
             return ia_no_memory();
     return 0;
@@ -498,6 +501,16 @@ judge(const question *q, const target *t, judgement *j)
     return j->cycle == NULL ? -1 : 0;
 }
 
+/* The block that an array shows, its own or its base's. */
+static ia_storage
+block_of_array(PyObject *op)
+{
+    ia_tensor_info info;
+    ia_ndarray_describe(op, &info);
+    info.storage.device = IA_DEVICE_NUMPY;
+    return info.storage;
+}
+
 /* What would be freed with each target: nothing else may hold what it
  * holds. */
 static int
@@ -519,8 +532,11 @@ static PyObject *
 build_tensor(PyObject *op)
 {
     ia_storage s = {0};
-    if (ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR)
+    int kind = ia_kind_of(Py_TYPE(op));
+    if (kind == IA_KIND_TENSOR)
         ia_the_framework->storage_of(op, &s);
+    else if (kind == IA_KIND_NDARRAY)
+        s = block_of_array(op);
     return ia_tensor_build((uintptr_t)op, s.device, s.bytes);
 }
 

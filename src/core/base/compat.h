@@ -66,6 +66,19 @@ ia_is_gc(PyObject *op)
            (type->tp_is_gc == NULL || type->tp_is_gc(op));
 }
 
+/* May its tp_traverse be called?  What is on no list of the collector's may be
+ * half built.  A dict or tuple is not, once something refers to it: the
+ * collector takes it off its lists where all that it holds is untracked too,
+ * and what it holds may still lead on. */
+static inline int
+ia_can_traverse(PyObject *op)
+{
+    return ia_is_gc(op) &&
+           (ia_is_tracked(op) ||
+            ((PyDict_CheckExact(op) || PyTuple_CheckExact(op)) &&
+             Py_REFCNT(op) > 0));
+}
+
 /* Calls visit for each object on every list of the collector, the frozen ones
  * included.  visit must not create or free anything. */
 static inline void

@@ -14,7 +14,9 @@ void
 ia_device_name(uint16_t device, char *out, size_t size)
 {
     unsigned type = device >> 8, index = device & 0xFF;
-    if (type >= IA_DEVICE_TYPES)
+    if (device == IA_DEVICE_NUMPY)
+        snprintf(out, size, "numpy");
+    else if (type >= IA_DEVICE_TYPES)
         snprintf(out, size, "device%u:%u", type, index);
     else if (type == 0 || type == 14)
         snprintf(out, size, "%s", ia_device_types[type]);

@@ -9,7 +9,10 @@
 #define IA_DEVICE_TYPES 21
 extern const char *const ia_device_types[IA_DEVICE_TYPES];
 
-/* "cpu", "cuda:0" of device type << 8 | index; needs no GIL and allocates
+/* Where NumPy has its arrays' blocks: no type of c10's. */
+#define IA_DEVICE_NUMPY ((uint16_t)0xFF00)
+
+/* "cpu", "cuda:0", "numpy" of device type << 8 | index; needs no GIL and allocates
  * nothing. */
 void ia_device_name(uint16_t device, char *out, size_t size);
 

@@ -1,30 +1,215 @@
 /* What a NumPy array holds, and where. */
 
 #include "compat.h"
+#include "device_name.h"
 #include "ndarray.h"
+#include "read.h"
 
 #define PY_ARRAY_UNIQUE_SYMBOL impactarbiter_ARRAY_API
 #define NO_IMPORT_ARRAY
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
 
+#include <stdio.h>
+#include <string.h>
+
+#if NPY_ABI_VERSION < 0x02000000
+#define PyDataType_ELSIZE(d) ((npy_intp)(d)->elsize)
+#define PyDataType_FIELDS(d) ((d)->fields)
+#define PyDataType_SUBARRAY(d) ((d)->subarray)
+#endif
+
+/* Structured dtypes within structured dtypes; deeper ones are not read. */
+#define MAX_NESTING 8
+
+/* -- objects in items ---------------------------------------------------- */
+
+/* The i-th field of a structured dtype: 1, or 0 where there is none left. */
+static int
+next_field(PyArray_Descr *d, Py_ssize_t *at, PyObject **name,
+           PyArray_Descr **type, Py_ssize_t *offset)
+{
+    PyObject *fields = PyDataType_FIELDS(d), *value;
+    if (fields == NULL || !PyDict_Check(fields))
+        return 0;
+    while (PyDict_Next(fields, at, name, &value)) {
+        if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) < 2 ||
+            !PyLong_CheckExact(PyTuple_GET_ITEM(value, 1)))
+            continue;
+        *type = (PyArray_Descr *)PyTuple_GET_ITEM(value, 0);
+        *offset = PyLong_AsSsize_t(PyTuple_GET_ITEM(value, 1));
+        return 1;
+    }
+    return 0;
+}
+
+/* What a visitor of an item's objects is told besides: by which fields. */
+typedef struct {
+    visitproc visit;
+    void *arg;
+    char *text; /* of the fields down to the object, or NULL */
+    size_t room;
+    int plain;
+} item_visit;
+
+static void
+put_field(item_visit *v, size_t used, const char *format, const char *name,
+          npy_intp index)
+{
+    if (v->text == NULL)
+        return;
+    int n = name ? snprintf(v->text + used, v->room - used, format, name)
+                 : snprintf(v->text + used, v->room - used, format,
+                            (Py_ssize_t)index);
+    if (n < 0 || (size_t)n >= v->room - used)
+        v->plain = 0;
+}
+
+static int visit_item(PyArray_Descr *d, const char *data, int depth,
+                      item_visit *v);
+
+static int
+visit_parts(PyArray_Descr *d, const char *data, int depth, item_visit *v)
+{
+    PyArray_ArrayDescr *inner = PyDataType_SUBARRAY(d);
+    npy_intp size = PyDataType_ELSIZE(inner->base);
+    npy_intp count = size > 0 ? PyDataType_ELSIZE(d) / size : 0;
+    size_t used = v->text ? strlen(v->text) : 0;
+    int stop = 0;
+    for (npy_intp i = 0; !stop && i < count; i++) {
+        put_field(v, used, "[%zd]", NULL, i);
+        stop = visit_item(inner->base, data + i * size, depth + 1, v);
+    }
+    return stop;
+}
+
+static int
+visit_fields(PyArray_Descr *d, const char *data, int depth, item_visit *v)
+{
+    PyObject *name;
+    PyArray_Descr *type;
+    Py_ssize_t at = 0, offset;
+    size_t used = v->text ? strlen(v->text) : 0;
+    int stop = 0;
+    while (!stop && next_field(d, &at, &name, &type, &offset)) {
+        const char *text = ia_utf8(name);
+        put_field(v, used, "['%s']", text, 0);
+        v->plain = strpbrk(text, "'\\") == NULL;
+        stop = visit_item(type, data + offset, depth + 1, v);
+    }
+    return stop;
+}
+
+/* By the dtype's structure alone: what holds references in another way, a
+ * dtype that a user made, holds no objects. */
+static int
+visit_item(PyArray_Descr *d, const char *data, int depth, item_visit *v)
+{
+    PyObject *op;
+    if (depth > MAX_NESTING || !PyDataType_REFCHK(d))
+        return 0;
+    if (d->type_num == NPY_OBJECT) {
+        memcpy(&op, data, sizeof op); /* may stand anywhere */
+        return op != NULL ? v->visit(op, v->arg) : 0;
+    }
+    if (d->type_num != NPY_VOID)
+        return 0;
+    return PyDataType_SUBARRAY(d) != NULL ? visit_parts(d, data, depth, v)
+                                          : visit_fields(d, data, depth, v);
+}
+
+/* Of an array whose items lie side by side: one that owns them. */
+static int
+visit_items(PyArrayObject *array, visitproc visit, void *arg)
+{
+    item_visit v = {.visit = visit, .arg = arg};
+    const char *data = PyArray_DATA(array);
+    npy_intp n = PyArray_SIZE(array), size = PyArray_ITEMSIZE(array);
+    int stop = 0;
+    for (npy_intp i = 0; !stop && i < n; i++)
+        stop = visit_item(PyArray_DESCR(array), data + i * size, 0, &v);
+    return stop;
+}
+
+static int
+owns(PyArrayObject *array)
+{
+    return PyArray_DATA(array) != NULL &&
+           PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA);
+}
+
 int
-ia_ndarray_traverse(PyObject *op, visitproc visit, void *arg)
+ia_ndarray_traverse_hidden(PyObject *op, visitproc visit, void *arg)
 {
     PyArrayObject *array = (PyArrayObject *)op;
     int stop = 0;
+    if (PyArray_DESCR(array) == NULL)
+        return 0; /* half built */
     if (PyArray_BASE(array) != NULL)
         stop = visit(PyArray_BASE(array), arg);
-    if (PyArray_TYPE(array) != NPY_OBJECT ||
-        !PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA))
-        return stop;
-    PyObject **items = PyArray_DATA(array);
-    npy_intp n = PyArray_SIZE(array);
-    for (npy_intp i = 0; !stop && i < n; i++)
-        if (items[i] != NULL)
-            stop = visit(items[i], arg);
+    if (!stop && owns(array) && PyDataType_REFCHK(PyArray_DESCR(array)))
+        stop = visit_items(array, visit, arg);
     return stop;
 }
+
+int
+ia_ndarray_traverse(PyObject *op, visitproc visit, void *arg)
+{
+    int stop = ia_ndarray_traverse_hidden(op, visit, arg);
+    if (!stop && Py_TYPE(op)->tp_traverse != NULL && ia_can_traverse(op))
+        stop = Py_TYPE(op)->tp_traverse(op, visit, arg);
+    return stop;
+}
+
+/* -- memory -------------------------------------------------------------- */
+
+int
+ia_ndarray_block(PyObject *op, ia_storage *block)
+{
+    PyArrayObject *array = (PyArrayObject *)op;
+    if (PyArray_DESCR(array) == NULL || !owns(array))
+        return 0;
+    *block = (ia_storage){
+        .data = (uintptr_t)PyArray_DATA(array),
+        .bytes = (size_t)PyArray_NBYTES(array),
+        .device = IA_DEVICE_NUMPY,
+    };
+    return 1;
+}
+
+int
+ia_ndarray_shows(PyObject *op, PyObject *owner)
+{
+    return PyArray_BASE((PyArrayObject *)op) == owner &&
+           PyArray_Check(owner) && PyArray_CHKFLAGS((PyArrayObject *)owner,
+                                                    NPY_ARRAY_OWNDATA);
+}
+
+void
+ia_ndarray_describe(PyObject *op, ia_tensor_info *info)
+{
+    PyArrayObject *array = (PyArrayObject *)op;
+    *info = (ia_tensor_info){.dims = -1};
+    if (PyArray_DESCR(array) == NULL)
+        return;
+    info->dims = PyArray_NDIM(array);
+    for (int i = 0; i < info->dims && i < IA_MAX_DIMS; i++)
+        info->shape[i] = PyArray_DIM(array, i);
+    /* "numpy.float32", "numpy.object_" */
+    const char *name = PyArray_DESCR(array)->typeobj->tp_name;
+    const char *dot = strrchr(name, '.');
+    snprintf(info->dtype, sizeof info->dtype, "%s", dot ? dot + 1 : name);
+    size_t length = strlen(info->dtype);
+    if (length > 0 && info->dtype[length - 1] == '_')
+        info->dtype[length - 1] = '\0';
+    snprintf(info->device, sizeof info->device, "numpy");
+    PyObject *owner = PyArray_BASE(array);
+    if (!ia_ndarray_block(op, &info->storage) && owner != NULL &&
+        PyArray_Check(owner))
+        ia_ndarray_block(owner, &info->storage);
+}
+
+/* -- places -------------------------------------------------------------- */
 
 /* Items of an array that owns its memory lie side by side, in an order that
  * its strides tell: from the greatest to the smallest. */
@@ -51,17 +236,38 @@ place_in_c_order(PyArrayObject *array, npy_intp offset)
     return place;
 }
 
-int
-ia_ndarray_place(PyObject *op, PyObject *child, Py_ssize_t *index)
+static int
+is_same(PyObject *op, void *arg)
+{
+    return op == arg;
+}
+
+static ia_in_array
+find_item(PyArrayObject *array, PyObject *child, ia_array_place *place)
+{
+    item_visit v = {is_same, child, place->field, sizeof place->field, 1};
+    const char *data = PyArray_DATA(array);
+    npy_intp n = PyArray_SIZE(array), size = PyArray_ITEMSIZE(array);
+    for (npy_intp i = 0; i < n; i++) {
+        place->field[0] = '\0';
+        if (!visit_item(PyArray_DESCR(array), data + i * size, 0, &v))
+            continue;
+        place->index = place_in_c_order(array, i * size);
+        place->plain = v.plain;
+        return IA_IN_ARRAY_ITEM;
+    }
+    place->field[0] = '\0';
+    return IA_IN_ARRAY_NOT;
+}
+
+ia_in_array
+ia_ndarray_place(PyObject *op, PyObject *child, ia_array_place *place)
 {
     PyArrayObject *array = (PyArrayObject *)op;
-    *index = -1;
-    if (PyArray_BASE(array) == child || PyArray_TYPE(array) != NPY_OBJECT)
-        return PyArray_NDIM(array);
-    PyObject **items = PyArray_DATA(array);
-    npy_intp n = PyArray_SIZE(array);
-    for (npy_intp i = 0; *index < 0 && i < n; i++)
-        if (items[i] == child)
-            *index = place_in_c_order(array, i * PyArray_ITEMSIZE(array));
-    return PyArray_NDIM(array);
+    *place = (ia_array_place){.dims = PyArray_NDIM(array), .index = -1};
+    if (PyArray_BASE(array) == child)
+        return IA_IN_ARRAY_BASE;
+    if (!owns(array) || !PyDataType_REFCHK(PyArray_DESCR(array)))
+        return IA_IN_ARRAY_NOT;
+    return find_item(array, child, place);
 }

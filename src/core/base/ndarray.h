@@ -2,13 +2,36 @@
 #ifndef IA_NDARRAY_H
 #define IA_NDARRAY_H
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "core_api.h"
 
-/* Calls visit for each object that a NumPy array holds. */
+/* Calls visit for each object that a NumPy array holds: its base, the objects
+ * in it, and what an instance of a subclass has besides. */
 int ia_ndarray_traverse(PyObject *, visitproc, void *);
-/* Where an array holds child: *index receives its place in C order, or -1 for
- * the array's base.  Returns the number of dimensions. */
-int ia_ndarray_place(PyObject *, PyObject *child, Py_ssize_t *index);
+/* The first two of these, which tp_traverse never shows. */
+int ia_ndarray_traverse_hidden(PyObject *, visitproc, void *);
+
+/* The block of memory that an array owns: 1 and *block filled, 0 where it
+ * shows another's. */
+int ia_ndarray_block(PyObject *, ia_storage *block);
+/* Is `owner` the array whose memory this one shows? */
+int ia_ndarray_shows(PyObject *, PyObject *owner);
+/* Its shape and dtype, and the bytes of the block that it shows. */
+void ia_ndarray_describe(PyObject *, ia_tensor_info *);
+
+typedef enum {
+    IA_IN_ARRAY_NOT, /* among a subclass's own attributes, if anywhere */
+    IA_IN_ARRAY_BASE,
+    IA_IN_ARRAY_ITEM,
+} ia_in_array;
+
+typedef struct {
+    int dims;
+    Py_ssize_t index; /* in C order */
+    char field[120];  /* "['obs']" in a structured array, or empty */
+    int plain;        /* the field's text is what one would write */
+} ia_array_place;
+
+/* Where an array holds child. */
+ia_in_array ia_ndarray_place(PyObject *, PyObject *child, ia_array_place *);
 
 #endif /* IA_NDARRAY_H */

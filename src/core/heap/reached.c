@@ -17,11 +17,15 @@ ia_storages_free(ia_storages *s)
 }
 
 static ia_reached *
-add_storage(ia_storages *s, const ia_reached *new)
+add_storage(ia_storages *s, const ia_reached *new, uintptr_t also)
 {
     if (IA_ROOM(s->items, s->capacity, s->count + 1) < 0)
         return NULL;
     if (ia_ptrmap_set(&s->index, new->key, s->count) < 0)
+        return NULL;
+    /* A tensor and an array may share a block that the ledger doesn't know. */
+    if (also != 0 && also != new->key &&
+        ia_ptrmap_set(&s->index, also, s->count) < 0)
         return NULL;
     s->items[s->count] = *new;
     return &s->items[s->count++];
@@ -60,5 +64,5 @@ ia_storages_get(ia_storages *s, const ia_storage *storage)
         new.in_ledger = 1;
     }
     ia_ledger_unlock();
-    return new.key == 0 ? NULL : add_storage(s, &new);
+    return new.key == 0 ? NULL : add_storage(s, &new, storage->data);
 }

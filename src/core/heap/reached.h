@@ -10,6 +10,7 @@
 /* What a storage is for, most telling first. */
 typedef enum {
     IA_FOR_UNKNOWN = 0,
+    IA_FOR_ARRAY, /* of NumPy's */
     IA_FOR_GRAPH,
     IA_FOR_BUFFER,
     IA_FOR_OPTIMIZER,

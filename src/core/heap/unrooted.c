@@ -3,12 +3,14 @@
  * The collector's own arithmetic, read-only: among the objects that no root
  * reached, take from each reference count the references that come from
  * inside.  What is left is what the collector would spare.  Then take off
- * those of the autograd graph, which it can't see: what is left over now comes
- * from C code, from C++ or from the temporaries of a running call.
+ * those that it can't see, of NumPy's arrays, of containers that it does not
+ * track and of the autograd graph: what is left over now comes from C code,
+ * from C++ or from the temporaries of a running call.
  */
 
 #include "../base/compat.h"
 #include "../base/array.h"
+#include "../base/ndarray.h"
 #include "../base/read.h"
 #include "unrooted.h"
 
@@ -27,6 +29,7 @@ typedef struct {
     const ia_walk *w;
     orphan *items;
     uint32_t count, capacity, current;
+    uint32_t listed; /* those that the collector knows come first */
     ia_ptrmap index;
     int failed;
 } orphans;
@@ -35,7 +38,8 @@ static void
 gather(PyObject *op, void *arg)
 {
     orphans *o = arg;
-    if (o->failed || ia_bitmap_test(o->w->seen, (uintptr_t)op))
+    if (o->failed || ia_bitmap_test(o->w->seen, (uintptr_t)op) ||
+        ia_ptrmap_get(&o->index, (uintptr_t)op) != IA_PTRMAP_NONE)
         return;
     if (IA_ROOM(o->items, o->capacity, o->count + 1) < 0) {
         o->failed = 1;
@@ -71,12 +75,13 @@ take_off_all(orphans *o)
     }
 }
 
+/* Of the orphans from the first one on. */
 static void
-take_off_handed(orphans *o, const ia_handed *handed)
+take_off_handed(orphans *o, const ia_handed *handed, uint32_t first)
 {
     for (uint32_t i = 0; handed != NULL && i < handed->count; i++) {
         uint32_t at = ia_ptrmap_get(&o->index, (uintptr_t)handed->items[i]);
-        if (at != IA_PTRMAP_NONE)
+        if (at != IA_PTRMAP_NONE && at >= first)
             o->items[at].outside--;
     }
 }
@@ -124,6 +129,59 @@ find_spared(orphans *o)
     }
     free(s.stack);
     return 0;
+}
+
+/* -- what the collector does not list ------------------------------------ */
+
+static int
+is_array(PyObject *op)
+{
+    return ia_kind_of(Py_TYPE(op)) == IA_KIND_NDARRAY;
+}
+
+static int
+gather_unlisted(PyObject *op, void *arg)
+{
+    if (op != NULL && !(ia_is_gc(op) && ia_is_tracked(op)) &&
+        (is_array(op) || ia_can_traverse(op)))
+        gather(op, arg);
+    return 0;
+}
+
+static int
+take_off_unlisted(PyObject *op, void *arg)
+{
+    const orphans *o = arg;
+    uint32_t i = op ? ia_ptrmap_get(&o->index, (uintptr_t)op)
+                    : IA_PTRMAP_NONE;
+    return i != IA_PTRMAP_NONE && i >= o->listed ? take_off(op, arg) : 0;
+}
+
+static void
+traverse_current(const orphans *o, visitproc shown, visitproc hidden)
+{
+    PyObject *op = o->items[o->current].op;
+    if (is_array(op))
+        ia_ndarray_traverse_hidden(op, hidden, (void *)o);
+    if (ia_can_traverse(op))
+        ia_walk_traverse(o->w, op, shown, (void *)o);
+}
+
+/* Arrays, and dicts and tuples that are not tracked, as far as orphans or the
+ * question's own references lead to them; and what those hold. */
+static void
+take_off_of_unlisted(orphans *o, const ia_handed *handed)
+{
+    o->listed = o->count;
+    for (uint32_t i = 0; handed != NULL && i < handed->count; i++)
+        gather_unlisted(handed->items[i], o);
+    for (o->current = 0; o->current < o->count && !o->failed; o->current++)
+        traverse_current(o, gather_unlisted, gather_unlisted);
+    take_off_handed(o, handed, o->listed);
+    for (o->current = 0; o->current < o->count; o->current++)
+        traverse_current(
+            o, o->current < o->listed ? take_off_unlisted : take_off,
+            take_off);
 }
 
 /* -- the autograd graph's references ------------------------------------- */
@@ -384,9 +442,10 @@ ia_walk_unrooted(ia_walk *w, ia_roots *roots, const ia_handed *handed)
     if (o.failed)
         goto done;
     take_off_all(&o);
-    take_off_handed(&o, handed);
+    take_off_handed(&o, handed, 0);
     if (find_spared(&o) < 0)
         goto done;
+    take_off_of_unlisted(&o, handed);
     if (w->graph)
         take_off_graph(&o);
     if (o.failed || seed_outside(w, roots, &o, 0) < 0 ||

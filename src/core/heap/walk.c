@@ -2,6 +2,7 @@
 
 #include "../base/compat.h"
 #include "../base/array.h"
+#include "../base/device_name.h"
 #include "../base/ndarray.h"
 #include "../ledger/frames.h"
 #include "purposes.h"
@@ -95,8 +96,16 @@ ia_walk_set_cuts(ia_walk *w, const ia_cut *cuts, uint32_t count)
     return 0;
 }
 
-/* An object without collector header leads nowhere, unless the framework or
- * NumPy says otherwise. */
+/* What has no collector header leads nowhere, unless the framework or NumPy
+ * says otherwise: most of what there is, numbers and strings, is not even
+ * marked. */
+static int
+leads_nowhere(PyObject *op)
+{
+    return !PyType_IS_GC(Py_TYPE(op)) &&
+           ia_kind_of(Py_TYPE(op)) == IA_KIND_PLAIN;
+}
+
 static int
 visit(PyObject *op, void *arg)
 {
@@ -106,7 +115,7 @@ visit(PyObject *op, void *arg)
         return 0;
     if (w->on_reference != NULL)
         w->on_reference(w, op, w->on_reference_arg);
-    if (seen_before(w, (uintptr_t)op))
+    if (leads_nowhere(op) || seen_before(w, (uintptr_t)op))
         return 0;
     if (ia_is_gc(op) || ia_kind_of(Py_TYPE(op)) != IA_KIND_PLAIN)
         push(w, (uintptr_t)op | IA_TAG_OBJECT, w->parent, 0);
@@ -184,7 +193,9 @@ sink_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
         item->entry = w->parent;
     ia_purpose purpose = kind == IA_EDGE_GRAD    ? IA_FOR_GRADIENT
                          : kind == IA_EDGE_SAVED ? IA_FOR_GRAPH
-                                                 : IA_FOR_UNKNOWN;
+                         : item->device == IA_DEVICE_NUMPY
+                             ? IA_FOR_ARRAY
+                             : IA_FOR_UNKNOWN;
     if (purpose > item->purpose)
         item->purpose = (uint16_t)purpose;
     return 0;
@@ -369,6 +380,15 @@ visit_but_node(PyObject *child, void *arg)
 }
 
 static void
+expand_array(ia_walk *w, PyObject *op)
+{
+    ia_storage block;
+    if (ia_ndarray_block(op, &block))
+        sink_storage(&w->sink, &block, IA_EDGE_STORAGE, NULL, -1);
+    ia_ndarray_traverse(op, visit, w);
+}
+
+static void
 expand_object(ia_walk *w, PyObject *op)
 {
     int kind = ia_kind_of(Py_TYPE(op));
@@ -379,7 +399,7 @@ expand_object(ia_walk *w, PyObject *op)
     if (PyDict_CheckExact(op) && expand_namespace(w, op))
         return;
     if (kind == IA_KIND_NDARRAY) {
-        ia_ndarray_traverse(op, visit, w);
+        expand_array(w, op);
         return;
     }
     if (kind == IA_KIND_MODULE || kind == IA_KIND_OPTIMIZER) {
@@ -392,7 +412,7 @@ expand_object(ia_walk *w, PyObject *op)
     visitproc how = kind == IA_KIND_TENSOR      ? visit_but_node
                     : kind == IA_KIND_OPTIMIZER ? visit_later
                                                 : visit;
-    if (ia_is_gc(op) && ia_is_tracked(op))
+    if (ia_can_traverse(op))
         ia_walk_traverse(w, op, how, w);
 }
 

@@ -147,9 +147,10 @@ add_cut(ia_holders *k, const ia_cut *cut)
 static int
 stands_for_itself(uintptr_t ref)
 {
-    return IA_TAG(ref) == IA_TAG_NODE ||
-           (IA_TAG(ref) == IA_TAG_OBJECT &&
-            ia_kind_of(Py_TYPE((PyObject *)ref)) == IA_KIND_TENSOR);
+    if (IA_TAG(ref) != IA_TAG_OBJECT)
+        return IA_TAG(ref) == IA_TAG_NODE;
+    int kind = ia_kind_of(Py_TYPE((PyObject *)ref));
+    return kind == IA_KIND_TENSOR || kind == IA_KIND_NDARRAY;
 }
 
 /* -- variables that name a container's newest item ------------------------ */
@@ -231,7 +232,7 @@ cut_names(const ia_walk *w, ia_holders *k, uint32_t i, uint32_t holder)
     names n = {.w = w, .k = k, .group = i, .holder = holder};
     PyObject *op = (PyObject *)w->queue[holder].ref;
     int result = 0;
-    if (Py_TYPE(op)->tp_traverse != NULL && ia_is_tracked(op))
+    if (Py_TYPE(op)->tp_traverse != NULL && ia_can_traverse(op))
         Py_TYPE(op)->tp_traverse(op, note_item, &n.ends);
     for (uint32_t r = 0; r < w->roots->count && result == 0; r++) {
         const ia_root *root = &w->roots->items[r];

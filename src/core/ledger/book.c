@@ -357,6 +357,19 @@ ia_ledger_find(uintptr_t key)
     return i == IA_PTRMAP_NONE ? NULL : &book.rows[i];
 }
 
+void
+ia_book_move(ia_row *row, uint16_t device)
+{
+    ia_device_totals *from = device_for(row->device);
+    ia_device_totals *to = device_for(device);
+    if (from == NULL || to == NULL)
+        return;
+    from->live_bytes -= row->bytes;
+    if ((to->live_bytes += row->bytes) > to->peak_bytes)
+        to->peak_bytes = to->live_bytes;
+    row->device = device;
+}
+
 ia_row *
 ia_ledger_rows(uint32_t *count)
 {

@@ -35,7 +35,7 @@ typedef struct {
     uint16_t device;
     uint16_t allowed; /* label of the allow() block it was born in, or 0 */
     uint16_t phase;
-    uint16_t pad;
+    uint16_t array; /* NumPy's block, of whatever device it counts by now */
 } ia_row;
 
 /* Exact totals of one site. */
@@ -117,6 +117,8 @@ uint32_t ia_ledger_warmup(void);
 ia_site_totals *ia_ledger_site(uint32_t site); /* NULL when never born */
 uint32_t ia_ledger_sites(void);
 ia_row *ia_ledger_find(uintptr_t key);
+/* It counts by another device. */
+void ia_book_move(ia_row *, uint16_t device);
 /* Rows 0 .. count-1, free ones included. */
 ia_row *ia_ledger_rows(uint32_t *count);
 int ia_ledger_devices(const ia_device_totals **);

@@ -1,6 +1,7 @@
 /* Births and deaths as they come, from any thread. */
 
 #include "../base/clock.h"
+#include "../base/device_name.h"
 #include "intervals.h"
 #include "ledger.h"
 #include "ring.h"
@@ -68,6 +69,7 @@ ia_ledger_add(const ia_place *place, uintptr_t key, size_t bytes,
         .key = key,
         .bytes = bytes,
         .device = device,
+        .array = device == IA_DEVICE_NUMPY,
         .stack = ia_place_intern(place),
         .generation = ia_ledger_totals_now()->generation,
         .position = ia_ledger_totals_now()->position,
@@ -135,6 +137,49 @@ ia_ledger_renamed(uintptr_t from, uintptr_t to)
     }
     ia_ledger_unlock();
     return known;
+}
+
+size_t
+ia_ledger_set_aside(uintptr_t key, uintptr_t aside)
+{
+    size_t bytes = 0;
+    ia_ledger_lock();
+    const ia_row *row = ia_ledger_find(key);
+    if (row != NULL && ia_book_rename(key, aside) == 0)
+        bytes = row->bytes;
+    else if (row != NULL)
+        ia_ledger_remove(key);
+    ia_ledger_unlock();
+    return bytes;
+}
+
+int
+ia_ledger_show(uintptr_t key, uint16_t device)
+{
+    ia_ledger_lock();
+    ia_row *row = ia_ledger_find(key);
+    if (row != NULL && row->device == IA_DEVICE_NUMPY) {
+        if (ia_intervals_open) {
+            ia_intervals_died(row->device, row->bytes);
+            ia_intervals_born(device, row->bytes, row->stack);
+        }
+        ia_book_move(row, device);
+    }
+    ia_ledger_unlock();
+    return row != NULL;
+}
+
+void
+ia_ledger_forget_arrays(void)
+{
+    uint32_t count;
+    ia_row gone;
+    ia_ledger_lock();
+    const ia_row *rows = ia_ledger_rows(&count);
+    for (uint32_t i = 0; i < count; i++)
+        if (rows[i].key != 0 && rows[i].array)
+            ia_book_strike(rows[i].key, 0, &gone);
+    ia_ledger_unlock();
 }
 
 static uint32_t

@@ -29,6 +29,14 @@ int ia_ledger_renamed(uintptr_t from, uintptr_t to);
 /* A storage whose birth was noticed late: its own stack and generation. */
 void ia_ledger_born_at(uintptr_t key, size_t bytes, uint16_t device,
                        const ia_birth *);
+/* A block is being replaced, and another may get its key meanwhile: bytes of
+ * the row that goes by `aside` now, 0 where there is none.  Takes the lock. */
+size_t ia_ledger_set_aside(uintptr_t key, uintptr_t aside);
+/* Where a tensor shows NumPy's block it counts by the tensor's device from now
+ * on.  1 where the ledger has a row by that key.  Takes the lock. */
+int ia_ledger_show(uintptr_t key, uint16_t device);
+/* Strikes out NumPy's blocks.  Takes the lock. */
+void ia_ledger_forget_arrays(void);
 /* The birth of a Python tensor on this thread.  Its stack is that of the
  * storage just born for it, else captured now; takes the lock. */
 ia_birth ia_ledger_birth(void);

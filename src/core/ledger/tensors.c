@@ -119,10 +119,8 @@ ia_tensors_died(PyObject *op)
 static int
 in_ledger(const ia_storage *s)
 {
-    ia_ledger_lock();
-    int found = ia_ledger_find(s->data) || ia_ledger_find(s->impl);
-    ia_ledger_unlock();
-    return found;
+    return ia_ledger_show(s->data, s->device) ||
+           ia_ledger_show(s->impl, s->device);
 }
 
 /* 0, or -1 where its time has not come: another thread is changing it. */

@@ -3,6 +3,7 @@
 #include "../base/compat.h"
 #include "../base/build.h"
 #include "../base/process.h"
+#include "../ledger/arrays.h"
 #include "../ledger/devices.h"
 #include "../ledger/frames.h"
 #include "../ledger/intervals.h"
@@ -35,6 +36,7 @@ static void
 in_child(void)
 {
     ia_active = 0;
+    ia_arrays_silence();
     ia_ledger_after_fork();
     ia_recorder_after_fork();
 }
@@ -168,6 +170,35 @@ set_types(PyObject *self, PyObject *args)
         return NULL;
     ia_kinds_set_types(module, optimizer);
     Py_RETURN_NONE;
+}
+
+/* -- NumPy's arrays ------------------------------------------------------ */
+
+static PyObject *
+arrays_install(PyObject *self, PyObject *args)
+{
+    int in_place = 1;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "|p:arrays_install", &in_place))
+        return NULL;
+    int result = ia_arrays_install(in_place);
+    return result < 0 ? NULL : PyBool_FromLong(result);
+}
+
+static PyObject *
+arrays_uninstall(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    if (ia_arrays_uninstall() < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+arrays_installed(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyBool_FromLong(ia_arrays_installed());
 }
 
 /* -- events -------------------------------------------------------------- */
@@ -636,6 +667,12 @@ DOC(set_code, "(libraries, user_files, own)",
 DOC(is_library, "(file)", "Is this file library code, by set_code()?");
 DOC(set_types, "(module, optimizer)",
     "The base classes of modules and optimizers.");
+DOC(arrays_install, "(in_place=True)",
+    "Account for the blocks of NumPy's arrays, too; False where this NumPy\n"
+    "can't be watched. Not in place: in this thread's context alone.");
+DOC(arrays_uninstall, "()",
+    "End that: NumPy's table is as it was, its blocks leave the ledger.");
+DOC(arrays_installed, "()", "Do NumPy's blocks come to the ledger?");
 DOC(step, "()", "End the step by hand.");
 DOC(optimizer_stepped, "(optimizer, args, kwargs)",
     "For register_optimizer_step_post_hook.");
@@ -719,6 +756,11 @@ PyMethodDef ia_methods[] = {
     {"set_code", set_code, METH_VARARGS, set_code_doc},
     {"is_library", is_library, METH_O, is_library_doc},
     {"set_types", set_types, METH_VARARGS, set_types_doc},
+    {"arrays_install", arrays_install, METH_VARARGS, arrays_install_doc},
+    {"arrays_uninstall", arrays_uninstall, METH_NOARGS,
+     arrays_uninstall_doc},
+    {"arrays_installed", arrays_installed, METH_NOARGS,
+     arrays_installed_doc},
     {"step", step, METH_NOARGS, step_doc},
     {"optimizer_stepped", FAST(optimizer_stepped), METH_FASTCALL,
      optimizer_stepped_doc},

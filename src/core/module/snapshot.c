@@ -1,6 +1,7 @@
 /* The ledger as a NumPy structured array: one copy, no object per row. */
 
 #include "../base/compat.h"
+#include "../ledger/arrays.h"
 #include "../ledger/ledger.h"
 #include "../ledger/sites.h"
 #include "constants.h"
@@ -78,7 +79,9 @@ ia_snapshot_rows(void)
     PyArray_Descr *dtype = row_dtype();
     if (dtype == NULL)
         return NULL;
+    ia_arrays_set_own(1);
     PyObject *array = PyArray_SimpleNewFromDescr(1, &n, dtype);
+    ia_arrays_set_own(0);
     if (array == NULL)
         return NULL;
     ia_ledger_lock();

@@ -233,13 +233,19 @@ name_in_future(PyTypeObject *t, PyObject *op, PyObject *child,
 static ia_reading
 name_in_array(PyObject *op, PyObject *child, ia_edge_text *out)
 {
-    Py_ssize_t index = -1;
-    int dims = ia_ndarray_place(op, child, &index);
+    ia_array_place place;
     int exact = is_named(op, "numpy.ndarray");
-    if (index < 0)
+    switch (ia_ndarray_place(op, child, &place)) {
+    case IA_IN_ARRAY_BASE:
         return ia_edge_set(out, "base", exact, ".base");
-    return ia_edge_set(out, "index", exact, dims == 1 ? "[%zd]" : ".flat[%zd]",
-                       index);
+    case IA_IN_ARRAY_ITEM:
+        return ia_edge_set(out, "index", exact && place.plain,
+                           place.dims == 1 ? "[%zd]%s" : ".flat[%zd]%s",
+                           place.index, place.field);
+    case IA_IN_ARRAY_NOT:
+        break;
+    }
+    return plain;
 }
 
 static PyTypeObject *

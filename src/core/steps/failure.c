@@ -1,6 +1,7 @@
 /* Whether we watch, and what went wrong when we no longer do. */
 
 #include "../base/compat.h"
+#include "../ledger/arrays.h"
 #include "failure.h"
 
 atomic_int ia_active;
@@ -39,6 +40,7 @@ ia_fail(const char *where, const char *what)
     if (failure[0])
         return;
     ia_active = 0;
+    ia_arrays_silence();
     PyOS_snprintf(failure, sizeof failure, "%s: %s", where, what);
     if (PyGILState_Check())
         warn_pending(NULL);
