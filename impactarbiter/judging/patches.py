@@ -326,7 +326,7 @@ def _thin(
     plain = all(t.shape == () for t in finding.tensors)
     uses = uses_of(names, [site.file, *user_files(finding)], zero_dim=plain)
     if kept is not None and not kept.graphs and not kept.numbers:
-        raise NoPatchError("the tensors themselves are the growth")
+        raise NoPatchError(f"the {finding.noun}s themselves are the growth")
     if uses.graph and kept is not None and kept.graphs:
         raise NoPatchError(
             f"the graph is needed by {uses.graph}",
@@ -371,6 +371,6 @@ def _thin(
             f"`{how}` would stop {share:.0%} of the growth: the tensors"
             " themselves are the rest"
             if how
-            else "the tensors themselves are the growth"
+            else f"the {finding.noun}s themselves are the growth"
         )
     return thinning.methods

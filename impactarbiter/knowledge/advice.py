@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import pairwise
 
 from ..model.finding import Cycle, Finding
 from ..model.words import BOUNDED
@@ -54,7 +55,7 @@ def advise(
     if owner:
         return (
             f"drop each {owner} from {where} once it has been used, or keep"
-            " only what is needed of it: each one keeps its tensors"
+            f" only what is needed of it: each one keeps its {finding.noun}s"
         )
     return _of_values(finding, where, patched)
 
@@ -145,14 +146,17 @@ def _of_graph(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
 
 def _of_tensors(finding: Finding, where: str) -> str:
     """Where the tensors themselves are the growth."""
-    part = _slice_part(finding)
+    part, noun = _slice_part(finding), finding.noun
     if part is not None:
+        copy, kind = (
+            (".copy()", "view") if noun == "array" else (".clone()", "slice")
+        )
         return (
-            f"store a `.clone()` in {where}: a slice keeps the whole tensor"
+            f"store a `{copy}` in {where}: a {kind} keeps the whole {noun}"
             f" that it was taken from; that stops {_percent(1 - part)} of it"
         )
     if _is_scalar(finding):
-        return f"store numbers in {where}: take `.item()` of each tensor"
+        return f"store numbers in {where}: take `.item()` of each {noun}"
     holder = finding.holder
     kind = holder.type if holder else ""
     if holder is not None and holder.length is None:
@@ -167,11 +171,15 @@ def _of_tensors(finding: Finding, where: str) -> str:
         )
     elif kind == "list":
         said = (
-            f"bound {where} or clear it once its tensors are used:"
+            f"bound {where} or clear it once its {noun}s are used:"
             " `collections.deque(maxlen=...)` keeps the last ones"
         )
     else:
-        said = f"bound {where} or clear it once its tensors are used"
+        said = f"bound {where} or clear it once its {noun}s are used"
+    if noun == "array":
+        return (
+            f"{said}; what must be kept can be written to disk (`np.memmap`)"
+        )
     devices = {t.device for t in finding.tensors}
     if devices and not any(d.startswith("cpu") for d in devices):
         return f"{said}; what must be kept can go off the device by `.cpu()`"
@@ -212,7 +220,11 @@ def _owner(finding: Finding) -> str | None:
         return None
     if _is_through_graph(finding):
         return None
-    types = [edge.type for edge in finding.below_holder[:-1]]
+    below = finding.below_holder
+    # What has a base is a view, be it of a class of its own.
+    types = [
+        edge.type for edge, after in pairwise(below) if after.kind != "base"
+    ]
     return next((t for t in types if t not in PLAIN), None)
 
 

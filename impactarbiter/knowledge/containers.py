@@ -30,4 +30,4 @@ ADDING = ANY - _HOOKS
 #: Types that ``x[key] = value`` adds to.
 MAPPINGS = frozenset({"dict", "OrderedDict", "defaultdict"})
 #: Types between a holder and a tensor that say nothing of whose they are.
-PLAIN = frozenset({*GROWING, "tuple", "frozenset", "Tensor"})
+PLAIN = frozenset({*GROWING, "tuple", "frozenset", "Tensor", "ndarray"})

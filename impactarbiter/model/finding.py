@@ -118,7 +118,10 @@ class Cycle:
 
 @dataclass(frozen=True)
 class TensorExample:
-    """One retained tensor; ``shape`` is None where it is masked."""
+    """One retained tensor; ``shape`` is None where it is masked.
+
+    An array of NumPy's is on the device "numpy".
+    """
 
     shape: tuple[int, ...] | None
     dtype: str
@@ -222,6 +225,12 @@ class Finding:
     def all_bytes_per_step(self) -> float:
         """Tensor memory and graph nodes together."""
         return self.bytes_per_step + self.graph_bytes_per_step
+
+    @property
+    def noun(self) -> str:
+        """What it keeps: "tensor", or "array" where all are NumPy's."""
+        devices = {t.device for t in self.tensors}
+        return "array" if devices == {"numpy"} else "tensor"
 
     @property
     def confirmed(self) -> bool:

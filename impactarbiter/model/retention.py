@@ -22,7 +22,8 @@ class Retention:
     (only C or C++ code) or "free" (nothing but the caller).  ``collectable``:
     the collector frees that cycle when it runs; it can't where C++ is part
     of it.  ``note``: what is known besides, in a sentence or two.
-    ``referrers``: distinct references that were met.
+    ``referrers``: distinct references that were met.  ``noun``: what is
+    counted, "tensor", or "array" for an array of NumPy's.
     """
 
     target: str
@@ -36,6 +37,7 @@ class Retention:
     refcount: int = 0
     collectable: bool = True
     note: str | None = None
+    noun: str = "tensor"
 
     def __str__(self) -> str:
         return text_of("retention text", self)

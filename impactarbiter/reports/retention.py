@@ -45,7 +45,7 @@ def _whose(path: Path) -> str:
 def _headline(r: Retention) -> str:
     freed = (
         f"{format_bytes(r.retained_bytes)} in"
-        f" {plural(r.retained_tensors, 'tensor')} would be freed with it"
+        f" {plural(r.retained_tensors, r.noun)} would be freed with it"
     )
     meaning = _MEANING[r.verdict]
     return f"{r.verdict}; {meaning}; {freed}" if meaning else freed

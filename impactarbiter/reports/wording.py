@@ -199,9 +199,10 @@ def growth(finding: Finding) -> str:
     if finding.bytes_per_step or not finding.graph_bytes_per_step:
         rate = format_bytes(finding.bytes_per_step)
         if 0 < count < 0.95:
-            pace = f", 1 tensor every {plural(round(1 / count, 1), 'step')}"
+            every = plural(round(1 / count, 1), "step")
+            pace = f", 1 {finding.noun} every {every}"
         elif count:
-            rate += f" in {plural(count, 'tensor')}"
+            rate += f" in {plural(count, finding.noun)}"
         parts.append(rate)
     if finding.graph_bytes_per_step:
         nodes = format_bytes(finding.graph_bytes_per_step)
@@ -244,7 +245,7 @@ def facts(finding: Finding) -> list[Fact]:
     if finding.cycle is not None:
         found.append(Fact("cycle", _cycle_text(finding.cycle)))
     if finding.tensors:
-        found.append(Fact("tensors", _examples_text(finding)))
+        found.append(Fact(f"{finding.noun}s", _examples_text(finding)))
     if finding.verdict not in BOUNDED:
         found.append(Fact("forecast", _forecast_text(finding)))
     # Nobody is told to change what may be all right.
@@ -300,7 +301,7 @@ def _growth_text(finding: Finding) -> str:
 
 def _retained_text(finding: Finding) -> str:
     held = format_bytes(finding.retained_bytes)
-    count = plural(finding.retained_tensors, "tensor")
+    count = plural(finding.retained_tensors, finding.noun)
     if finding.graph is not None and finding.graph.node_bytes:
         count += f" and {format_bytes(finding.graph.node_bytes)} of nodes"
     elif not finding.retained_tensors:
@@ -377,7 +378,10 @@ def footer(report: Report) -> list[str]:
     ]
     if shown:
         lines.append("live: " + ", ".join(shown))
-    lines += [str(d) for d in report.devices if d.device != "cpu"]
+    # What they have is in the line above.
+    lines += [
+        str(d) for d in report.devices if d.device not in ("cpu", "numpy")
+    ]
     cost = _cost_text(report)
     if cost:
         lines.append(f"watching cost {cost}")

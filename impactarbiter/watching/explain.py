@@ -45,7 +45,8 @@ def explain(*objects: object, paths: int = 1) -> Any:
 def retained_bytes(obj: object) -> int:
     """Bytes of tensor memory that would be freed with ``obj``.
 
-    Counted by storage; the autograd graph behind a tensor is included.
+    Counted by storage, NumPy's arrays too; the autograd graph behind a tensor
+    is included.
     """
     return questions.explain((obj,), 1)[0].retained_bytes
 
@@ -68,6 +69,7 @@ def _retention(answer: Answer) -> Retention:
         refcount=answer.refcount,
         collectable=not answer.forever,
         note=note,
+        noun="array" if answer.target.device == "numpy" else "tensor",
     )
 
 
