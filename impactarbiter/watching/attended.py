@@ -101,6 +101,7 @@ class Attended:
             obfuscate=options.get("obfuscate", False),
             on_finding=self._found,
             memory_limit=options.get("memory_limit"),
+            numpy=options.get("numpy", True),
             stand_in=True,
         )
 
