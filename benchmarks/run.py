@@ -52,6 +52,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "transformer": step("transformer"),
     "tiny_mlp": step("tiny_mlp"),
     "smallest_op": step("smallest_op"),
+    "arrays": step("arrays"),
     "walk_200k": walk(200_000),
     "walk_1m": walk(1_000_000),
     "walk_2m": walk(2_000_000),

@@ -10,6 +10,7 @@ import gc
 import time
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from pairs import Row, compare
 from torch import nn
@@ -52,6 +53,25 @@ def tiny_mlp() -> Step:
 def smallest_op() -> Step:
     """a + a on four floats: one tensor is born and one dies."""
     a = torch.randn(4)
+
+    def step() -> None:
+        a + a
+
+    return step
+
+
+def small_array() -> Step:
+    """np.empty(4): no block that is accounted for."""
+
+    def step() -> None:
+        np.empty(4)
+
+    return step
+
+
+def array_add() -> Step:
+    """a + a on 32 KB: one array is born and one dies."""
+    a = np.ones(4096)
 
     def step() -> None:
         a + a
@@ -124,3 +144,11 @@ def run_smallest_op(effort: float) -> list[Row]:
     torch.set_num_threads(1)
     rounds = max(int(120 * effort), 4)
     return [row("a + a on 4 floats", smallest_op(), 20000, rounds)]
+
+
+def run_arrays(effort: float) -> list[Row]:
+    rounds = max(int(120 * effort), 4)
+    return [
+        row("np.empty(4)", small_array(), 20000, rounds, goal=1.05),
+        row("a + a on 32 KB of NumPy", array_add(), 4000, rounds),
+    ]
