@@ -6,7 +6,6 @@ import ctypes
 import gc
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -484,22 +483,14 @@ def test_a_data_frame() -> None:
 
 
 @pytest.mark.slow
-def test_numpys_own_tests() -> None:
+@pytest.mark.parametrize("name", ["item_selection", "indexerrors", "memmap"])
+def test_numpys_own_tests(name: str) -> None:
     """Some of those that use memory in every way, under watch."""
-    program = """
-        import sys, pytest, numpy as np, impactarbiter
-        core = "_core" if int(np.__version__.split(".")[0]) > 1 else "core"
-        pytest.importorskip(f"numpy.{core}.tests.test_multiarray")
-        names = [f"numpy.{core}.tests.test_{n}" for n in
-                 ("item_selection", "indexerrors", "memmap")]
-        with impactarbiter.watch(step="manual"):
-            code = pytest.main(["-q", "-p", "no:cacheprovider", "--pyargs",
-                                *names])
-            assert impactarbiter._core.consistent()
-        sys.exit(code)
-    """
+    core = "_core" if int(np.__version__.split(".")[0]) > 1 else "core"
+    command = [sys.executable, "-P", "-m", "impactarbiter", "run", "-m"]
+    command += ["pytest", "-q", "-p", "no:cacheprovider", "--pyargs"]
     done = subprocess.run(
-        [sys.executable, "-P", "-c", textwrap.dedent(program)],
+        [*command, f"numpy.{core}.tests.test_{name}"],
         capture_output=True,
         text=True,
         timeout=300,
