@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -484,13 +485,14 @@ def test_a_data_frame() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["item_selection", "indexerrors", "memmap"])
-def test_numpys_own_tests(name: str) -> None:
+def test_numpys_own_tests(name: str, tmp_path: Path) -> None:
     """Some of those that use memory in every way, under watch."""
     core = "_core" if int(np.__version__.split(".")[0]) > 1 else "core"
     command = [sys.executable, "-P", "-m", "impactarbiter", "run", "-m"]
     command += ["pytest", "-q", "-p", "no:cacheprovider", "--pyargs"]
     done = subprocess.run(
         [*command, f"numpy.{core}.tests.test_{name}"],
+        cwd=tmp_path,  # out of reach of our settings
         capture_output=True,
         text=True,
         timeout=300,
