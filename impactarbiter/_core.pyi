@@ -166,6 +166,7 @@ DEVICE_TYPES: tuple[str, ...]
 GROWS_COUNT: int
 GROWS_BYTES: int
 GROWS_GRAPH: int
+GROWS_ANEW: int
 AGE_FOR_REPORT: int
 AGE_TO_TELL: int
 USUAL_WINDOW: int
@@ -238,7 +239,11 @@ def recorder_write(
 def recorder_status() -> _Recorder: ...
 def recorder_events() -> bytes: ...
 def diagnose(
-    sites: Sequence[int], any_age: Sequence[int], remember: bool = False, /
+    sites: Sequence[int],
+    any_age: Sequence[int],
+    remember: bool = False,
+    anew: Sequence[int] = (),
+    /,
 ) -> _Walk: ...
 def visit(path: int, /) -> tuple[str, int, int, int, int, bool | None]: ...
 def forget_path(path: int, /) -> None: ...

@@ -19,13 +19,20 @@ def site_now(site: int) -> wire.SiteNow:
     return wire.SiteNow(*_core.site_now(site))
 
 
-def walk(sites: Collection[int], any_age: Collection[int] = ()) -> wire.Walk:
+def walk(
+    sites: Collection[int],
+    any_age: Collection[int] = (),
+    anew: Collection[int] = (),
+) -> wire.Walk:
     """Walks the heap once and says who holds what these lines made.
 
     Of those in ``any_age`` also what was made before the warm-up was over.
-    The holders' paths are remembered, for visits, until they are forgotten.
+    What those in ``anew`` made is told apart one by one, for each step makes
+    all of it anew.  The holders' paths are remembered, for visits, until they are forgotten.
     """
-    return wire.walk_of(_core.diagnose(list(sites), list(any_age), True))
+    return wire.walk_of(
+        _core.diagnose(list(sites), list(any_age), True, list(anew))
+    )
 
 
 def visit(path: int) -> wire.Visit:

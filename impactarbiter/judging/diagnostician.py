@@ -18,6 +18,7 @@ from ..core.sources import environment
 from ..core.wire import (
     AGE_FOR_REPORT,
     AGE_TO_TELL,
+    GROWS_ANEW,
     GROWS_COUNT,
     STEP_KINDS,
     USUAL_WINDOW,
@@ -201,11 +202,14 @@ class Diagnostician:
     def _wants_walk(
         self, suspects: Mapping[int, Suspect], status: Status
     ) -> bool:
-        """Whether a line is suspect and nobody knows who holds its own."""
+        """Whether a line is suspect and no known holder says why: one that
+        has not grown for long is not what it keeps feeding."""
         known = {
             site
             for history in self._known.values()
-            if history.visitable and history.broken_at is None
+            if history.visitable
+            and history.broken_at is None
+            and not history.overdue()
             for site in history.sites
         }
         waiting = {
@@ -253,7 +257,8 @@ class Diagnostician:
         any_age = [
             site for site, s in suspects.items() if not s.kinds & GROWS_COUNT
         ]
-        self._walk = heap.walk(sites, any_age)
+        anew = [i for i, s in suspects.items() if s.kinds & GROWS_ANEW]
+        self._walk = heap.walk(sites, any_age, anew)
         self._walks += 1
         look = Look(status, kind_of(status), suspects, self._walk, self.phases)
         for site, s in suspects.items():
@@ -261,6 +266,7 @@ class Diagnostician:
         found = self._by_signature(look)
         for signature, siblings in found.items():
             self._take_in(look, signature, siblings)
+            self._absorb(signature, found)
         for signature, history in self._known.items():
             if signature not in found and history.broken_at is None:
                 history.broken_at = look.at
@@ -277,17 +283,45 @@ class Diagnostician:
         """What the walk found: containers that differ by an index are one."""
         found: dict[str, list[tuple[Held, Finding]]] = {}
         for held in look.walk.holders:
+            held = self._by_known_name(held)
             finding = look.describe(held)
             found.setdefault(finding.signature, []).append((held, finding))
         for signature, siblings in found.items():
             self._recognise(signature, siblings[0][0], found)
         return found
 
+    def _by_known_name(self, held: Held) -> Held:
+        """A confirmed container keeps the name that it was confirmed by.
+
+        The call whose variable it was may have returned since; what holds it
+        now, a traceback or garbage, was not what made it grow.
+        """
+        if held.length is None:
+            return held
+        signature = self._names.get((held.owners[0], held.type), "")
+        history = self._known.get(signature)
+        if (
+            history is None
+            or history.confirmed_at is None
+            or history.held.goes_by_the_name_of(held)
+            or held.length < (history.last.items or 0)
+        ):
+            return held
+        known = history.held
+        return replace(
+            held,
+            root=known.root,
+            path=known.path,
+            depth=known.depth,
+            cycle=known.cycle,
+            forever=known.forever,
+        )
+
     def _recognise(
         self, signature: str, held: Held, present: Collection[str]
     ) -> None:
         """A container that goes by another name now is the one it was."""
-        if held.length is None or not held.visit:
+        if held.length is None:
             return
         identity = held.owners[0], held.type
         before = self._names.get(identity, signature)
@@ -347,11 +381,11 @@ class Diagnostician:
         history.retained = sum(one.storages for one, _f in siblings)
         history.graph = finding.graph
         history.alike = sum(1 + one.others for one, _f in siblings)
-        size, count = look.rates(held)
+        rates = [look.rates(one) for one, _f in siblings]
         history.finding = replace(
             finding,
-            bytes_per_step=size,
-            tensors_per_step=count,
+            bytes_per_step=sum(size for size, _count in rates),
+            tensors_per_step=sum(count for _size, count in rates),
             verdict=history.finding.verdict if history.finding else "growing",
             retained_bytes=now.bytes,
             retained_tensors=history.retained,
@@ -363,8 +397,24 @@ class Diagnostician:
             finding, grown_at(history)
         )
 
+    def _absorb(self, signature: str, present: Collection[str]) -> None:
+        """Makes one of it and of what was taken for the holder before: the
+        list of an epoch until there was a second one, or the dict of lists
+        until these had grown longer than it."""
+        history = self._known.get(signature)
+        if history is None:
+            return
+        for other, part in tuple(self._known.items()):
+            if (
+                other not in present
+                and part.is_suspect(history.sites)
+                and part.shares_a_way_with(history)
+            ):
+                history.told = history.told or part.told
+                self._drop(other)
+
     def _drop(self, signature: str) -> None:
-        """Forgets a holder that is allowed."""
+        """Forgets a holder."""
         history = self._known.pop(signature, None)
         if history is not None and history.held.visit:
             heap.forget(history.held.visit)
@@ -563,7 +613,8 @@ class Diagnostician:
             if history.broken_at is None or finding is None:
                 continue
             if not (
-                stood_at_the_end(history) or history.has_just_gone(status.now)
+                stood_at_the_end(history, status)
+                or history.has_just_gone(status.now)
             ):
                 continue
             made = self._finding(

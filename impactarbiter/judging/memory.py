@@ -8,7 +8,7 @@ still there.  Everything that a verdict needs of the past is in here.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,7 +46,7 @@ class Observation:
     bytes: int
     nodes: int
     node_bytes: int
-    probed: int  # nodes behind its lines' newest tensors
+    probed: Mapping[int, int]  # nodes behind its lines' newest tensors
     first: int
     value: int
     graph: int
@@ -61,15 +61,22 @@ class Observation:
             # what each of them keeps may grow.
             return (
                 self.nodes > older.nodes
-                or self.probed > older.probed > 0
+                or self.reaches_further(older.probed)
                 or self.bytes > older.bytes
             )
         return (
             self.storages > older.storages
             or self.nodes > older.nodes
-            or self.probed > older.probed > 0
+            or self.reaches_further(older.probed)
             or self.bytes > older.bytes
             or self.held > older.held
+        )
+
+    def reaches_further(self, before: Mapping[int, int]) -> bool:
+        """Whether a line's newest tensor has a larger graph than it had."""
+        return any(
+            nodes > before.get(site, nodes) > 0
+            for site, nodes in self.probed.items()
         )
 
 
@@ -92,7 +99,7 @@ def observed(
         bytes=sum(held.bytes for held in siblings),
         nodes=sum(held.nodes for held in siblings),
         node_bytes=sum(held.node_bytes for held in siblings),
-        probed=sum(line.graph_nodes for line in lines.values()),
+        probed={s: line.graph_nodes for s, line in lines.items()},
         first=visit.first,
         value=visit.value,
         graph=visit.graph,
@@ -117,7 +124,8 @@ class HolderHistory:
     graph: GraphCost | None = None  # likewise
     base: Observation | None = None  # what rates are counted from, and to:
     top: Observation | None = None  # a container's first and last gain
-    probed: int = 0  # nodes behind its lines' tensors when it was found
+    # Nodes behind its lines' newest tensors when it was found.
+    probed: Mapping[int, int] = field(default_factory=dict)
     gained_at: int = 0  # `now` of the last gain
     gained: Moment | None = None  # of the last gain that was seen
     gains: int = 0  # times that it was seen grown
@@ -145,13 +153,18 @@ class HolderHistory:
     def graph_grows(self) -> bool:
         """Whether the graph behind it reaches further back than it did."""
         last, first = self.last, self.first
-        return last.probed > self.probed > 0 or (
+        return last.reaches_further(self.probed) or (
             last.nodes > first.nodes and last.items == first.items
         )
 
     def is_suspect(self, sites: Container[int]) -> bool:
         """Whether one of its lines is among these."""
         return any(site in sites for site in self.sites)
+
+    def shares_a_way_with(self, other: HolderHistory) -> bool:
+        """Whether one of the two holders lies in the other."""
+        ours, theirs = self.held, other.held
+        return ours.lies_in(theirs) or theirs.lies_in(ours)
 
     @property
     def is_remade(self) -> bool:
@@ -180,7 +193,9 @@ class HolderHistory:
                 self.base, self.top = self.base or now, now
         items = now.items or 0
         left = now.items is not None and (
-            items < (before.items or 0) or now.first != before.first
+            items < (before.items or 0)
+            # An address that is not known is 0.
+            or 0 != now.first != before.first != 0
         )
         if left and items <= self.peak and not self.graph_grows:
             # What leaves a holder is what judges it; one that takes in more
@@ -212,8 +227,8 @@ class HolderHistory:
         self, visit: Visit, at: Moment, lines: dict[int, SiteNow]
     ) -> None:
         """Takes in a visit; ``lines`` are its lines' storages now."""
-        if visit.state != "intact":
-            self.broken_at = at
+        if visit.state != "intact" or self._went_with_the_end(visit, lines):
+            self.broken_at = self.broken_at or at
             return
         self.broken_at = None
         if visit.recurs is not None:
@@ -222,7 +237,7 @@ class HolderHistory:
             self.walked,
             at=at,
             items=visit.length,
-            probed=sum(line.graph_nodes for line in lines.values()),
+            probed={s: line.graph_nodes for s, line in lines.items()},
             first=visit.first,
             value=visit.value,
             graph=visit.graph,
@@ -233,6 +248,16 @@ class HolderHistory:
         else:
             now = self._as_its_lines(now, lines)
         self.observe(now)
+
+    def _went_with_the_end(
+        self, visit: Visit, lines: Mapping[int, SiteNow]
+    ) -> bool:
+        """Whether what is gone was all there when the last tick ended: no
+        turn of the program let go of it, its end did."""
+        shorter = (visit.length or 0) < (self.last.items or 0)
+        then = sum(line.at_tick for line in lines.values())
+        now = sum(line.live_count for line in lines.values())
+        return shorter and then >= self.last.storages > now
 
     def _as_its_items(self, now: Observation, items: int) -> Observation:
         """Of a container: each item as those that a walk has measured.
@@ -247,17 +272,21 @@ class HolderHistory:
             scale=scale,
             storages=round(now.storages * scale),
             held=round(now.held * scale),
-            bytes=round(now.bytes * items / known),
-            nodes=round(now.nodes * items / known),
-            node_bytes=round(now.node_bytes * items / known),
+            bytes=round(now.bytes * scale),
+            nodes=round(now.nodes * scale),
+            node_bytes=round(now.node_bytes * scale),
         )
 
     def _as_its_lines(
         self, now: Observation, lines: dict[int, SiteNow]
     ) -> Observation:
         """Of no container, or of one that is as long as it was while the
-        graph behind it may grow: as much more as is alive of its lines."""
+        graph behind it may grow: as much more as is alive of its lines, where
+        it had the most of that when it was walked to; else it may be anybody's.
+        """
         pairs = [(self.sites.get(s, line), line) for s, line in lines.items()]
+        if 2 * now.storages <= sum(then.live_count for then, _now in pairs):
+            return now
         grown = sum(b.live_bytes - a.live_bytes for a, b in pairs)
         count = sum(b.live_count - a.live_count for a, b in pairs)
         return replace(

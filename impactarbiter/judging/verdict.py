@@ -122,19 +122,18 @@ def _more_than_walked(
     history: HolderHistory, finding: Finding, kind: int
 ) -> dict[str, Any]:
     """What a container has taken in since the last walk, counted alike."""
-    last, walked = history.last, history.walked
-    if last.scale == 1 or history.gained is None or not walked.items:
+    last = history.last
+    if last.scale == 1 or history.gained is None:
         return {}
     last_step = max(finding.last_step, history.gained.steps(kind))
-    longer = (last.items or 0) / walked.items
     return {
         "last_step": last_step,
         "generations": min(
             round(history.generations * last.scale),
             last_step - finding.first_step + 1,
         ),
-        "retained_tensors": round(history.retained * longer),
-        "graph": history.graph and _longer(history.graph, longer),
+        "retained_tensors": round(history.retained * last.scale),
+        "graph": history.graph and _longer(history.graph, last.scale),
     }
 
 
@@ -151,8 +150,12 @@ def _longer(graph: GraphCost, factor: float) -> GraphCost:
     )
 
 
-def stood_at_the_end(history: HolderHistory) -> bool:
-    """Whether its lines still had as many as it was found with."""
+def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
+    """Whether it was there until the last tick, and its lines still had as
+    many then as it was found with."""
+    broken = history.broken_at
+    if broken is None or broken.tick < status.ticks:
+        return False
     at_tick = sum(heap.site_now(s).at_tick for s in history.sites)
     return at_tick >= history.walked.storages
 

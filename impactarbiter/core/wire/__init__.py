@@ -3,6 +3,7 @@
 from .accounts import (
     AGE_FOR_REPORT,
     AGE_TO_TELL,
+    GROWS_ANEW,
     GROWS_BYTES,
     GROWS_COUNT,
     STEP_KINDS,
@@ -41,6 +42,7 @@ from .walks import (
 __all__ = [
     "AGE_FOR_REPORT",
     "AGE_TO_TELL",
+    "GROWS_ANEW",
     "GROWS_BYTES",
     "GROWS_COUNT",
     "STEP_KINDS",

@@ -192,6 +192,21 @@ class Held:
     others_storages: int
     others_bytes: int
 
+    def goes_by_the_name_of(self, other: Held) -> bool:
+        """Whether the way to the one holder is that to the other."""
+        return self.depth == other.depth and self._leads_through(other)
+
+    def lies_in(self, other: Held) -> bool:
+        """Whether the way to this holder leads through the other."""
+        return self.depth > other.depth and self._leads_through(other)
+
+    def _leads_through(self, other: Held) -> bool:
+        above, depth = other.path, other.depth
+        return (
+            self.path.root == above.root
+            and self.path.edges[:depth] == above.edges[:depth]
+        )
+
 
 def held_of(raw: _Holder) -> Held:
     """One holder."""

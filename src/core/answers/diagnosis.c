@@ -59,7 +59,7 @@ read_sites(diagnosis *d, PyObject *sites, uint8_t mark)
 }
 
 static int
-read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age)
+read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age, PyObject *anew)
 {
     ia_ledger_lock();
     d->wanted.nsites = ia_ledger_sites();
@@ -74,7 +74,9 @@ read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age)
         return ia_no_memory();
     if (read_sites(d, sites, IA_WANTED) < 0)
         return -1;
-    return read_sites(d, any_age, IA_WANTED_ANY_AGE);
+    if (read_sites(d, any_age, IA_WANTED_ANY_AGE) < 0)
+        return -1;
+    return anew == NULL ? 0 : read_sites(d, anew, IA_WANTED_EACH);
 }
 
 /* Did the walk miss a wanted storage?  Those of the last step may be in the
@@ -358,7 +360,7 @@ finish(diagnosis *d)
 }
 
 PyObject *
-ia_diagnose(PyObject *sites, PyObject *any_age, int remember)
+ia_diagnose(PyObject *sites, PyObject *any_age, int remember, PyObject *anew)
 {
     diagnosis d = {.remember = remember};
     PyObject *result = NULL;
@@ -370,7 +372,8 @@ ia_diagnose(PyObject *sites, PyObject *any_age, int remember)
     ia_ledger_lock();
     ia_stacks_pin(); /* ids are kept until the answer is made */
     ia_ledger_unlock();
-    if (read_wanted(&d, sites, any_age) == 0 && walk(&d) == 0 && find(&d) == 0) {
+    if (read_wanted(&d, sites, any_age, anew) == 0 && walk(&d) == 0 &&
+        find(&d) == 0) {
         d.seconds = ia_seconds() - start;
         result = build(&d);
     }

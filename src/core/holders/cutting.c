@@ -38,12 +38,12 @@ add_group(ia_holder *k, const ia_groups *groups, uint32_t i,
         (g->depth == primary->depth && g->bytes > primary->bytes))
         k->primary = i;
     k->grows |= g->generations > 1 ||
-                wanted->of_site[g->site] == IA_WANTED_ANY_AGE;
+                wanted->of_site[g->site] >= IA_WANTED_ANY_AGE;
     k->count += g->count;
     k->branches += g->branches;
     k->bytes += g->bytes;
-    if (g->generations > k->generations)
-        k->generations = g->generations;
+    if (g->parts > k->parts)
+        k->parts = g->parts;
 }
 
 /* -- holders of one sort ---------------------------------------------------- */
@@ -257,7 +257,7 @@ cut_holder(const ia_walk *w, ia_holders *k, uint32_t i, uint32_t holder,
         uintptr_t up = e->parent == IA_NO_ENTRY ? 0 : w->queue[e->parent].ref;
         return add_cut(k, &(ia_cut){up, e->ref, i, holder});
     }
-    int container = k->items[i].generations >= 2 &&
+    int container = k->items[i].parts >= 2 &&
                     ia_entry_is_container(w, holder);
     if (IA_TAG(e->ref) == IA_TAG_CROWD || container) {
         if (add_cut(k, &(ia_cut){e->ref, 0, i, holder}) < 0)

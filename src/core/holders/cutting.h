@@ -12,7 +12,7 @@ typedef struct {
     uint32_t primary; /* group whose storages are nearest to the holder */
     uint32_t count;
     uint32_t branches; /* items of it that lead to the storages */
-    uint32_t generations;
+    uint32_t parts;    /* most that storages of one line part in */
     uint64_t bytes;
     int grows;        /* some site of its does, here */
     /* Others of its sort that were too many to be told singly: how many, and

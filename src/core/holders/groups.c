@@ -36,19 +36,30 @@ ia_entry_is_container(const ia_walk *w, uint32_t entry)
 
 typedef struct {
     uint32_t holder, site, generation, storage;
+    uint32_t part; /* branches are told apart by it */
 } member;
+
+/* What hangs on one branch: first and last part, and how many are told
+ * apart in there. */
+typedef struct {
+    uint32_t oldest, newest, score;
+    int nested;    /* something in there parts them, and it is no tensor */
+    int container;
+} stretch;
 
 typedef struct {
     uint32_t *path;   /* entries that lead to a target, in order */
     uint32_t npath;
-    uint32_t *own;    /* generation + 1 of a storage at the entry itself */
-    uint32_t *newest; /* generation + 1 below the entry, 0 = none */
-    uint32_t *score;  /* branches of different generations */
+    uint32_t *own;    /* part + 1 of a storage at the entry itself */
+    uint32_t *newest; /* part + 1 below the entry, 0 = none */
+    uint32_t *oldest; /* likewise */
+    uint32_t *score;  /* branches of different parts */
+    uint32_t *level;  /* whether its containers, or it, are the holders */
     uint32_t *run;    /* links of a chain down to this entry */
     uint32_t *head;   /* first link of that chain */
     uint32_t *best;   /* holder of what hangs here */
     uint32_t *weight; /* how telling it is */
-    uint32_t *branch; /* scratch: generations of one parent's branches */
+    stretch *branch;  /* scratch: one parent's branches */
     uint32_t *root;   /* where the way to the entry starts */
     uint32_t *above;  /* what the graph that the entry is a node of hangs on */
     uint32_t *depth;  /* below the root */
@@ -60,7 +71,9 @@ scores_free(scores *s)
     free(s->path);
     free(s->own);
     free(s->newest);
+    free(s->oldest);
     free(s->score);
+    free(s->level);
     free(s->run);
     free(s->head);
     free(s->best);
@@ -75,10 +88,13 @@ scores_free(scores *s)
 static int
 scores_init(scores *s, size_t n)
 {
-    uint32_t **arrays[] = {&s->own,  &s->newest, &s->score, &s->run,
-                           &s->head, &s->best,   &s->weight, &s->branch,
-                           &s->root, &s->above,  &s->depth};
+    uint32_t **arrays[] = {&s->own,  &s->newest, &s->oldest, &s->score,
+                           &s->run,  &s->head,   &s->best,   &s->weight,
+                           &s->root, &s->above,  &s->depth,  &s->level};
     memset(s, 0, sizeof *s);
+    s->branch = calloc(n + 1, sizeof *s->branch);
+    if (s->branch == NULL)
+        return -1;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         *arrays[i] = calloc(n + 1, sizeof(uint32_t));
         if (*arrays[i] == NULL)
@@ -140,20 +156,88 @@ trace_paths(const ia_walk *w, scores *s)
 }
 
 static int
-by_value(const void *a, const void *b)
+by_newest(const void *a, const void *b)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    uint32_t x = ((const stretch *)a)->newest;
+    uint32_t y = ((const stretch *)b)->newest;
     return (x > y) - (x < y);
 }
 
+/* How many parts the branches tell apart: one each, by what came last.  Where
+ * they are containers that were filled one after another, a list for each
+ * epoch, it is the place where they stand that goes on growing: it counts all
+ * that lies in them. */
 static uint32_t
-count_distinct(uint32_t *values, uint32_t n)
+count_parts(stretch *branch, uint32_t n)
 {
-    uint32_t distinct = 0;
-    qsort(values, n, sizeof *values, by_value);
-    for (uint32_t i = 0; i < n; i++)
-        distinct += i == 0 || values[i] != values[i - 1];
-    return distinct;
+    uint32_t distinct = 0, total = 0, nested = 0;
+    int in_turn = 1;
+    qsort(branch, n, sizeof *branch, by_newest);
+    for (uint32_t i = 0; i < n; i++) {
+        distinct += i == 0 || branch[i].newest != branch[i - 1].newest;
+        in_turn &= i == 0 || branch[i].oldest >= branch[i - 1].newest;
+        total += branch[i].score > 1 ? branch[i].score : 1;
+        nested += (uint32_t)branch[i].nested;
+    }
+    return in_turn && nested >= 2 ? total : distinct;
+}
+
+static stretch
+stretch_of(const ia_walk *w, const scores *s, uint32_t entry)
+{
+    uintptr_t ref = w->queue[entry].ref;
+    int nested = s->score[entry] >= 2 && IA_TAG(ref) == IA_TAG_OBJECT &&
+                 ia_kind_of(Py_TYPE((PyObject *)ref)) != IA_KIND_TENSOR;
+    return (stretch){s->oldest[entry], s->newest[entry], s->score[entry],
+                     nested, ia_entry_is_container(w, entry)};
+}
+
+enum { EACH_FOR_ITSELF, ALL_OF_THEM, NONE_OF_THEM };
+
+/* Has none of the branches begun in the last third of the time? */
+static int
+is_complete(const stretch *branch, uint32_t n)
+{
+    uint32_t first = UINT32_MAX, last_begun = 0, last = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (branch[i].oldest < first)
+            first = branch[i].oldest;
+        if (branch[i].oldest > last_begun)
+            last_begun = branch[i].oldest;
+        if (branch[i].newest > last)
+            last = branch[i].newest;
+    }
+    return 3 * (uint64_t)(last - last_begun) > last - first;
+}
+
+/* A dict of lists: do they grow, or does it?  All of them are holders or none
+ * is.  They are where no key has come for long, or where one of them parts
+ * more on the average than there are. */
+static uint32_t
+level_of(const stretch *branch, uint32_t n, uint32_t score)
+{
+    uint64_t containers = 0, nested = 0, total = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        nested += (uint64_t)branch[i].nested;
+        containers += (uint64_t)branch[i].container;
+        if (branch[i].container)
+            total += branch[i].score > 1 ? branch[i].score : 1;
+    }
+    if (nested < 2 || containers < 2)
+        return EACH_FOR_ITSELF;
+    return total > containers * score ||
+                   (score < total && is_complete(branch, n))
+               ? ALL_OF_THEM
+               : NONE_OF_THEM;
+}
+
+static void
+note_part(scores *s, uint32_t entry, uint32_t oldest, uint32_t newest)
+{
+    if (newest > s->newest[entry])
+        s->newest[entry] = newest;
+    if (s->oldest[entry] == 0 || oldest < s->oldest[entry])
+        s->oldest[entry] = oldest;
 }
 
 /* The children of one entry stand side by side in the queue: scanning it
@@ -163,27 +247,27 @@ score_entries(const ia_walk *w, scores *s)
 {
     uint32_t i = s->npath;
     while (i > 0) {
-        uint32_t parent = w->queue[s->path[i - 1]].parent, n = 0, newest = 0;
+        uint32_t parent = w->queue[s->path[i - 1]].parent, n = 0;
         for (; i > 0 && w->queue[s->path[i - 1]].parent == parent; i--) {
-            uint32_t entry = s->path[i - 1], g = s->newest[entry];
-            if (s->own[entry] > g)
-                g = s->newest[entry] = s->own[entry];
+            uint32_t entry = s->path[i - 1];
+            if (s->own[entry])
+                note_part(s, entry, s->own[entry], s->own[entry]);
             if (parent == IA_NO_ENTRY)
                 continue;
-            s->branch[n++] = g;
-            if (g > newest)
-                newest = g;
+            s->branch[n++] = stretch_of(w, s, entry);
+            note_part(s, parent, s->oldest[entry], s->newest[entry]);
         }
         if (n == 0)
             continue;
         if (s->own[parent])
-            s->branch[n++] = s->own[parent];
+            s->branch[n++] =
+                (stretch){s->own[parent], s->own[parent], 1, 0, 0};
         /* A parent's children may stand in two runs (a second root pass). */
-        uint32_t score = count_distinct(s->branch, n);
-        if (score > s->score[parent])
-            s->score[parent] = score;
-        if (newest > s->newest[parent])
-            s->newest[parent] = newest;
+        uint32_t score = count_parts(s->branch, n);
+        if (score <= s->score[parent])
+            continue;
+        s->score[parent] = score;
+        s->level[parent] = level_of(s->branch, n, score);
     }
 }
 
@@ -240,6 +324,15 @@ choose_holders(const ia_walk *w, scores *s)
         uint32_t i = s->path[at], parent = w->queue[i].parent;
         s->best[i] = parent == IA_NO_ENTRY ? i : s->best[parent];
         s->weight[i] = parent == IA_NO_ENTRY ? 0 : s->weight[parent];
+        uint32_t level = parent == IA_NO_ENTRY ? EACH_FOR_ITSELF
+                                               : s->level[parent];
+        if (level != EACH_FOR_ITSELF && ia_entry_is_container(w, i)) {
+            if (level == ALL_OF_THEM) {
+                s->weight[i] = s->score[i] > 2 ? s->score[i] : 2;
+                s->best[i] = i;
+            }
+            continue;
+        }
         if (s->score[i] < 2 || is_place(w, i))
             continue;
         link_up(w, s, i);
@@ -377,16 +470,20 @@ by_group(const void *a, const void *b)
         return x->holder < y->holder ? -1 : 1;
     if (x->site != y->site)
         return x->site < y->site ? -1 : 1;
-    return (x->generation > y->generation) - (x->generation < y->generation);
+    if (x->generation != y->generation)
+        return x->generation < y->generation ? -1 : 1;
+    return (x->part > y->part) - (x->part < y->part);
 }
 
 static void
 add_member(const ia_walk *w, const scores *s, ia_group *g, const member *m,
-           uint32_t last)
+           const member *last)
 {
     const ia_reached *r = &w->storages->items[m->storage];
-    if (g->count == 0 || m->generation != last)
+    if (g->count == 0 || m->generation != last->generation)
         g->generations++;
+    if (g->count == 0 || m->part != last->part)
+        g->parts++;
     if (g->count > 0 && g->purpose != r->purpose)
         g->purpose = IA_FOR_UNKNOWN;
     else
@@ -451,7 +548,7 @@ make_groups(const ia_walk *w, const scores *s, member *members, uint32_t n,
             g->site = members[i].site;
         }
         g->branches += (uint32_t)is_new_item(w, &members[i], marked);
-        add_member(w, s, g, &members[i], i ? members[i - 1].generation : 0);
+        add_member(w, s, g, &members[i], i ? &members[i - 1] : NULL);
     }
     free(marked);
     return 0;
@@ -482,10 +579,13 @@ list_targets(const ia_walk *w, const ia_wanted *wanted, member **out,
         return -1;
     for (uint32_t i = 0; n > 0 && i < all->count; i++) {
         const ia_reached *r = &all->items[i];
-        if (is_target(w, wanted, r))
-            list[(*count)++] = (member){
-                0, r->site,
-                ia_birth_by(wanted->clock, r->position, r->generation), i};
+        if (!is_target(w, wanted, r))
+            continue;
+        uint32_t birth =
+            ia_birth_by(wanted->clock, r->position, r->generation);
+        int each = wanted->of_site[r->site] == IA_WANTED_EACH;
+        list[(*count)++] =
+            (member){0, r->site, birth, i, each ? i : birth};
     }
     return 0;
 }
@@ -564,8 +664,8 @@ ia_groups_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
         goto done;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t entry = items[members[i].storage].entry;
-        if (members[i].generation + 1 > s.own[entry])
-            s.own[entry] = members[i].generation + 1;
+        if (members[i].part + 1 > s.own[entry])
+            s.own[entry] = members[i].part + 1;
     }
     trace_paths(w, &s);
     score_entries(w, &s);

@@ -19,6 +19,7 @@ typedef struct {
     uint32_t depth;   /* edges from the holder down to it */
     uint32_t count;
     uint32_t generations;
+    uint32_t parts; /* of what they part by: see IA_WANTED_EACH */
     uint32_t first_generation; /* by the clock that was asked for */
     uint32_t last_generation;
     uint64_t bytes;
@@ -38,6 +39,9 @@ typedef struct {
     uint8_t *of_site;  /* owned; what of_site[site] says: */
 #define IA_WANTED 1         /* storages born at `since` or later */
 #define IA_WANTED_ANY_AGE 2 /* all of them */
+/* All of them, and they part by themselves: every step makes all of them
+ * anew, and one more, so that generations tell nothing. */
+#define IA_WANTED_EACH 3
     uint32_t nsites;
     ia_clock clock; /* that births are compared by */
     uint32_t since; /* first position, or tick, that counts */
@@ -55,7 +59,7 @@ ia_is_wanted(const ia_wanted *wanted, uint32_t site, uint32_t birth)
 {
     if (site >= wanted->nsites || !wanted->of_site[site])
         return 0;
-    return wanted->of_site[site] == IA_WANTED_ANY_AGE ||
+    return wanted->of_site[site] >= IA_WANTED_ANY_AGE ||
            birth >= wanted->since;
 }
 

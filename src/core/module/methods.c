@@ -524,12 +524,13 @@ resident_bytes(PyObject *self, PyObject *unused)
 static PyObject *
 diagnose(PyObject *self, PyObject *args)
 {
-    PyObject *sites, *any_age;
+    PyObject *sites, *any_age, *anew = NULL;
     int remember = 0;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO|p:diagnose", &sites, &any_age, &remember))
+    if (!PyArg_ParseTuple(args, "OO|pO:diagnose", &sites, &any_age, &remember,
+                          &anew))
         return NULL;
-    return ia_diagnose(sites, any_age, remember);
+    return ia_diagnose(sites, any_age, remember, anew);
 }
 
 static PyObject *
@@ -718,7 +719,7 @@ DOC(recorder_write, "(reason, device=0, asked=0)",
     "Write a bundle now; its name, or None when nothing is armed.");
 DOC(recorder_status, "()", "{armed, written, waiting, error}");
 DOC(recorder_events, "()", "The ring's events, oldest first, as bytes.");
-DOC(diagnose, "(sites, any_age, remember=False)",
+DOC(diagnose, "(sites, any_age, remember=False, anew=())",
     "Walk the heap and say who holds the storages of these sites; of those\n"
     "in any_age also the ones born before the warm-up was over.");
 

@@ -187,6 +187,8 @@ judge(uint32_t site, ia_clock clock, uint32_t age, ia_suspect *out)
             out->survivors += s->born[i];
     } else if ((since = grows_since(s, now, age, 1)) < IA_BUCKETS) {
         note(out, IA_GROWS_BYTES, s, since);
+        if (minima_rise(s, since, 0))
+            out->kinds |= IA_GROWS_ANEW;
     }
     if (g != NULL) {
         since = grows_since(&g->by[clock], now, age, 1);

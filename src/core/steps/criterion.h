@@ -30,6 +30,7 @@ enum {
     IA_GROWS_COUNT = 1, /* every stretch of the run leaves survivors */
     IA_GROWS_BYTES = 2, /* as many storages, of ever more bytes */
     IA_GROWS_GRAPH = 4, /* the graph behind its newest tensor grows */
+    IA_GROWS_ANEW = 8, /* with BYTES: ever more storages, all of them new */
 };
 
 typedef struct {
