@@ -19,7 +19,7 @@ export TOKENIZERS_PARALLELISM ?= false
 SOURCES := setup.py pyproject.toml README.md LICENSE \
     $(shell find src impactarbiter -name __pycache__ -prune -o -print)
 
-.PHONY: help demo lab test quick whole bench asan sweep lint venv build clean \
+.PHONY: help demo lab test quick whole traces bench asan sweep lint venv build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
     check-torch-suite check-long check-static check-faults tsan valgrind
 .DELETE_ON_ERROR:
@@ -30,6 +30,7 @@ help:
 	@echo 'make test    run the tests; TESTS=tests/unit ARGS="-k ledger" for some'
 	@echo 'make quick   the tests that take a minute'
 	@echo 'make whole   whole programs, leaky and fixed: what is said of each'
+	@echo 'make traces  the criterion alone, on what programs were recorded to do'
 	@echo 'make bench   cost of watching, as ratios with and without'
 	@echo 'make asan    tests under AddressSanitizer and UBSan'
 	@echo 'make tsan    threads under ThreadSanitizer'
@@ -85,6 +86,10 @@ bench: build
 whole: build
 	@echo '== whole programs: leaky and fixed, what is said and what is true'
 	@$(PY) tests/whole/run.py --jobs 2 $(ARGS)
+
+traces: build
+	@echo '== traces: lines that the criterion names, and lines that leak'
+	@$(PY) -P tools/traces/replay.py --jobs 2 $(ARGS)
 
 sweep: build
 	@echo '== sweep: leak patterns, healthy look-alikes, torch operators'

@@ -28,7 +28,8 @@ def walk(
 
     Of those in ``any_age`` also what was made before the warm-up was over.
     What those in ``anew`` made is told apart one by one, for each step makes
-    all of it anew.  The holders' paths are remembered, for visits, until they are forgotten.
+    all of it anew.  The holders' paths are remembered, for visits, until they
+    are forgotten.
     """
     return wire.walk_of(
         _core.diagnose(list(sites), list(any_age), True, list(anew))

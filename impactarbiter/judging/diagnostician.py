@@ -342,8 +342,11 @@ class Diagnostician:
         siblings: Sequence[tuple[Held, Finding]],
     ) -> None:
         """Remembers a holder, new or known."""
-        # The sibling that grew last stands for all.
-        held, finding = max(siblings, key=lambda pair: pair[1].last_step)
+        # The sibling that grew last stands for all; of cycles one that the
+        # collector never frees.
+        held, finding = max(
+            siblings, key=lambda pair: (pair[0].forever, pair[1].last_step)
+        )
         if is_allowed_object(held.owners, held.path) or self.allow.covers(
             finding, [e.type for e in held.path.edges]
         ):

@@ -282,7 +282,8 @@ class HolderHistory:
     ) -> Observation:
         """Of no container, or of one that is as long as it was while the
         graph behind it may grow: as much more as is alive of its lines, where
-        it had the most of that when it was walked to; else it may be anybody's.
+        it had the most of that when it was walked to; else it may be
+        anybody's.
         """
         pairs = [(self.sites.get(s, line), line) for s, line in lines.items()]
         if 2 * now.storages <= sum(then.live_count for then, _now in pairs):
