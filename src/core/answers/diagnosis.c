@@ -17,6 +17,7 @@
 #include "../names/path.h"
 #include "../holders/bounds.h"
 #include "../holders/cutting.h"
+#include "../holders/shared.h"
 #include "../holders/visits.h"
 #include "describe.h"
 #include "diagnosis.h"
@@ -32,6 +33,7 @@ typedef struct {
     ia_groups groups;
     ia_holders holders;
     ia_cost *costs;
+    uint8_t *shared; /* owned; by holder: others hold the same */
     int still; /* what walk_begin said */
     int remember; /* paths, so that they can be visited */
     double seconds;
@@ -128,11 +130,14 @@ find(diagnosis *d)
                         &d->holders) < 0)
         return ia_no_memory();
     d->costs = calloc(d->holders.count + 1, sizeof *d->costs);
-    if (d->costs == NULL)
+    d->shared = calloc(d->holders.count + 1, sizeof *d->shared);
+    if (d->costs == NULL || d->shared == NULL)
         return ia_no_memory();
     if (d->holders.count > 0 &&
-        ia_cuts_measure(&d->w, d->holders.cuts, d->holders.ncuts,
-                        d->holders.count, d->costs) < 0)
+        (ia_cuts_measure(&d->w, d->holders.cuts, d->holders.ncuts,
+                         d->holders.count, d->costs) < 0 ||
+         ia_shared_measure(&d->w, &d->groups, &d->holders, d->costs,
+                           d->shared) < 0))
         return ia_no_memory();
     return 0;
 }
@@ -298,7 +303,8 @@ build_holder(diagnosis *d, uint32_t i)
                              : NULL;
     if (cycle != NULL)
         return Py_BuildValue(
-            "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,s:(IIK)}",
+            "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,s:(IIK),"
+            "s:i}",
             "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
             path, "object", object, "groups", groups, "cost", cost,
@@ -312,7 +318,7 @@ build_holder(diagnosis *d, uint32_t i)
                               ia_entry_is_container(&d->w, k->entry))
                         : IA_NO_PATH,
             "branches", k->branches, "others", k->others, k->others_count,
-            (unsigned long long)k->others_bytes);
+            (unsigned long long)k->others_bytes, "shared", d->shared[i]);
     Py_XDECREF(path);
     Py_XDECREF(object);
     Py_XDECREF(groups);
@@ -356,6 +362,7 @@ finish(diagnosis *d)
     ia_groups_free(&d->groups);
     ia_holders_free(&d->holders);
     free(d->costs);
+    free(d->shared);
     free(d->wanted.of_site);
 }
 
