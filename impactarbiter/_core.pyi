@@ -109,6 +109,7 @@ class _Holder(TypedDict):
     visit: int
     branches: int
     others: tuple[int, int, int]
+    shared: int
 
 class _Walk(TypedDict):
     holders: list[_Holder]

@@ -46,6 +46,7 @@ class Look:
                 length=held.length,
                 bound=held.bound,
                 depth=held.depth,
+                shared=held.shared,
             ),
             retained_bytes=held.bytes,
             retained_tensors=held.storages,

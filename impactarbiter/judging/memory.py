@@ -143,6 +143,10 @@ class HolderHistory:
     seen_age: int = 0  # how old it was at the last of them
     census: dict[Any, int] | None = None  # what its items were, when seen
     finding: Finding | None = None
+    began: int = field(init=False)  # `since`, as it was found with
+
+    def __post_init__(self) -> None:
+        self.began = self.since
 
     @property
     def visitable(self) -> bool:
@@ -335,13 +339,14 @@ class HolderHistory:
         return max(now - then, 0) / steps
 
     def node_rate(self, kind: int) -> float:
-        """Bytes of graph nodes a step; of a tensor only walks see its graph,
-        and after a single one all of it is taken to be of this growth."""
+        """Bytes of graph nodes a step; what is carried from step to step is
+        seen by walks only, and after a single one all of it is taken to be of
+        this growth."""
         seen = self.rate(kind, "node_bytes")
-        if seen is not None and not self.recurs:
+        if seen is not None and not (self.recurs or self.graph_grows):
             return seen
         first, last = self.first, self.walked
         steps = last.at.steps(kind) - first.at.steps(kind)
         if steps > 0:
             return max(last.node_bytes - first.node_bytes, 0) / steps
-        return last.node_bytes / max(last.at.now - self.since, 1)
+        return last.node_bytes / max(last.at.now - self.began, 1)

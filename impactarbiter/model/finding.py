@@ -61,7 +61,8 @@ class Holder:
     hold; None where there is no such thing or it was not measured.
     ``depth``: so many edges of the finding's path lead to it.  ``alike``
     holders are of one sort, ``layers[0].seen``, ``layers[1].seen``: they are
-    one finding, and this one stands for all.
+    one finding, and this one stands for all.  ``shared``: other references
+    hold the same, and what is retained is freed when all of them are cut.
     """
 
     expression: str
@@ -71,6 +72,7 @@ class Holder:
     bound: int | None = None
     depth: int | None = None
     alike: int = 1
+    shared: bool = False
 
 
 @dataclass(frozen=True)

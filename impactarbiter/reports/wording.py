@@ -308,6 +308,8 @@ def _retained_text(finding: Finding) -> str:
         return "nothing by this path alone: another holds the same"
     if finding.holder is None:
         return f"{held} in {count}"
+    if finding.holder.shared:
+        return f"{held} in {count}, freed once nothing else holds the same"
     return f"{held} in {count}, freed if the path is cut at the holder"
 
 

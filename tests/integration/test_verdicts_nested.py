@@ -3,11 +3,12 @@ dicts, storages that every step makes anew, programs that end."""
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
 import textwrap
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -212,3 +213,44 @@ main()
 """,
     )
     assert report["findings"] == []
+
+
+def test_an_optimizer_that_was_frozen_before_the_watch_ends_the_steps() -> (
+    None
+):
+    from impactarbiter.core import ledger
+
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(2))], lr=0.1)
+    gc.freeze()
+    try:
+        with impactarbiter.watch():
+            assert ledger.status().kind == 0  # the strongest
+    finally:
+        gc.unfreeze()
+    assert optimizer.param_groups
+
+
+# -- several references to one growth -----------------------------------------
+
+
+def test_a_graph_that_several_states_hold_costs_what_all_of_them_keep() -> (
+    None
+):
+    cell, recent = nn.GRUCell(4, 8), deque[torch.Tensor](maxlen=8)
+    carried = [torch.zeros(2, 8)]
+
+    def turn(step: int) -> None:
+        carried[0] = cell(torch.ones(2, 4), carried[0])
+        recent.append(carried[0])
+
+    finding = only(watched(turn, 60))
+    assert finding.verdict == "leak"
+    assert finding.holder is not None and finding.holder.shared
+    assert finding.graph is not None and finding.graph.nodes > 60 * 5
+    assert finding.graph_bytes_per_step == pytest.approx(
+        finding.graph.node_bytes / 60, rel=0.3
+    )
+    assert "detach what is carried" in finding.advice
+    assert "freed once nothing else holds the same" in str(
+        Report(findings=(finding,))
+    )

@@ -161,6 +161,8 @@ class Held:
     ``branches`` of its items lead to the storages of its groups.
     ``others`` of its sort, too many to be told singly, hold so many
     ``others_storages`` of ``others_bytes``; ``bytes`` counts them too.
+    ``shared``: cutting it alone frees nothing, other references hold the same;
+    the figures are of all of them.
     """
 
     site: int
@@ -191,6 +193,7 @@ class Held:
     others: int
     others_storages: int
     others_bytes: int
+    shared: bool
 
     def goes_by_the_name_of(self, other: Held) -> bool:
         """Whether the way to the one holder is that to the other."""
@@ -241,6 +244,7 @@ def held_of(raw: _Holder) -> Held:
         others=others,
         others_storages=others_storages,
         others_bytes=others_bytes,
+        shared=bool(raw["shared"]),
     )
 
 

@@ -83,17 +83,17 @@ ia_optimizer_steps(PyObject *optimizer)
                GAPS * known.items[i].gap + PATIENCE;
 }
 
+static void
+note_optimizer(PyObject *op, void *arg)
+{
+    int *found = arg;
+    *found = *found || ia_kind_of(Py_TYPE(op)) == IA_KIND_OPTIMIZER;
+}
+
 int
 ia_optimizers_exist(void)
 {
     int found = 0;
-    PyObject *gc = PyImport_ImportModule("gc");
-    PyObject *all = gc ? PyObject_CallMethod(gc, "get_objects", NULL) : NULL;
-    for (Py_ssize_t i = 0; all && !found && i < PyList_GET_SIZE(all); i++)
-        found = ia_kind_of(Py_TYPE(PyList_GET_ITEM(all, i))) ==
-                IA_KIND_OPTIMIZER;
-    Py_XDECREF(all);
-    Py_XDECREF(gc);
-    PyErr_Clear();
+    ia_each_gc_object(note_optimizer, &found);
     return found;
 }
