@@ -1,4 +1,4 @@
-/* impactarbiter._core: slots only; the functions are in methods.c. */
+/* impactarbiter._core: slots only; methods.h says where the functions are. */
 
 #include "../base/core_api.h"
 #include "../base/errors.h"
@@ -22,6 +22,9 @@ exec(PyObject *module)
         return ia_no_memory();
     if (ia_snapshot_init() < 0)
         return -1;
+    if (PyModule_AddFunctions(module, ia_accounts_methods) < 0 ||
+        PyModule_AddFunctions(module, ia_questions_methods) < 0)
+        return -1;
     PyObject *capsule =
         PyCapsule_New((void *)&ia_api, IA_API_CAPSULE, NULL);
     if (capsule == NULL)
@@ -43,7 +46,7 @@ static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "impactarbiter._core",
     .m_doc = "Ledger, criterion and heap walk.",
-    .m_methods = ia_methods,
+    .m_methods = ia_watching_methods,
     .m_slots = slots,
 };
 

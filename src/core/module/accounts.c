@@ -1,0 +1,323 @@
+/* Functions of _core: what the ledger and the clocks know. */
+
+#include "../base/compat.h"
+#include "../base/build.h"
+#include "../base/process.h"
+#include "../ledger/devices.h"
+#include "../ledger/frames.h"
+#include "../ledger/intervals.h"
+#include "../ledger/ledger.h"
+#include "../ledger/sites.h"
+#include "../ledger/tensors.h"
+#include "../steps/criterion.h"
+#include "../steps/failure.h"
+#include "../steps/steps.h"
+#include "../answers/describe.h"
+#include "../recorder/recorder.h"
+#include "methods.h"
+#include "snapshot.h"
+
+#include <stdlib.h>
+
+/* -- what is known ------------------------------------------------------- */
+
+static PyObject *
+settle(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_stepping_settle();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+refresh(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_stepping_refresh();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+build_devices(void)
+{
+    ia_device_totals copy[IA_MAX_DEVICES];
+    const ia_device_totals *devices;
+    ia_ledger_lock();
+    int n = ia_ledger_devices(&devices);
+    for (int i = 0; i < n; i++)
+        copy[i] = devices[i];
+    ia_ledger_unlock();
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && i < n; i++) {
+        ia_dict_add(&dict, ia_device_build(copy[i].device),
+                    Py_BuildValue("(KK)",
+                                  (unsigned long long)copy[i].live_bytes,
+                                  (unsigned long long)copy[i].peak_bytes));
+    }
+    return dict;
+}
+
+static PyObject *
+totals(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_ledger_lock();
+    ia_ledger_totals t = *ia_ledger_totals_now();
+    size_t bytes = ia_ledger_bytes() + ia_criterion_bytes();
+    ia_ledger_unlock();
+    PyObject *devices = build_devices();
+    if (devices == NULL)
+        return NULL;
+    return Py_BuildValue(
+        "{s:K,s:K,s:K,s:I,s:I,s:K,s:K,s:K,s:I,s:n,s:d,s:N}", "live_bytes",
+        (unsigned long long)t.live_bytes, "peak_bytes",
+        (unsigned long long)t.peak_bytes, "allowed_bytes",
+        (unsigned long long)t.allowed_bytes, "live_count", t.live_count,
+        "generation", t.generation, "births", (unsigned long long)t.births,
+        "deaths", (unsigned long long)t.deaths, "lost",
+        (unsigned long long)t.lost, "tensors", ia_tensors_count(),
+        "ledger_bytes",
+        (Py_ssize_t)(bytes + ia_tensors_bytes() + ia_devices_bytes()),
+        "hook_seconds", (double)ia_ledger_hook_ns() * 1e-9, "devices",
+        devices);
+}
+
+static PyObject *
+status(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return ia_stepping_status();
+}
+
+static PyObject *
+history(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return ia_stepping_history();
+}
+
+static PyObject *
+build_frame(const ia_source_frame *f)
+{
+    return Py_BuildValue("(NiNO)", ia_str(f->file), f->line,
+                         ia_str(f->function), f->library ? Py_True : Py_False);
+}
+
+/* Making objects may run the collector, and that the program: the strings are
+ * pinned until they are read. */
+static void
+unpin(void)
+{
+    ia_ledger_lock();
+    ia_stacks_unpin();
+    ia_ledger_unlock();
+}
+
+static PyObject *
+site_source(PyObject *self, PyObject *arg)
+{
+    unsigned long long number = PyLong_AsUnsignedLongLong(arg);
+    const ia_source_frame *source;
+    ia_source_frame copy = {0};
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_ledger_lock();
+    uint32_t site = ia_site_of_number(number);
+    source = site == IA_DROPPED ? NULL : ia_site_source(site);
+    if (source != NULL)
+        copy = *source;
+    ia_stacks_pin();
+    ia_ledger_unlock();
+    PyObject *result = copy.file ? build_frame(&copy) : Py_NewRef(Py_None);
+    unpin();
+    return result;
+}
+
+static PyObject *
+stack_frames(PyObject *self, PyObject *arg)
+{
+    unsigned long long number = PyLong_AsUnsignedLongLong(arg);
+    ia_source_frame copy[IA_KEPT_FRAMES];
+    int n = 0;
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_ledger_lock();
+    uint32_t stack = ia_stack_of_number(number);
+    const ia_stack *s = stack == IA_DROPPED ? NULL : ia_stack_get(stack);
+    for (; s != NULL && n < s->count; n++)
+        copy[n] = *ia_stack_frame(s, n);
+    ia_stacks_pin();
+    ia_ledger_unlock();
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && i < n; i++)
+        ia_list_add(&list, build_frame(&copy[i]));
+    unpin();
+    return list;
+}
+
+#define MAX_SUSPECTS 512
+
+static PyObject *
+build_suspect(const ia_suspect *s)
+{
+    return Py_BuildValue(
+        "{s:K,s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:I}", "site",
+        (unsigned long long)s->number, "kinds", s->kinds, "since", s->since, "life", s->life, "live_count",
+        s->live_count, "survivors", s->survivors, "live_bytes",
+        (unsigned long long)s->live_bytes, "cycle_bytes",
+        (unsigned long long)s->cycle_bytes, "graph_nodes",
+        (unsigned long long)s->graph_nodes, "phase", (unsigned)s->phase);
+}
+
+static PyObject *
+suspects(PyObject *self, PyObject *arg)
+{
+    /* On the heap and not static: making objects may run the collector, and
+     * what that runs may come here again. */
+    unsigned long age = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_suspect *found = PyMem_Calloc(MAX_SUSPECTS, sizeof *found);
+    if (found == NULL)
+        return PyErr_NoMemory();
+    ia_clock clock = ia_stepping_clock();
+    ia_ledger_lock();
+    uint32_t n =
+        ia_criterion_suspects(clock, (uint32_t)age, found, MAX_SUSPECTS);
+    ia_ledger_unlock();
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < n && i < MAX_SUSPECTS; i++) {
+        ia_list_add(&list, build_suspect(&found[i]));
+    }
+    PyMem_Free(found);
+    return list;
+}
+
+/* What is alive of a site, and what was when the last tick ended: a program
+ * that ends drops what it kept. */
+static PyObject *
+site_now(PyObject *self, PyObject *arg)
+{
+    unsigned long long number = PyLong_AsUnsignedLongLong(arg);
+    ia_site_totals t = {0};
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_clock clock = ia_stepping_clock();
+    ia_ledger_lock();
+    ia_site_totals *known = ia_ledger_site(ia_site_of_number(number));
+    if (known != NULL)
+        t = *known;
+    uint32_t tick = ia_ledger_totals_now()->generation;
+    uint64_t nodes = ia_criterion_graph(ia_site_of_number(number));
+    ia_ledger_unlock();
+    return Py_BuildValue("(IKKIIK)", t.live_count,
+                         (unsigned long long)t.live_bytes,
+                         (unsigned long long)t.cycle_bytes, t.by[clock].life,
+                         t.touched == tick ? t.count_before : t.live_count,
+                         (unsigned long long)nodes);
+}
+
+static PyObject *
+rows(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return ia_snapshot_rows();
+}
+
+static PyObject *
+consistent(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_ledger_lock();
+    int ok = ia_ledger_consistent();
+    ia_ledger_unlock();
+    return PyBool_FromLong(ok);
+}
+
+static PyObject *
+interval_open(PyObject *self, PyObject *arg)
+{
+    unsigned long device = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_stepping_refresh();
+    return PyLong_FromUnsignedLongLong(ia_interval_open((uint16_t)device));
+}
+
+static PyObject *
+interval_close(PyObject *self, PyObject *arg)
+{
+    unsigned long long handle = PyLong_AsUnsignedLongLong(arg);
+    ia_interval w;
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_stepping_refresh();
+    if (!ia_interval_close(handle, &w))
+        Py_RETURN_NONE;
+    return Py_BuildValue("(KKKKKKKI)", (unsigned long long)w.before_bytes,
+                         (unsigned long long)w.born_bytes,
+                         (unsigned long long)w.died_bytes,
+                         (unsigned long long)w.peak_bytes,
+                         (unsigned long long)w.births,
+                         (unsigned long long)w.deaths,
+                         (unsigned long long)w.peak_number,
+                         w.steps);
+}
+
+static PyObject *
+resident_bytes(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyLong_FromUnsignedLongLong(ia_process_resident());
+}
+
+DOC(settle, "()",
+    "A report is asked for: where the strongest kind of event was never\n"
+    "seen, ticks are time.");
+DOC(refresh, "()",
+    "Account for storages that are only noticed at boundaries.");
+DOC(totals, "()", "Totals of the ledger, bytes and counts, as a dict.");
+DOC(status, "()", "The clocks, and what watching cost, as a dict.");
+DOC(history, "()", "List of (tick, live bytes, resident bytes, seconds, counts).");
+DOC(site_source, "(site)", "(file, line, function, is_library) or None.");
+DOC(stack_frames, "(stack)",
+    "Frames of a stack, innermost first, as site_source gives them.");
+DOC(suspects, "(age)",
+    "Sites that have kept theirs for so many positions, as a list of dicts.");
+DOC(site_now, "(site)",
+    "(live storages, their bytes, bytes that the collector freed, longest\n"
+    "lifetime that ended, live storages when the last tick ended, nodes of\n"
+    "the graph behind its newest tensor when last probed) of a site.");
+DOC(rows, "()", "Live storages as a structured array.");
+DOC(consistent, "()", "Do the ledger's totals equal the sums over its rows?");
+DOC(interval_open, "(device)",
+    "Begin to count births and deaths on a device; returns a handle, or 0\n"
+    "when too many intervals are open.");
+DOC(interval_close, "(handle)",
+    "(before, born, died, peak bytes, births, deaths, stack of the peak,\n"
+    "steps that ended), or None for a handle of no open interval.");
+DOC(resident_bytes, "()", "Resident memory of this process, 0: unknown.");
+
+PyMethodDef ia_accounts_methods[] = {
+    {"settle", settle, METH_NOARGS, settle_doc},
+    {"refresh", refresh, METH_NOARGS, refresh_doc},
+    {"totals", totals, METH_NOARGS, totals_doc},
+    {"status", status, METH_NOARGS, status_doc},
+    {"history", history, METH_NOARGS, history_doc},
+    {"site_source", site_source, METH_O, site_source_doc},
+    {"stack_frames", stack_frames, METH_O, stack_frames_doc},
+    {"suspects", suspects, METH_O, suspects_doc},
+    {"site_now", site_now, METH_O, site_now_doc},
+    {"rows", rows, METH_NOARGS, rows_doc},
+    {"consistent", consistent, METH_NOARGS, consistent_doc},
+    {"interval_open", interval_open, METH_O, interval_open_doc},
+    {"interval_close", interval_close, METH_O, interval_close_doc},
+    {"resident_bytes", resident_bytes, METH_NOARGS, resident_bytes_doc},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,132 @@
+/* Functions of _core: who holds what, by a walk or by a visit. */
+
+#include "../base/compat.h"
+#include "../holders/statement.h"
+#include "../answers/census.h"
+#include "../answers/diagnosis.h"
+#include "../answers/explain.h"
+#include "../holders/visits.h"
+#include "methods.h"
+
+static PyObject *
+diagnose(PyObject *self, PyObject *args)
+{
+    PyObject *sites, *any_age, *anew = NULL;
+    int remember = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OO|pO:diagnose", &sites, &any_age, &remember,
+                          &anew))
+        return NULL;
+    return ia_diagnose(sites, any_age, remember, anew);
+}
+
+static PyObject *
+explain(PyObject *self, PyObject *args)
+{
+    PyObject *objects;
+    Py_ssize_t paths;
+    int cost;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!np:explain", &PyTuple_Type, &objects,
+                          &paths, &cost))
+        return NULL;
+    return ia_explain(objects, paths, cost);
+}
+
+static PyObject *
+instances(PyObject *self, PyObject *args)
+{
+    PyTypeObject *type;
+    Py_ssize_t most;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!n:instances", &PyType_Type, &type, &most))
+        return NULL;
+    return ia_instances(type, most);
+}
+
+/* -- holders that are known ------------------------------------------------ */
+
+static PyObject *
+visit(PyObject *self, PyObject *arg)
+{
+    static const char *const states[] = {"broken", "intact", "unknown"};
+    PyObject *recurs[] = {Py_None, Py_True, Py_False};
+    unsigned long path = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_visit v = ia_visit_path((uint32_t)path);
+    return Py_BuildValue("(snKKKO)", states[v.state], v.length,
+                         (unsigned long long)v.value,
+                         (unsigned long long)v.first,
+                         (unsigned long long)(uintptr_t)v.graph,
+                         recurs[v.recurs]);
+}
+
+static PyObject *
+forget_path(PyObject *self, PyObject *arg)
+{
+    unsigned long path = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_visits_forget((uint32_t)path);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+census(PyObject *self, PyObject *arg)
+{
+    unsigned long path = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    return PyErr_Occurred() ? NULL : ia_census_build((uint32_t)path);
+}
+
+static PyObject *
+watch_statement(PyObject *self, PyObject *arg)
+{
+    unsigned long path = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    return PyBool_FromLong(ia_statement_watch((uint32_t)path));
+}
+
+static PyObject *
+end_statement(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_statement_end();
+    return ia_statement_build();
+}
+
+DOC(diagnose, "(sites, any_age, remember=False, anew=())",
+    "Walk the heap and say who holds the storages of these sites; of those\n"
+    "in any_age also the ones born before the warm-up was over.");
+DOC(explain, "(objects, paths, cost)",
+    "Who holds each object of a tuple, at most so many paths each.");
+DOC(instances, "(type, most)",
+    "(count, paths) of the live instances of a class.");
+DOC(visit, "(path)",
+    "(state, length, value, first item, graph, recurs) at the end of a known\n"
+    "path: \"intact\", \"broken\" or \"unknown\"; addresses, for comparing;\n"
+    "whether a tensor's graph leads back to that of the visit before.");
+DOC(forget_path, "(path)", "That path is not visited any more.");
+DOC(census, "(path)", "{description: count} of the holder's items, or None.");
+DOC(watch_statement, "(path)",
+    "Watch on this thread which statements grow the holder; False where\n"
+    "another tracer is set.");
+DOC(end_statement, "()",
+    "End that; [(file, line, function, times, items, idle)] of what was seen.");
+
+PyMethodDef ia_questions_methods[] = {
+    {"diagnose", diagnose, METH_VARARGS, diagnose_doc},
+    {"explain", explain, METH_VARARGS, explain_doc},
+    {"instances", instances, METH_VARARGS, instances_doc},
+    {"visit", visit, METH_O, visit_doc},
+    {"forget_path", forget_path, METH_O, forget_path_doc},
+    {"census", census, METH_O, census_doc},
+    {"watch_statement", watch_statement, METH_O, watch_statement_doc},
+    {"end_statement", end_statement, METH_NOARGS, end_statement_doc},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,380 @@
+/* Functions of _core: watching begins and ends, and what happens meanwhile. */
+
+#include "../base/compat.h"
+#include "../ledger/arrays.h"
+#include "../ledger/devices.h"
+#include "../ledger/ledger.h"
+#include "../ledger/libraries.h"
+#include "../ledger/tensors.h"
+#include "../steps/criterion.h"
+#include "../steps/failure.h"
+#include "../steps/steps.h"
+#include "../holders/statement.h"
+#include "../heap/roots.h"
+#include "../recorder/recorder.h"
+#include "api.h"
+#include "device_view.h"
+#include "methods.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* -- start and stop ------------------------------------------------------ */
+
+static void
+in_child(void)
+{
+    ia_active = 0;
+    ia_arrays_silence();
+    ia_ledger_after_fork();
+    ia_recorder_after_fork();
+}
+
+static PyObject *
+start(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static int handles_fork;
+    static char *names[] = {"every",    "warmup", "window", "manual",
+                            "callback", "is_programs", NULL};
+    ia_stepping_options o = {.every = 1, .warmup = 3, .window = 5};
+    (void)self;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$IIIpOO:start", names,
+                                     &o.every, &o.warmup, &o.window,
+                                     &o.manual, &o.callback, &o.is_programs))
+        return NULL;
+    if (o.every == 0 || o.window < 2) {
+        PyErr_SetString(PyExc_ValueError,
+                        "every must be at least 1 and window at least 2");
+        return NULL;
+    }
+    /* The lock is held over a fork, so that the child's ledger is whole. */
+    if (!handles_fork &&
+        pthread_atfork(ia_ledger_lock, ia_ledger_unlock, in_child) == 0)
+        handles_fork = 1;
+    if (o.callback == Py_None)
+        o.callback = NULL;
+    if (o.is_programs == Py_None)
+        o.is_programs = NULL;
+    Py_XINCREF(o.callback);
+    Py_XINCREF(o.is_programs);
+    ia_ledger_lock();
+    ia_ledger_reset(o.warmup);
+    ia_criterion_reset(o.warmup, o.window);
+    ia_stacks_forget_paths();
+    ia_ledger_unlock();
+    ia_code_watch(1);
+    ia_devices_reset();
+    ia_tensors_reset();
+    ia_visits_forget_all();
+    ia_stepping_start(&o);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+stop(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_statement_end();
+    ia_visits_forget_all();
+    ia_stepping_stop();
+    ia_code_watch(0);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+is_active(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyBool_FromLong(ia_active);
+}
+
+static int
+read_strings(PyObject *list, const char ***out, size_t *n)
+{
+    PyObject *fast = PySequence_Fast(list, "a sequence of str is expected");
+    if (fast == NULL)
+        return -1;
+    *n = (size_t)PySequence_Fast_GET_SIZE(fast);
+    *out = calloc(*n + 1, sizeof **out);
+    int bad = *out == NULL;
+    for (size_t i = 0; !bad && i < *n; i++) {
+        /* The tuple that holds the strings outlives the call. */
+        (*out)[i] = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(fast, i));
+        bad = (*out)[i] == NULL;
+    }
+    Py_DECREF(fast);
+    if (bad && !PyErr_Occurred())
+        PyErr_NoMemory();
+    return bad ? -1 : 0;
+}
+
+static PyObject *
+set_code(PyObject *self, PyObject *args)
+{
+    PyObject *libraries, *users;
+    const char *own, **prefixes = NULL, **files = NULL;
+    size_t nprefixes, nfiles;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!O!s:set_code", &PyTuple_Type, &libraries,
+                          &PyTuple_Type, &users, &own))
+        return NULL;
+    int bad = read_strings(libraries, &prefixes, &nprefixes) < 0 ||
+              read_strings(users, &files, &nfiles) < 0;
+    if (!bad) {
+        ia_ledger_lock();
+        bad = ia_libraries_set(prefixes, nprefixes) < 0 ||
+              ia_libraries_except(files, nfiles) < 0 ||
+              ia_roots_set_own(own) < 0;
+        ia_ledger_unlock();
+        if (bad)
+            PyErr_NoMemory();
+    }
+    free(prefixes);
+    free(files);
+    if (bad)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+is_library(PyObject *self, PyObject *arg)
+{
+    (void)self;
+    const char *file = PyUnicode_AsUTF8(arg);
+    if (file == NULL)
+        return NULL;
+    ia_ledger_lock();
+    int library = ia_library_has(file);
+    ia_ledger_unlock();
+    return PyBool_FromLong(library);
+}
+
+static PyObject *
+set_types(PyObject *self, PyObject *args)
+{
+    PyTypeObject *module, *optimizer;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!O!:set_types", &PyType_Type, &module,
+                          &PyType_Type, &optimizer))
+        return NULL;
+    ia_kinds_set_types(module, optimizer);
+    Py_RETURN_NONE;
+}
+
+/* -- NumPy's arrays ------------------------------------------------------ */
+
+static PyObject *
+arrays_install(PyObject *self, PyObject *args)
+{
+    int in_place = 1;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "|p:arrays_install", &in_place))
+        return NULL;
+    int result = ia_arrays_install(in_place);
+    return result < 0 ? NULL : PyBool_FromLong(result);
+}
+
+static PyObject *
+arrays_uninstall(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    if (ia_arrays_uninstall() < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+arrays_installed(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyBool_FromLong(ia_arrays_installed());
+}
+
+/* -- events -------------------------------------------------------------- */
+
+static PyObject *
+step(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_stepping_event(IA_EVENT_MANUAL);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+optimizer_stepped(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    (void)self;
+    if (n > 0)
+        ia_stepping_optimizer(args[0]);
+    Py_RETURN_NONE;
+}
+
+/* For gc.callbacks: what dies between start and stop was held by a cycle. */
+static PyObject *
+collector_event(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    (void)self;
+    if (n > 0 && PyUnicode_CheckExact(args[0]))
+        ia_ledger_set_collecting(
+            PyUnicode_CompareWithASCIIString(args[0], "start") == 0);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+set_phase(PyObject *self, PyObject *arg)
+{
+    unsigned long phase = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_ledger_set_phase((uint16_t)phase);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+set_allowed(PyObject *self, PyObject *arg)
+{
+    unsigned long label = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    return PyLong_FromUnsignedLong(ia_ledger_set_allowed((uint16_t)label));
+}
+
+static PyObject *
+look_at(PyObject *self, PyObject *arg)
+{
+    unsigned long at = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_stepping_look_at((uint32_t)at);
+    Py_RETURN_NONE;
+}
+
+/* -- events made up by tests --------------------------------------------- */
+
+static PyObject *
+test_born(PyObject *self, PyObject *args)
+{
+    unsigned long long key;
+    Py_ssize_t bytes;
+    int device = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Kn|i:_born", &key, &bytes, &device))
+        return NULL;
+    ia_api.storage_born((uintptr_t)key, (size_t)bytes, (uint16_t)device);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+test_died(PyObject *self, PyObject *arg)
+{
+    unsigned long long key = PyLong_AsUnsignedLongLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_ledger_died((uintptr_t)key);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+test_fail(PyObject *self, PyObject *arg)
+{
+    const char *what = PyUnicode_AsUTF8(arg);
+    (void)self;
+    if (what == NULL)
+        return NULL;
+    ia_fail("test", what);
+    Py_RETURN_NONE;
+}
+
+DOC(start,
+    "(*, every=1, warmup=3, window=5, manual=False, callback=None,\n"
+    "      is_programs=None)",
+    "Empty the ledger and begin to account; callback(step) is called at the\n"
+    "boundaries where a look at the suspects is due.  An Exception that it\n"
+    "raises ends the watch, unless is_programs(exception): that one is\n"
+    "raised where the program goes on.");
+DOC(stop, "()", "Stop accounting; what is known stays readable.");
+DOC(is_active, "()", "Are births and deaths accounted for now?");
+DOC(set_code, "(libraries, user_files, own)",
+    "Path prefixes of library code, files that are the user's all the same,\n"
+    "and the prefix of this package.");
+DOC(is_library, "(file)", "Is this file library code, by set_code()?");
+DOC(set_types, "(module, optimizer)",
+    "The base classes of modules and optimizers.");
+DOC(arrays_install, "(in_place=True)",
+    "Account for the blocks of NumPy's arrays, too; False where this NumPy\n"
+    "can't be watched. Not in place: in this thread's context alone.");
+DOC(arrays_uninstall, "()",
+    "End that: NumPy's table is as it was, its blocks leave the ledger.");
+DOC(arrays_installed, "()", "Do NumPy's blocks come to the ledger?");
+DOC(step, "()", "End the step by hand.");
+DOC(optimizer_stepped, "(optimizer, args, kwargs)",
+    "For register_optimizer_step_post_hook.");
+DOC(collector_event, "(phase, info)", "For gc.callbacks.");
+DOC(set_phase, "(number)", "Storages born from now on carry this phase.");
+DOC(set_allowed, "(label)",
+    "Storages born on this thread from now on are kept on purpose (0: not).\n"
+    "Returns the label before.");
+DOC(look_at, "(tick)", "Call back at that tick in any case.");
+DOC(recorder_arm,
+    "(folder, names, *, events, sites, keep, interval, reserve, sources,\n"
+    "             second_stage)",
+    "Get everything ready to write a bundle below folder when memory runs\n"
+    "out; names are those of the bundles that are there, oldest first.");
+DOC(recorder_disarm, "()", "Let go of what recorder_arm() has got ready.");
+DOC(recorder_write, "(reason, device=0, asked=0)",
+    "Write a bundle now; its name, or None when nothing is armed.");
+DOC(recorder_status, "()", "{armed, written, waiting, error}");
+DOC(recorder_events, "()", "The ring's events, oldest first, as bytes.");
+DOC(device_rules, "(max_split, divisions)",
+    "How the devices' allocator was configured: bytes above which no block\n"
+    "is cut, and its roundup_power2_divisions from 1 MiB up.");
+DOC(device_follow, "(device, snapshot, seen)",
+    "Account for a device of which the snapshot's blocks are alive; False\n"
+    "where not exactly `seen` events of it came before: take another one.");
+DOC(device_events, "(events)", "Take in events, for tests.");
+DOC(devices, "()", "What is known of each device, as a list of dicts.");
+
+PyMethodDef ia_watching_methods[] = {
+    {"start", FAST(start), METH_VARARGS | METH_KEYWORDS, start_doc},
+    {"stop", stop, METH_NOARGS, stop_doc},
+    {"is_active", is_active, METH_NOARGS, is_active_doc},
+    {"set_code", set_code, METH_VARARGS, set_code_doc},
+    {"is_library", is_library, METH_O, is_library_doc},
+    {"set_types", set_types, METH_VARARGS, set_types_doc},
+    {"arrays_install", arrays_install, METH_VARARGS, arrays_install_doc},
+    {"arrays_uninstall", arrays_uninstall, METH_NOARGS,
+     arrays_uninstall_doc},
+    {"arrays_installed", arrays_installed, METH_NOARGS,
+     arrays_installed_doc},
+    {"step", step, METH_NOARGS, step_doc},
+    {"optimizer_stepped", FAST(optimizer_stepped), METH_FASTCALL,
+     optimizer_stepped_doc},
+    {"collector_event", FAST(collector_event), METH_FASTCALL,
+     collector_event_doc},
+    {"set_phase", set_phase, METH_O, set_phase_doc},
+    {"set_allowed", set_allowed, METH_O, set_allowed_doc},
+    {"look_at", look_at, METH_O, look_at_doc},
+    {"recorder_arm", FAST(ia_recorder_arm), METH_VARARGS | METH_KEYWORDS,
+     recorder_arm_doc},
+    {"recorder_disarm", ia_recorder_disarm, METH_NOARGS,
+     recorder_disarm_doc},
+    {"recorder_write", ia_recorder_write, METH_VARARGS, recorder_write_doc},
+    {"recorder_status", ia_recorder_status, METH_NOARGS,
+     recorder_status_doc},
+    {"recorder_events", ia_recorder_events, METH_NOARGS,
+     recorder_events_doc},
+    {"device_rules", ia_device_rules_method, METH_VARARGS,
+     device_rules_doc},
+    {"device_follow", ia_device_follow_method, METH_VARARGS,
+     device_follow_doc},
+    {"device_events", ia_device_events_method, METH_O, device_events_doc},
+    {"devices", ia_devices_method, METH_NOARGS, devices_doc},
+    {"_born", test_born, METH_VARARGS, NULL},
+    {"_died", test_died, METH_O, NULL},
+    {"_fail", test_fail, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
