@@ -165,7 +165,7 @@ asan: venv
 	    --target $(ASAN_SITE) .
 	@echo '== tests under the sanitizers'
 	@LD_PRELOAD='$(subst $(space),:,$(strip $(ASAN_LIBS)))' \
-	    ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 \
+	    ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:allocator_may_return_null=1 \
 	    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	    PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/$(ASAN_SITE) \
 	    $(PYTEST) tests/unit -p no:cacheprovider $(ARGS)

@@ -92,6 +92,7 @@ class MemoryTracker:
         self._sampler: Sampler | None = None
         self._lease: Lease | None = None
         self._phases: list[str] = []
+        self._masks: dict[str, str] = {}
         self._reset()
 
     def _reset(self) -> None:
@@ -217,12 +218,20 @@ class MemoryTracker:
     def _event(
         self, kind: str, now: Figures, change: int = 0, note: str = ""
     ) -> TrackingEvent:
+        phase = "/".join(self._phases)
+        watching = current()
+        if watching is not None and watching.obfuscates:
+            # An error's words may quote the program, as its phases do.
+            note = "masked" if kind == "error" else note
+            phase = self._masks.setdefault(
+                phase, phase and f"phase{len(self._masks) + 1}"
+            )
         return self._ring.add(
             time.time(),
             kind,
             now,
             change,
-            "/".join(self._phases),
+            phase,
             ledger.totals().generation,
             note,
         )

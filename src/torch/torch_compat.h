@@ -44,15 +44,16 @@ template <typename Tag, typename Tag::type Member> struct Expose {
 /* shared_ptr<Node> up to 2.11, intrusive_ptr<Node> later. */
 using NodePtr = decltype(torch::autograd::Edge::function);
 
+/* Up to 2.11 a member of the node's; its pyobj() is another thing. */
 template <typename P>
 PyObject *
 python_function_of(P *node)
 {
-    if constexpr (requires { node->pyobj(); }) {
-        return node->pyobj();
+    if constexpr (requires { node->obj; }) {
+        return node->obj;
     }
     else {
-        return node->obj;
+        return node->pyobj();
     }
 }
 

@@ -19,6 +19,7 @@ PROGRAM = """
 import functools, gc, threading, warnings, weakref
 import torch
 import impactarbiter
+from impactarbiter import MemoryTracker
 
 class ZebraScale(torch.autograd.Function):
     @staticmethod
@@ -139,7 +140,10 @@ def zebra_main(zebra_folder):
         on_finding=zebra_told)
     recorder = impactarbiter.FlightRecorder(
         zebra_folder + "/bundles", events=64, interval=0)
-    with recorder:
+    zebra_tracker = MemoryTracker("cpu", sampling_interval=0.001)
+    with recorder, zebra_tracker, zebra_tracker.phase("zebra tracked"):
+        zebra_tracker.handle_exception(
+            MemoryError("zebra memory"), "zebra context")
         for zebra_number in range(STEPS):
             with arbiter.phase("zebra phase"):
                 with impactarbiter.allow("zebra label"):
@@ -154,6 +158,8 @@ def zebra_main(zebra_folder):
             pass
         report = arbiter.report()
     FAILURE
+    for kind in ("json", "csv"):
+        zebra_tracker.export_events(f"{zebra_folder}/events.{kind}", kind)
     for kind in ("json", "html", "sarif"):
         getattr(report, f"to_{kind}")(f"{zebra_folder}/report.{kind}")
     for kind in ("png", "svg", "pdf"):
@@ -217,6 +223,7 @@ def test_no_file_has_a_name_of_the_program(
     files = [path for path in out.rglob("*") if path.is_file()]
     names = {path.name for path in files}
     assert {"recorder.json", "report.json", "report.pdf"} <= names
+    assert {"events.json", "events.csv"} <= names
     for path in files:
         assert_masked(path.name, path.read_bytes())
     reports = [out / "report.json", *out.glob("bundles/*/report.json")]
@@ -255,5 +262,8 @@ def test_unmasked_they_all_would_be_there(tmp_path: Path) -> None:
         "zebra failure",
     ):
         assert name in text, name
+    for kind in ("json", "csv"):
+        events = (out / f"events.{kind}").read_text()
+        assert "zebra tracked" in events and "zebra context" in events
     header = next(out.glob("bundles/*/recorder.json")).read_text()
     assert "zebra" in header
