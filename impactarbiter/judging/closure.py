@@ -19,6 +19,9 @@ WINDOWS = 8
 BUILD_UP = 2
 #: Growth is steady where the least rises from window to window, but for one.
 MOST_FALLS = 1
+#: Bytes that malloc takes from the system at a time (M_TOP_PAD): what a
+#: process gains in a window counts where it is no less.
+LEAST_RISE = 128 << 10
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,14 @@ def growth(points: Sequence[Point], kind: int) -> Growth:
     resident = [
         (p.counts[kind], p.resident_bytes) for p in points if p.resident_bytes
     ]
-    return Growth(_steady(live), _steady(resident) if resident else None)
+    return Growth(
+        _steady(live), _steady(resident, LEAST_RISE) if resident else None
+    )
 
 
-def _steady(values: Sequence[tuple[int, int]]) -> float:
+def _steady(
+    values: Sequence[tuple[int, int]], least_rise: int = 0
+) -> float:
     """The median slope between windows' minima."""
     if len(values) < WINDOWS:
         return 0.0
@@ -53,7 +60,10 @@ def _steady(values: Sequence[tuple[int, int]]) -> float:
     rises = [b - a for a, b in itertools.pairwise(minima)]
     if len(rises) < 2 or sum(r <= 0 for r in rises) > MOST_FALLS:
         return 0.0
-    return max(median(rises) * WINDOWS / (last - first), 0.0)
+    rise = median(rises)
+    if rise < least_rise:
+        return 0.0
+    return max(rise * WINDOWS / (last - first), 0.0)
 
 
 def explained(findings: Sequence[Finding]) -> float:

@@ -66,6 +66,12 @@ def summary(report: Report) -> str:
             f"only {watched} seen, {report.needed_steps} are needed:"
             " run it longer, or lower --warmup and --window"
         )
+    if _other_growth(report):
+        rate = format_bytes(report.process_bytes_per_step or 0)
+        return (
+            f"no leak of tensors in {watched}, but the process grew {rate} a"
+            " step"
+        )
     bounded = len(report.findings)
     if bounded:
         growths = plural(bounded, "bounded growth")
@@ -94,6 +100,23 @@ def _unexplained(report: Report) -> str:
             for line in open_lines
         )
     return text
+
+
+def _other_growth(report: Report) -> str:
+    """What the process gained besides tensors; empty where that is little."""
+    grown = report.process_bytes_per_step or 0.0
+    tensors = report.grown_bytes_per_step
+    nodes = sum(f.graph_bytes_per_step for f in report.findings)
+    if grown <= 0 or tensors + nodes >= EXPLAINED * grown:
+        return ""
+    known = [f"{format_bytes(tensors)} of it tensors and arrays"]
+    if nodes:
+        known.append(f"{format_bytes(nodes)} autograd nodes")
+    rest = format_bytes(grown - tensors - nodes)
+    return (
+        f"the process grew {format_bytes(grown)} a step,"
+        f" {' and '.join(known)}; {rest} is other memory"
+    )
 
 
 def _alarm(urgent: list[Finding]) -> str:
@@ -368,6 +391,8 @@ def footer(report: Report) -> list[str]:
         f" {format_bytes(report.peak_bytes)} at the peak"
     )
     lines = [watched]
+    if other := _other_growth(report):
+        lines.append(other)
     lines += [
         f"taken back: {subject(f)} grew for a while, {f.note}"
         for f in report.taken_back

@@ -254,3 +254,27 @@ def test_a_graph_that_several_states_hold_costs_what_all_of_them_keep() -> (
     assert "freed once nothing else holds the same" in str(
         Report(findings=(finding,))
     )
+
+
+# -- growth that is no tensor -------------------------------------------------
+
+
+def test_a_list_of_numbers_grows_the_process_and_is_said(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import torch\n"
+        + WEIGHTS
+        + "kept = []\n"
+        + "for i in range(120):\n"
+        + "    step()\n"
+        + "    kept.append(list(range(i * 40000, (i + 1) * 40000)))\n"
+    )
+    command = [sys.executable, "-P", "-m", "impactarbiter", "run", script.name]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    said = done.stderr.replace("\n", " ")
+    assert "no leak of tensors in 120 steps, but the process grew" in said
+    assert "is other memory" in said

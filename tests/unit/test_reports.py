@@ -195,6 +195,23 @@ def test_a_terminal_breaks_between_words(
     ("fields", "first"),
     [
         ({}, "no leak in 120 steps"),
+        (
+            {
+                "process_bytes_per_step": 4096.0,
+                "grown_bytes_per_step": 1024.0,
+                "explained_bytes_per_step": 1024.0,
+            },
+            "no leak of tensors in 120 steps, but the process grew 4.0 KiB a"
+            " step",
+        ),
+        (
+            {
+                "process_bytes_per_step": 4096.0,
+                "grown_bytes_per_step": 3600.0,
+                "explained_bytes_per_step": 3600.0,
+            },
+            "no leak in 120 steps",
+        ),
         ({"steps": 5}, "only 5 steps seen, 8 are needed"),
         ({"steps": 0}, "no step was seen"),
     ],
