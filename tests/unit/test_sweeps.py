@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -254,7 +255,8 @@ def test_code_at_a_used_address(kind: str, arbiter: Arbiter) -> None:
         assert source is not None
         assert source[1] == above + (2 if kind == "function" else 1)
         del code, tensor, space
-    assert len(seen) < 300  # addresses did come again
+    # Addresses did come again, but where a sanitizer forbids it.
+    assert len(seen) < 300 or "libasan" in os.environ.get("LD_PRELOAD", "")
 
 
 def test_the_end_of_code_is_watched_while_we_watch() -> None:
