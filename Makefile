@@ -108,7 +108,7 @@ check-long: build
 	@OMP_NUM_THREADS=1 $(PY) -P tests/long/check.py $(ARGS)
 
 # MAX_JOBS=n: files at a time, 2 by default.
-check-static: venv
+check-static: build
 	@echo '== analyzers over the C and C++ files'
 	@$(PY) -P tools/check_static.py $(ARGS)
 

@@ -92,6 +92,9 @@ def flags(suffix: str) -> list[str]:
 
         include = Path(torch.__file__).parent / "include"
         system += [str(include), f"{include}/torch/csrc/api/include"]
+        # What the build has written for this torch.
+        name = f"build/temp*/torch-{torch.__version__}/saved_layout.inc"
+        system += [str(path.parent) for path in ROOT.glob(name)]
         language = ["-std=c++20"]
     return language + [f"-isystem{path}" for path in system]
 

@@ -126,7 +126,8 @@ static const struct {
     void (*real)(void);
     void (*ours)(void);
 } calls[] = {
-#define CALL(NAME, OURS) {#NAME, (void (*)(void))NAME, (void (*)(void))OURS}
+#define CALL(NAME, OURS) \
+    {#NAME, (void (*)(void))(NAME), (void (*)(void))(OURS)}
     CALL(PyEval_SaveThread, save_thread),
     CALL(PyEval_RestoreThread, restore_thread),
     CALL(PyEval_AcquireThread, acquire_thread),

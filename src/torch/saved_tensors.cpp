@@ -83,7 +83,7 @@ const Generated kGenerated[] = {
 /* Stands for any Function written in C++: no member of its node's class
  * depends on which. */
 struct AnyFunction {
-    static constexpr bool is_traceable = false;
+    [[maybe_unused]] static constexpr bool is_traceable = false;
 };
 
 struct NodeClass {

@@ -72,7 +72,7 @@ static int
 visit_parts(PyArray_Descr *d, const char *data, int depth, item_visit *v)
 {
     PyArray_ArrayDescr *inner = PyDataType_SUBARRAY(d);
-    npy_intp size = PyDataType_ELSIZE(inner->base);
+    npy_intp size = inner != NULL ? PyDataType_ELSIZE(inner->base) : 0;
     npy_intp count = size > 0 ? PyDataType_ELSIZE(d) / size : 0;
     size_t used = v->text ? strlen(v->text) : 0;
     int stop = 0;

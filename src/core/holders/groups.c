@@ -480,9 +480,10 @@ add_member(const ia_walk *w, const scores *s, ia_group *g, const member *m,
            const member *last)
 {
     const ia_reached *r = &w->storages->items[m->storage];
-    if (g->count == 0 || m->generation != last->generation)
+    int first = g->count == 0 || last == NULL;
+    if (first || m->generation != last->generation)
         g->generations++;
-    if (g->count == 0 || m->part != last->part)
+    if (first || m->part != last->part)
         g->parts++;
     if (g->count > 0 && g->purpose != r->purpose)
         g->purpose = IA_FOR_UNKNOWN;

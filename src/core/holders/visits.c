@@ -178,7 +178,7 @@ ia_visits_remember(const ia_walk *w, uint32_t holder, int container)
     if (n > MOST_LINKS || !can_start_at(start->kind))
         return IA_NO_PATH;
     path *p = free_place();
-    hop *links = p != NULL ? calloc(n, sizeof *links) : NULL;
+    hop *links = p != NULL ? calloc((size_t)n + 1, sizeof *links) : NULL;
     if (links == NULL)
         return IA_NO_PATH;
     *p = (path){.number = last_number,

@@ -164,7 +164,7 @@ judge(uint32_t site, ia_clock clock, uint32_t age, ia_suspect *out)
 {
     ia_site_totals *totals = ia_ledger_site(site);
     site_graph *g = graph_of(site);
-    uint32_t now = ia_ledger_now(clock), since;
+    uint32_t now = ia_ledger_now((int)clock), since;
     if (totals->live_count == totals->allowed_count)
         return 0;
     ia_survivors *s = &totals->by[clock];
@@ -218,13 +218,13 @@ ia_criterion_check(ia_clock clock)
     for (uint32_t i = 0; i < count; i++) {
         ia_site_totals *totals = ia_ledger_site(turned[i]);
         if (totals != NULL && totals->by[clock].turned)
-            found += judge(turned[i], clock, age_to_tell(), &unused);
+            found += judge(turned[i], clock, age_to_tell(), &unused) != 0;
     }
     ia_ledger_turned_clear();
     for (uint32_t i = 0; i < state.ngraphs; i++) {
         ia_survivors *s = &state.graphs[i].by[clock];
         if (s->turned && ia_ledger_site(state.graphs[i].site) != NULL)
-            found += grows_since(s, ia_ledger_now(clock), age_to_tell(), 1) <
+            found += grows_since(s, ia_ledger_now((int)clock), age_to_tell(), 1) <
                      IA_BUCKETS;
         s->turned = 0;
     }

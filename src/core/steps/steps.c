@@ -114,7 +114,7 @@ ia_stepping_refresh(void)
 static void
 probe_graphs(void)
 {
-    uint32_t now = ia_ledger_now(ia_stepping_clock());
+    uint32_t now = ia_ledger_now((int)ia_stepping_clock());
     if (now < run.next_probe)
         return;
     ia_graphs_probe(PROBE_BUDGET);
@@ -314,7 +314,7 @@ ia_stepping_optimizer(PyObject *optimizer)
     if (run.kind != IA_EVENT_OPTIMIZER)
         begin_kind(IA_EVENT_OPTIMIZER);
     int moves = ia_optimizers_step(optimizer, run.position);
-    run.counts[IA_EVENT_OPTIMIZER] += moves;
+    run.counts[IA_EVENT_OPTIMIZER] += moves != 0;
     boundary(moves);
 }
 
