@@ -22,27 +22,26 @@ from ..core.wire import (
     GROWS_COUNT,
     STEP_KINDS,
     USUAL_WINDOW,
-    Held,
     Status,
     Suspect,
     Totals,
-    Visit,
     Walk,
 )
 from ..model.finding import Finding
 from ..model.report import History, Report
 from ..model.words import BOUNDED
 from . import closure, summary
-from .allowlist import AllowList, is_allowed_object
+from .allowlist import AllowList
 from .forecast import Forecast
+from .known import KnownHolders
 from .look import Look
 from .masks import obfuscated
-from .memory import HolderHistory, Moment, observed
+from .memory import HolderHistory, Moment
 from .offer import Holding
 from .patches import with_patches
-from .statement import maybe_grown_at, remakes
+from .statement import maybe_grown_at
 from .verdict import case_of, finding_of, kind_of, stood_at_the_end
-from .watch import StatementWatch, grown_at, other_growth
+from .watch import StatementWatch, other_growth
 
 #: Seconds of the processor's time that a run may be asked for in any case, so
 #: that a short one has its answer, and the share of its time so far that
@@ -62,8 +61,6 @@ AGAIN = 2
 SECOND_WALK = 4
 #: Share of the run that visits may take.
 VISIT_SHARE = 0.002
-#: No address, for holders whose path can't be followed.
-NOWHERE = Visit("unknown", None, 0, 0, 0)
 
 
 @dataclass
@@ -78,8 +75,7 @@ class Diagnostician:
     memory_limit: int | None
     phases: Sequence[str]
     planned_steps: int | None = None  # optimizer steps, where somebody knows
-    _known: dict[str, HolderHistory] = field(default_factory=dict)
-    _names: dict[tuple[int, str], str] = field(default_factory=dict)
+    _known: KnownHolders = field(init=False)
     _looked: dict[int, int] = field(default_factory=dict)
     _watch: StatementWatch = field(default_factory=StatementWatch)
     _walk: Walk | None = None
@@ -95,6 +91,9 @@ class Diagnostician:
     _failures: Callable[[], int] = field(
         default_factory=questions.failures_from_now
     )
+
+    def __post_init__(self) -> None:
+        self._known = KnownHolders(self.allow)
 
     @property
     def _is_short(self) -> bool:
@@ -190,11 +189,7 @@ class Diagnostician:
     def _visit_all(self, status: Status) -> None:
         """Sees every known holder again."""
         began = time.thread_time()
-        at = Moment(status.ticks, status.now, status.counts)
-        for history in self._known.values():
-            if history.visitable and history.last.at.tick < at.tick:
-                lines = {s: heap.site_now(s) for s in history.sites}
-                history.seen(heap.visit(history.held.visit), at, lines)
+        self._known.visit(Moment(status.ticks, status.now, status.counts))
         self._visit_seconds += time.thread_time() - began
 
     # -- walks --------------------------------------------------------------
@@ -263,164 +258,9 @@ class Diagnostician:
         look = Look(status, kind_of(status), suspects, self._walk, self.phases)
         for site, s in suspects.items():
             self._looked[site] = status.now - s.since
-        found = self._by_signature(look)
-        for signature, siblings in found.items():
-            self._take_in(look, signature, siblings)
-            self._absorb(signature, found)
-        for signature, history in self._known.items():
-            if signature not in found and history.broken_at is None:
-                history.broken_at = look.at
-        kept = {history.held.visit for history in self._known.values()}
-        for held in self._walk.holders:
-            if held.visit and held.visit not in kept:
-                heap.forget(held.visit)
+        self._known.take_in(look)
         self._last_walk = time.thread_time() - began
         self._walk_seconds += self._last_walk
-
-    def _by_signature(
-        self, look: Look
-    ) -> dict[str, list[tuple[Held, Finding]]]:
-        """What the walk found: containers that differ by an index are one."""
-        found: dict[str, list[tuple[Held, Finding]]] = {}
-        for held in look.walk.holders:
-            held = self._by_known_name(held)
-            finding = look.describe(held)
-            found.setdefault(finding.signature, []).append((held, finding))
-        for signature, siblings in found.items():
-            self._recognise(signature, siblings[0][0], found)
-        return found
-
-    def _by_known_name(self, held: Held) -> Held:
-        """A confirmed container keeps the name that it was confirmed by.
-
-        The call whose variable it was may have returned since; what holds it
-        now, a traceback or garbage, was not what made it grow.
-        """
-        if held.length is None:
-            return held
-        signature = self._names.get((held.owners[0], held.type), "")
-        history = self._known.get(signature)
-        if (
-            history is None
-            or history.confirmed_at is None
-            or history.held.goes_by_the_name_of(held)
-            or held.length < (history.last.items or 0)
-        ):
-            return held
-        known = history.held
-        return replace(
-            held,
-            root=known.root,
-            path=known.path,
-            depth=known.depth,
-            cycle=known.cycle,
-            forever=known.forever,
-        )
-
-    def _recognise(
-        self, signature: str, held: Held, present: Collection[str]
-    ) -> None:
-        """A container that goes by another name now is the one it was."""
-        if held.length is None:
-            return
-        identity = held.owners[0], held.type
-        before = self._names.get(identity, signature)
-        self._names[identity] = signature
-        if (
-            before != signature
-            and before not in present
-            and signature not in self._known
-            and before in self._known
-        ):
-            history = self._known[signature] = self._known.pop(before)
-            history.signature = signature
-
-    def _take_in(
-        self,
-        look: Look,
-        signature: str,
-        siblings: Sequence[tuple[Held, Finding]],
-    ) -> None:
-        """Remembers a holder, new or known."""
-        # The sibling that grew last stands for all; of cycles one that the
-        # collector never frees.
-        held, finding = max(
-            siblings, key=lambda pair: (pair[0].forever, pair[1].last_step)
-        )
-        if is_allowed_object(held.owners, held.path) or self.allow.covers(
-            finding, [e.type for e in held.path.edges]
-        ):
-            self._drop(signature)
-            return
-        history = self._known.get(signature)
-        if history is None and not look.is_suspect(held):
-            return
-        visit = heap.visit(held.visit) if held.visit else NOWHERE
-        lines = {
-            g.site: heap.site_now(g.site)
-            for one, _finding in siblings
-            for g in one.groups
-        }
-        now = observed([one for one, _f in siblings], visit, look.at, lines)
-        if history is None:
-            history = self._known[signature] = HolderHistory(
-                signature,
-                held,
-                look.began(held),
-                now,
-                now,
-                now,
-                siblings=len(siblings),
-                gained_at=look.status.now,
-                peak=now.items or 0,
-                probed=now.probed,
-            )
-        else:
-            if history.held.visit:
-                heap.forget(history.held.visit)
-            history.walked_again(held, len(siblings), now)
-        history.sites = lines
-        history.generations = max(f.generations for _one, f in siblings)
-        history.retained = sum(one.storages for one, _f in siblings)
-        history.graph = finding.graph
-        history.alike = sum(1 + one.others for one, _f in siblings)
-        rates = [look.rates(one) for one, _f in siblings]
-        history.finding = replace(
-            finding,
-            bytes_per_step=sum(size for size, _count in rates),
-            tensors_per_step=sum(count for _size, count in rates),
-            verdict=history.finding.verdict if history.finding else "growing",
-            retained_bytes=now.bytes,
-            retained_tensors=history.retained,
-            generations=history.generations,
-            first_step=min(f.first_step for _one, f in siblings),
-            last_step=max(f.last_step for _one, f in siblings),
-        )
-        history.remade = look.only_bytes_grow(held) and not remakes(
-            finding, grown_at(history)
-        )
-
-    def _absorb(self, signature: str, present: Collection[str]) -> None:
-        """Makes one of it and of what was taken for the holder before: the
-        list of an epoch until there was a second one, or the dict of lists
-        until these had grown longer than it."""
-        history = self._known.get(signature)
-        if history is None:
-            return
-        for other, part in tuple(self._known.items()):
-            if (
-                other not in present
-                and part.is_suspect(history.sites)
-                and part.shares_a_way_with(history)
-            ):
-                history.told = history.told or part.told
-                self._drop(other)
-
-    def _drop(self, signature: str) -> None:
-        """Forgets a holder."""
-        history = self._known.pop(signature, None)
-        if history is not None and history.held.visit:
-            heap.forget(history.held.visit)
 
     # -- verdicts -------------------------------------------------------------
 
