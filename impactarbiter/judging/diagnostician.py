@@ -50,6 +50,9 @@ from .watch import StatementWatch, other_growth
 ALLOWANCE = 0.6
 WALK_SHARE = 0.02
 URGENT_SHARE = 0.25
+#: What can't be visited is found by one walk and confirmed by another: so many
+#: are made even where they cost more than that.
+WALKS_TO_CONFIRM = 2
 #: Suspects that hold more than this part of the room left are urgent.
 URGENT_PART = 1 / 64
 #: Seconds that a first walk is expected to take.
@@ -235,7 +238,8 @@ class Diagnostician:
         urgent = room is not None and at_stake > URGENT_PART * room
         share = URGENT_SHARE if urgent else WALK_SHARE
         cost = self._walk_seconds + self._last_walk
-        missing = (cost - ALLOWANCE) / share - time.process_time()
+        free = max(ALLOWANCE, WALKS_TO_CONFIRM * self._last_walk)
+        missing = (cost - free) / share - time.process_time()
         if missing <= 0:
             return 0
         return 1 + int(missing / max(status.tick_seconds, 1e-6))

@@ -129,7 +129,7 @@ def test_what_a_notebook_keeps(tmp_path: Path) -> None:
     cells = notebook.cells
     report = shown(cells[11])
     assert "holder      __main__.Out: dict of 9" in report
-    assert "do          IPython keeps each cell's result" in report
+    assert "not confirmed yet" in report and "\n  do " not in report
     assert "allocated   In[11]:1 in <module>\n" in report
     assert "watched 9 steps" in report
     assert "allow rule 'nothing*' matched nothing" in report

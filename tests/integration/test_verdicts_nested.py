@@ -90,6 +90,20 @@ def test_a_dict_that_gets_ever_new_keys_is_the_holder_of_short_lists() -> None:
     assert holder_of(only(watched(turn, 48))) == "log.epochs"
 
 
+def test_lists_of_two_lines_one_after_another_are_two_holders() -> None:
+    log: dict[str, list[torch.Tensor]] = {"early": [], "late": []}
+
+    def turn(step: int) -> None:
+        if step < 40:
+            log["early"].append(torch.ones(8))
+        else:
+            log["late"].append(torch.ones(8))
+
+    found = watched(turn, 60).findings
+    assert {holder_of(f) for f in found} <= {"log['early']", "log['late']"}
+    assert "log['late']" in {holder_of(f) for f in found}
+
+
 # -- made anew at every step --------------------------------------------------
 
 

@@ -43,6 +43,7 @@ typedef struct {
  * apart in there. */
 typedef struct {
     uint32_t oldest, newest, score;
+    uint32_t low, high; /* ids of the lines that made it */
     int nested;    /* something in there parts them, and it is no tensor */
     int container;
 } stretch;
@@ -53,6 +54,8 @@ typedef struct {
     uint32_t *own;    /* part + 1 of a storage at the entry itself */
     uint32_t *newest; /* part + 1 below the entry, 0 = none */
     uint32_t *oldest; /* likewise */
+    uint32_t *low;    /* site + 1 below the entry: the lowest, */
+    uint32_t *high;   /* and the highest */
     uint32_t *score;  /* branches of different parts */
     uint32_t *level;  /* whether its containers, or it, are the holders */
     uint32_t *run;    /* links of a chain down to this entry */
@@ -72,6 +75,8 @@ scores_free(scores *s)
     free(s->own);
     free(s->newest);
     free(s->oldest);
+    free(s->low);
+    free(s->high);
     free(s->score);
     free(s->level);
     free(s->run);
@@ -90,7 +95,8 @@ scores_init(scores *s, size_t n)
 {
     uint32_t **arrays[] = {&s->own,  &s->newest, &s->oldest, &s->score,
                            &s->run,  &s->head,   &s->best,   &s->weight,
-                           &s->root, &s->above,  &s->depth,  &s->level};
+                           &s->root, &s->above,  &s->depth,  &s->level,
+                           &s->low,  &s->high};
     memset(s, 0, sizeof *s);
     s->branch = calloc(n + 1, sizeof *s->branch);
     if (s->branch == NULL)
@@ -163,10 +169,25 @@ by_newest(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static int
+is_of_the_same_lines(const stretch *branch, uint32_t n)
+{
+    const stretch *first = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!branch[i].container && !branch[i].nested)
+            continue;
+        if (first == NULL)
+            first = &branch[i];
+        if (branch[i].low != first->low || branch[i].high != first->high)
+            return 0;
+    }
+    return first != NULL;
+}
+
 /* How many parts the branches tell apart: one each, by what came last.  Where
- * they are containers that were filled one after another, a list for each
- * epoch, it is the place where they stand that goes on growing: it counts all
- * that lies in them. */
+ * they are containers that the same lines filled one after another, a list for
+ * each epoch, it is the place where they stand that goes on growing: it counts
+ * all that lies in them. */
 static uint32_t
 count_parts(stretch *branch, uint32_t n)
 {
@@ -179,7 +200,9 @@ count_parts(stretch *branch, uint32_t n)
         total += branch[i].score > 1 ? branch[i].score : 1;
         nested += (uint32_t)branch[i].nested;
     }
-    return in_turn && nested >= 2 ? total : distinct;
+    return in_turn && nested >= 2 && is_of_the_same_lines(branch, n)
+               ? total
+               : distinct;
 }
 
 static stretch
@@ -189,7 +212,8 @@ stretch_of(const ia_walk *w, const scores *s, uint32_t entry)
     int nested = s->score[entry] >= 2 && IA_TAG(ref) == IA_TAG_OBJECT &&
                  ia_kind_of(Py_TYPE((PyObject *)ref)) != IA_KIND_TENSOR;
     return (stretch){s->oldest[entry], s->newest[entry], s->score[entry],
-                     nested, ia_entry_is_container(w, entry)};
+                     s->low[entry],    s->high[entry],   nested,
+                     ia_entry_is_container(w, entry)};
 }
 
 enum { EACH_FOR_ITSELF, ALL_OF_THEM, NONE_OF_THEM };
@@ -223,12 +247,21 @@ level_of(const stretch *branch, uint32_t n, uint32_t score)
         if (branch[i].container)
             total += branch[i].score > 1 ? branch[i].score : 1;
     }
-    if (nested < 2 || containers < 2)
+    if (nested < 2 || containers < 2 || !is_of_the_same_lines(branch, n))
         return EACH_FOR_ITSELF;
     return total > containers * score ||
                    (score < total && is_complete(branch, n))
                ? ALL_OF_THEM
                : NONE_OF_THEM;
+}
+
+static void
+note_lines(scores *s, uint32_t entry, uint32_t low, uint32_t high)
+{
+    if (s->low[entry] == 0 || low < s->low[entry])
+        s->low[entry] = low;
+    if (high > s->high[entry])
+        s->high[entry] = high;
 }
 
 static void
@@ -256,12 +289,13 @@ score_entries(const ia_walk *w, scores *s)
                 continue;
             s->branch[n++] = stretch_of(w, s, entry);
             note_part(s, parent, s->oldest[entry], s->newest[entry]);
+            note_lines(s, parent, s->low[entry], s->high[entry]);
         }
         if (n == 0)
             continue;
         if (s->own[parent])
             s->branch[n++] =
-                (stretch){s->own[parent], s->own[parent], 1, 0, 0};
+                (stretch){s->own[parent], s->own[parent], 1, 0, 0, 0, 0};
         /* A parent's children may stand in two runs (a second root pass). */
         uint32_t score = count_parts(s->branch, n);
         if (score <= s->score[parent])
@@ -667,6 +701,7 @@ ia_groups_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
         uint32_t entry = items[members[i].storage].entry;
         if (members[i].part + 1 > s.own[entry])
             s.own[entry] = members[i].part + 1;
+        note_lines(&s, entry, members[i].site + 1, members[i].site + 1);
     }
     trace_paths(w, &s);
     score_entries(w, &s);
