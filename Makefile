@@ -19,7 +19,8 @@ export TOKENIZERS_PARALLELISM ?= false
 SOURCES := setup.py pyproject.toml README.md LICENSE \
     $(shell find src impactarbiter -name __pycache__ -prune -o -print)
 
-.PHONY: help demo lab test quick whole traces bench asan sweep lint venv build clean \
+.PHONY: help demo lab test quick whole public traces bench asan sweep lint venv \
+    build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
     check-torch-suite check-long check-static check-faults tsan valgrind
 .DELETE_ON_ERROR:
@@ -31,6 +32,7 @@ help:
 	@echo 'make quick   the tests that take a minute'
 	@echo 'make whole   whole programs, leaky and fixed: what is said of each'
 	@echo 'make traces  the criterion alone, on what programs were recorded to do'
+	@echo 'make public  programs of public repositories: as they are, and leaky'
 	@echo 'make bench   cost of watching, as ratios with and without'
 	@echo 'make asan    tests under AddressSanitizer and UBSan'
 	@echo 'make tsan    threads under ThreadSanitizer'
@@ -90,6 +92,11 @@ whole: build
 traces: build
 	@echo '== traces: lines that the criterion names, and lines that leak'
 	@$(PY) -P tools/traces/replay.py --jobs 2 $(ARGS)
+
+# MIRRORS=D: a folder of mirrors, OWNER+NAME each; else from GitHub.
+public: build
+	@echo '== programs of public repositories, untouched and with a leak'
+	@$(PY) tests/public/run.py $(if $(MIRRORS),--mirrors $(MIRRORS)) $(ARGS)
 
 sweep: build
 	@echo '== sweep: leak patterns, healthy look-alikes, torch operators'

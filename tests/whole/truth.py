@@ -46,7 +46,7 @@ def _texts(value: str | list[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _leak(record: dict) -> Leak:
+def leak_of(record: dict) -> Leak:
     return Leak(
         file=record.get("file", ""),
         grown=_texts(record["grown"]),
@@ -75,7 +75,7 @@ def load(names: list[str], file: Path = HERE / "truth.toml") -> list[Program]:
             exit=record.get("exit", 0),
             stdout_varies=record.get("stdout_varies", False),
             gathers_once=record.get("gathers_once", False),
-            leaks=tuple(map(_leak, record["leak"])),
+            leaks=tuple(map(leak_of, record["leak"])),
         )
         for record in records
     ]

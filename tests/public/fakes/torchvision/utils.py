@@ -1,0 +1,2 @@
+def save_image(tensor, path, **options):
+    """Writes nothing."""
