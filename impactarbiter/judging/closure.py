@@ -19,9 +19,9 @@ WINDOWS = 8
 BUILD_UP = 2
 #: Growth is steady where the least rises from window to window, but for one.
 MOST_FALLS = 1
-#: Bytes that malloc takes from the system at a time (M_TOP_PAD): what a
-#: process gains in a window counts where it is no less.
-LEAST_RISE = 128 << 10
+#: Bytes that a process must gain in a window: the arrays of our own walks are
+#: some MiB, and malloc may keep them.
+LEAST_RISE = 4 << 20
 
 
 @dataclass(frozen=True)

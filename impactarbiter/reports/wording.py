@@ -102,10 +102,17 @@ def _unexplained(report: Report) -> str:
     return text
 
 
+def _mean_growth(report: Report) -> float:
+    """Live bytes a step from the first record to the highest: what comes in
+    bursts is no steady growth, but it is the process's."""
+    sizes, steps = report.history.live_bytes, report.steps
+    return (max(sizes) - sizes[0]) / steps if sizes and steps else 0.0
+
+
 def _other_growth(report: Report) -> str:
     """What the process gained besides tensors; empty where that is little."""
     grown = report.process_bytes_per_step or 0.0
-    tensors = report.grown_bytes_per_step
+    tensors = max(report.grown_bytes_per_step, _mean_growth(report))
     nodes = sum(f.graph_bytes_per_step for f in report.findings)
     if grown <= 0 or tensors + nodes >= EXPLAINED * grown:
         return ""

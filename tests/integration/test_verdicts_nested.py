@@ -104,6 +104,14 @@ def test_lists_of_two_lines_one_after_another_are_two_holders() -> None:
     assert "log['late']" in {holder_of(f) for f in found}
 
 
+def test_what_torch_returns_in_a_named_tuple_is_followed() -> None:
+    kept = []
+    finding = only(watched(lambda i: kept.append(torch.ones(8, 8).max(1)), 40))
+    assert finding.verdict == "leak"
+    assert holder_of(finding) == "kept"
+    assert str(finding.path).endswith((".values", ".indices", "[0]", "[1]"))
+
+
 # -- made anew at every step --------------------------------------------------
 
 

@@ -69,13 +69,14 @@ ia_is_gc(PyObject *op)
 /* May its tp_traverse be called?  What is on no list of the collector's may be
  * half built.  A dict or tuple is not, once something refers to it: the
  * collector takes it off its lists where all that it holds is untracked too,
- * and what it holds may still lead on. */
+ * and what it holds may still lead on.  A structseq that C code has made, such
+ * as what torch.max() returns, was never put on them. */
 static inline int
 ia_can_traverse(PyObject *op)
 {
     return ia_is_gc(op) &&
            (ia_is_tracked(op) ||
-            ((PyDict_CheckExact(op) || PyTuple_CheckExact(op)) &&
+            ((PyDict_CheckExact(op) || PyTuple_Check(op)) &&
              Py_REFCNT(op) > 0));
 }
 
