@@ -57,13 +57,20 @@ class Log:
         self.epochs: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
 
 
-def test_lists_that_are_filled_one_after_another_are_their_dict_s() -> None:
+@pytest.mark.parametrize(
+    ("length", "holder"), [(3, "log.epochs"), (12, "log.epochs[3]")]
+)
+def test_lists_that_are_filled_one_after_another(
+    length: int, holder: str
+) -> None:
     log = Log()
-    report = watched(lambda i: log.epochs[i // 8].append(torch.ones(8)), 48)
+    report = watched(
+        lambda i: log.epochs[i // length].append(torch.ones(8)), 48
+    )
     finding = only(report)
     assert finding.verdict == "leak"
-    assert holder_of(finding) == "log.epochs"
-    assert finding.generations >= 40
+    assert holder_of(finding) == holder
+    assert finding.retained_tensors >= 40
     assert report.taken_back == ()
 
 

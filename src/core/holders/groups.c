@@ -184,25 +184,15 @@ is_of_the_same_lines(const stretch *branch, uint32_t n)
     return first != NULL;
 }
 
-/* How many parts the branches tell apart: one each, by what came last.  Where
- * they are containers that the same lines filled one after another, a list for
- * each epoch, it is the place where they stand that goes on growing: it counts
- * all that lies in them. */
+/* How many parts the branches tell apart: one each, by what came last. */
 static uint32_t
 count_parts(stretch *branch, uint32_t n)
 {
-    uint32_t distinct = 0, total = 0, nested = 0;
-    int in_turn = 1;
+    uint32_t distinct = 0;
     qsort(branch, n, sizeof *branch, by_newest);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         distinct += i == 0 || branch[i].newest != branch[i - 1].newest;
-        in_turn &= i == 0 || branch[i].oldest >= branch[i - 1].newest;
-        total += branch[i].score > 1 ? branch[i].score : 1;
-        nested += (uint32_t)branch[i].nested;
-    }
-    return in_turn && nested >= 2 && is_of_the_same_lines(branch, n)
-               ? total
-               : distinct;
+    return distinct;
 }
 
 static stretch
