@@ -79,6 +79,7 @@ compare(size_t n, uintptr_t stride, unsigned fill, int turns)
             check_all(&map);
     }
     check_all(&map);
+    assert(ia_ptrmap_pop(&map, 0) == IA_PTRMAP_NONE);
     for (size_t i = 0; i < n; i++)
         pop_one(&map, i);
     check_all(&map);

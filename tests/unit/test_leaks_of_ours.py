@@ -431,6 +431,13 @@ CASES: dict[str, tuple[str, str]] = {
         " raises(TypeError, _core.interval_close, '')",
     ),
     "_core.resident_bytes": ("", "_core.resident_bytes()"),
+    "_core.arrays_install": (
+        "_core.arrays_uninstall()",
+        "_core.arrays_install(); _core.arrays_uninstall();"
+        " raises(TypeError, _core.arrays_install, 1, 2)",
+    ),
+    "_core.arrays_uninstall": ("", "_core.arrays_uninstall()"),
+    "_core.arrays_installed": ("", "_core.arrays_installed()"),
     "_core.recorder_arm": (
         FOLDER,
         "_core.recorder_arm(folder, ('a', 'b'), events=9, sites=9, keep=2,"

@@ -498,3 +498,15 @@ def test_numpys_own_tests(name: str, tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+
+
+def test_a_buffer_that_was_never_made_is_freed(arbiter: Arbiter) -> None:
+    """argsort() gives back NULL, with the bytes of the buffer that it would
+    have needed."""
+    kept = [torch.ones(300 + i) for i in range(50)]
+    known = blocks()
+    for size in (200, 1000, 5000):
+        np.argsort(np.arange(size))
+        np.unique(np.arange(size)[::-1], return_index=True)
+        assert _core.consistent()
+    assert blocks() == known and len(kept) == 50

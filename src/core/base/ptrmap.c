@@ -88,7 +88,7 @@ ia_ptrmap_set(ia_ptrmap *map, uintptr_t key, uint32_t value)
 uint32_t
 ia_ptrmap_pop(ia_ptrmap *map, uintptr_t key)
 {
-    if (map->keys == NULL)
+    if (map->keys == NULL || key == 0) /* 0 stands in empty slots */
         return IA_PTRMAP_NONE;
     size_t i = slot_of(map, key);
     while (map->keys[i] != key) {

@@ -69,11 +69,12 @@ array_calloc(void *ctx, size_t count, size_t each)
 }
 
 /* First the ledger: once given back, another thread may get the same address
- * and report its birth before this death. */
+ * and report its birth before this death.  argsort() frees a buffer of so many
+ * bytes that it never had. */
 static void
 array_free(void *ctx, void *block, size_t bytes)
 {
-    if (counts(bytes, &deaths))
+    if (block != NULL && counts(bytes, &deaths))
         ia_ledger_died((uintptr_t)block);
     original.free(ctx, block, bytes);
 }
