@@ -51,6 +51,7 @@ class Observation:
     value: int
     graph: int
     scale: float = 1.0  # storages as a multiple of those that a walk has seen
+    longer: float = 1.0  # likewise of what cutting it would free
 
     def exceeds(self, older: Observation) -> bool:
         """Whether the holder has gained anything since."""
@@ -270,15 +271,20 @@ class HolderHistory:
         may go into several containers.
         """
         known = self.walked.items or items or 1
-        scale = 1 + (items - known) / self.held.branches
+        ours = self.held.branches
+        scale = 1 + (items - known) / ours
+        # Where most items are of its lines the others are too, and older than
+        # the warm-up; cutting it frees what all of them keep.
+        longer = items / known if 2 * ours >= known else scale
         return replace(
             now,
             scale=scale,
+            longer=longer,
             storages=round(now.storages * scale),
             held=round(now.held * scale),
-            bytes=round(now.bytes * scale),
-            nodes=round(now.nodes * scale),
-            node_bytes=round(now.node_bytes * scale),
+            bytes=round(now.bytes * longer),
+            nodes=round(now.nodes * longer),
+            node_bytes=round(now.node_bytes * longer),
         )
 
     def _as_its_lines(

@@ -132,8 +132,8 @@ def _more_than_walked(
             round(history.generations * last.scale),
             last_step - finding.first_step + 1,
         ),
-        "retained_tensors": round(history.retained * last.scale),
-        "graph": history.graph and _longer(history.graph, last.scale),
+        "retained_tensors": round(history.retained * last.longer),
+        "graph": history.graph and _longer(history.graph, last.longer),
     }
 
 
