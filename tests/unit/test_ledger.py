@@ -8,6 +8,7 @@ import random
 import resource
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -58,6 +59,15 @@ def row_of(tensor: torch.Tensor) -> Any:
     found = [rows[key] for key in (data, impl) if key and key in rows]
     assert len(found) <= 1
     return found[0] if found else None
+
+
+def step_until_noticed(arbiter: Arbiter, *tensors: torch.Tensor) -> None:
+    """At the first step, but where another thread was not seen at rest."""
+    for _attempt in range(100):
+        arbiter.step()
+        if all(row_of(tensor) is not None for tensor in tensors):
+            return
+        time.sleep(0.02)
 
 
 def source_of(tensor: torch.Tensor) -> tuple[str, int, str, bool]:
@@ -455,7 +465,7 @@ def test_allowed_though_noticed_late(arbiter: Arbiter) -> None:
     with impactarbiter.allow("cache"):
         inside = torch.from_numpy(np.ones(10))
     outside = torch.from_numpy(np.ones(10))
-    arbiter.step()
+    step_until_noticed(arbiter, inside, outside)
     assert row_of(inside)["allowed"] != 0
     assert row_of(outside)["allowed"] == 0
 
