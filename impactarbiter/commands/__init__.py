@@ -22,6 +22,7 @@ COMMANDS = {
     "diff": "compare two runs: what is new, what is gone",
     "fix": "show or apply the changes that a saved report suggests",
     "merge": "put the ranks of one job side by side",
+    "mcp": "serve a coding assistant, over stdin and stdout",
     "enable": "let plain `python` know --detect_memory_leaks",
     "disable": "take that back",
     "completion": "for bash and zsh, and the page for man",

@@ -98,9 +98,7 @@ _LINE = re.compile(r"^  ((?:-\w, )?--[\w-]+)(?:[ ,][^ ]+)*  +(\S.*)$", re.M)
 
 def _explained(text: str) -> dict[str, str]:
     """Option -> the first line of what its help says."""
-    return {
-        name.split(", ")[-1]: said for name, said in _LINE.findall(text)
-    }
+    return {name.split(", ")[-1]: said for name, said in _LINE.findall(text)}
 
 
 def man_page() -> str:

@@ -1,0 +1,1 @@
+"""What a coding assistant may ask and do: the tools behind ``mcp``."""
