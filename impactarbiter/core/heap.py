@@ -19,6 +19,11 @@ def site_now(site: int) -> wire.SiteNow:
     return wire.SiteNow(*_core.site_now(site))
 
 
+def site_ages(site: int) -> wire.SiteAges:
+    """What is alive of one line, by when it was made."""
+    return wire.SiteAges(*_core.site_ages(site))
+
+
 def walk(
     sites: Collection[int],
     any_age: Collection[int] = (),

@@ -26,9 +26,9 @@ def status() -> wire.Status:
     return wire.status_of(_core.status())
 
 
-def history() -> list[wire.Point]:
+def curves() -> wire.Curves:
     """What ticks were like, oldest first; a long run is thinned."""
-    return [wire.point_of(point) for point in _core.history()]
+    return wire.curves_of(_core.history())
 
 
 def rows() -> np.ndarray[Any, Any]:

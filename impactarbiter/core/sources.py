@@ -6,6 +6,7 @@ import linecache
 import os
 import platform
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 
@@ -13,6 +14,7 @@ from .. import __version__
 from ..base.ranks import rank
 from ..base.shell import cell_name
 from ..model.finding import Site
+from ..model.history import Excerpt
 from . import ledger
 from .wire import Frame
 
@@ -38,6 +40,37 @@ def site_of(number: int) -> Site:
 def site_at(file: str, line: int, function: str) -> Site:
     """A position that was seen."""
     return Site(file, line, function, _line(file, line))
+
+
+#: Lines of source shown around a line.
+CONTEXT = 4
+
+
+def excerpts(sites: Iterable[Site]) -> tuple[Excerpt, ...]:
+    """The source around these lines; what overlaps is one excerpt."""
+    wanted: dict[str, set[int]] = {}
+    for site in sites:
+        if site.known and site.line > 0:
+            wanted.setdefault(site.file, set()).update(
+                range(site.line - CONTEXT, site.line + CONTEXT + 1)
+            )
+    return tuple(
+        excerpt
+        for file, lines in wanted.items()
+        for excerpt in _excerpts_of(file, sorted(lines))
+    )
+
+
+def _excerpts_of(file: str, numbers: list[int]) -> Iterator[Excerpt]:
+    source = linecache.getlines(file)
+    run: list[int] = []
+    for number in (n for n in [*numbers, 0] if n <= len(source)):
+        if run and number != run[-1] + 1:
+            lines = tuple(source[n - 1].rstrip() for n in run)
+            yield Excerpt(file, run[0], lines)
+            run = []
+        if number > 0:
+            run.append(number)
 
 
 def stack_of(number: int) -> tuple[Site, ...]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ..base.signals import is_from_handler
 from ..core import devices, heap, hooks, ledger, questions
-from ..core.sources import environment
+from ..core.sources import environment, excerpts
 from ..core.wire import (
     AGE_FOR_REPORT,
     AGE_TO_TELL,
@@ -28,9 +28,9 @@ from ..core.wire import (
     Walk,
 )
 from ..model.finding import Finding
-from ..model.report import History, Report
+from ..model.report import Report
 from ..model.words import BOUNDED
-from . import closure, summary
+from . import closure, curves, summary
 from .allowlist import AllowList
 from .forecast import Forecast
 from .known import KnownHolders
@@ -91,6 +91,7 @@ class Diagnostician:
     #: No lock: a signal's handler may raise between any two calls, and one
     #: that was just taken, or is about to be given back, would stay so.
     _turns: list[object] = field(default_factory=list)
+    _purposes: curves.Purposes = field(default_factory=curves.Purposes)
     _failures: Callable[[], int] = field(
         default_factory=questions.failures_from_now
     )
@@ -259,6 +260,7 @@ class Diagnostician:
         anew = [i for i, s in suspects.items() if s.kinds & GROWS_ANEW]
         self._walk = heap.walk(sites, any_age, anew)
         self._walks += 1
+        self._purposes.add(self._walk, status, ledger.totals())
         look = Look(status, kind_of(status), suspects, self._walk, self.phases)
         for site, s in suspects.items():
             self._looked[site] = status.now - s.since
@@ -281,6 +283,10 @@ class Diagnostician:
         for history in self._known.values():
             if history.finding is None or history.broken_at is not None:
                 continue
+            history.ages = (
+                curves.ages(history.sites, status, kind_of(status))
+                or history.ages
+            )
             suspect = history.is_suspect(suspects)
             grows = history.gains > 0 and not history.overdue()
             if not (suspect or grows or history.confirmed_at):
@@ -390,6 +396,7 @@ class Diagnostician:
             self._look_around(suspects, status)
         else:
             self._walk = heap.walk(())
+            self._purposes.add(self._walk, status, ledger.totals())
         forecast = Forecast(self.memory_limit)
         findings = self._judge_all(
             suspects, status, forecast, self._least_age, True
@@ -401,8 +408,8 @@ class Diagnostician:
         told_back = self._taken_back({f.signature for f in findings})
         totals = ledger.totals()
         kind = kind_of(status)
-        points = ledger.history()
-        growth = closure.growth(points, kind)
+        measured = ledger.curves()
+        growth = closure.growth(measured.points, kind)
         report = Report(
             findings=tuple(findings),
             taken_back=tuple(told_back),
@@ -418,9 +425,14 @@ class Diagnostician:
             cost=summary.cost(self._walk, self._walks, status, totals, kind),
             warnings=tuple(self._warnings(status, totals)),
             environment=environment(),
-            history=History(
-                tuple(p.counts[kind] for p in points),
-                tuple(p.live_bytes for p in points),
+            history=curves.history(
+                measured, self._purposes, kind, self.phases
+            ),
+            excerpts=excerpts(
+                site
+                for f in (*findings, *told_back)
+                for site in (f.allocated_at, f.grown_at, f.maybe_grown_at)
+                if site is not None
             ),
             memory_limit=forecast.limit,
             needed_steps=self.warmup + self._least_age,

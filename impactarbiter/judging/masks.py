@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from ..knowledge.advice import advise
 from ..model.finding import Cycle, Finding, GraphCost, Holder, Site
+from ..model.history import History
 from ..model.path import Edge, Path, name_in
 from ..model.report import Report
 
@@ -157,7 +158,22 @@ def obfuscated(report: Report) -> Report:
             for line in report.growing_lines
         ),
         environment=environment,
+        excerpts=(),
+        history=_history(report.history, masks),
         warnings=tuple(_warnings(report.warnings)),
+    )
+
+
+def _history(history: History, masks: _Masks) -> History:
+    return replace(
+        history,
+        phases=tuple(
+            masks.of("phase", p) if p else "" for p in history.phases
+        ),
+        lines=tuple(
+            replace(line, site=masks.site(line.site) or line.site)
+            for line in history.lines
+        ),
     )
 
 

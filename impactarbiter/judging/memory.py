@@ -14,6 +14,7 @@ from typing import Any
 
 from ..core.wire import Counts, Held, SiteNow, Statement, Visit
 from ..model.finding import Finding, GraphCost
+from ..model.history import Ages
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ class HolderHistory:
     seen_age: int = 0  # how old it was at the last of them
     census: dict[Any, int] | None = None  # what its items were, when seen
     finding: Finding | None = None
+    ages: Ages | None = None  # of its lines, when it was judged last
     began: int = field(init=False)  # `since`, as it was found with
 
     def __post_init__(self) -> None:

@@ -110,6 +110,7 @@ def finding_of(
         confirmed_step=(
             None if confirmed is None else max(confirmed.steps(kind), 1)
         ),
+        ages=history.ages,
         confirmation=rule.words if verdict == "growing" else None,
     )
     seconds = status.elapsed_seconds / max(status.counts[kind], 1)

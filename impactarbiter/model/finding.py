@@ -12,44 +12,23 @@ import os
 from dataclasses import dataclass
 
 from ..base.errors import UsageError
-from ..base.shell import cell_name, pretty
+from ..base.shell import pretty
 from .door import text_of
+from .history import Ages
 from .path import Edge, Path, without_numbers
+from .site import Site
 from .words import BOUNDED, SEVERITIES, VERDICTS
 
-
-def _from_here(file: str) -> str:
-    """A file below the working folder by its relative name."""
-    try:
-        here = os.getcwd() + os.sep
-    except OSError:
-        return file
-    return file[len(here) :] if file.startswith(here) else file
-
-
-@dataclass(frozen=True)
-class Site:
-    """A source position: ``line`` counts from 1, ``source`` is that line.
-
-    ``file`` is empty where no Python frame was running.
-    """
-
-    file: str
-    line: int
-    function: str
-    source: str = ""
-
-    @property
-    def known(self) -> bool:
-        """Whether there is a position at all."""
-        return bool(self.file)
-
-    def __str__(self) -> str:
-        if not self.known:
-            return "outside Python"
-        file = cell_name(self.file) or _from_here(self.file)
-        where = f"{file}:{self.line}" if self.line > 0 else file
-        return f"{where} in {self.function}" if self.function else where
+__all__ = [
+    "Cycle",
+    "Finding",
+    "GraphCost",
+    "Holder",
+    "Kept",
+    "Site",
+    "TensorExample",
+    "signature_of",
+]
 
 
 @dataclass(frozen=True)
@@ -160,7 +139,7 @@ class Finding:
     is a guess by name, where nothing was seen.  ``patch_note`` says why
     there is no patch, where one comes to mind.  ``kept`` is what the
     holder's items were seen to be (None: not looked at), ``trains`` whether
-    the program has run a backward.
+    the program has run a backward, ``ages`` its lines' survivors by age.
     ``graph_bytes_per_step`` is the memory of autograd nodes, no tensors,
     that is kept beside ``bytes_per_step`` of tensor memory.
     ``signature`` is made from site and holder when it is not given.
@@ -196,6 +175,7 @@ class Finding:
     rule: str = ""
     kept: Kept | None = None
     trains: bool = True
+    ages: Ages | None = None
     note: str | None = None
     signature: str = ""
 

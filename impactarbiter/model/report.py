@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..base.errors import UsageError
 from ..base.shell import pretty
 from .devices import DeviceMemory
 from .door import renderer, text_of
-from .finding import Finding, Site
+from .finding import Finding
+from .history import Excerpt, History
 from .order import by_rate
+from .site import Site
+
+__all__ = ["SCHEMA", "Cost", "GrowingLine", "History", "Report"]
 
 SCHEMA = "impactarbiter/1"
 
@@ -43,25 +46,6 @@ class Cost:
     looks_ms: float | None = None
 
 
-@dataclass(frozen=True)
-class History:
-    """Live bytes at step boundaries, for the timeline.
-
-    ``steps`` and ``live_bytes`` have the same length; a long run may be
-    thinned, so steps ascend but need not be consecutive.
-    """
-
-    steps: tuple[int, ...] = ()
-    live_bytes: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if len(self.steps) != len(self.live_bytes):
-            raise UsageError(
-                f"history has {len(self.steps)} steps and"
-                f" {len(self.live_bytes)} sizes: expected as many of each"
-            )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """All that a run has shown; ``findings`` are ordered here by rate.
@@ -79,6 +63,8 @@ class Report:
     ``needed_steps`` is the fewest steps that a verdict takes: silence after
     fewer proves nothing.  ``memory_limit`` is the forecast's limit in bytes.
     ``devices`` is where the memory of each device was at the end.
+    ``history`` is how memory went, ``excerpts`` the source around the lines
+    that the findings are about.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -95,7 +81,8 @@ class Report:
     cost: Cost = Cost()
     warnings: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    history: History = History()
+    history: History = field(default_factory=History)
+    excerpts: tuple[Excerpt, ...] = ()
     memory_limit: int | None = None
     needed_steps: int = 0
     devices: tuple[DeviceMemory, ...] = ()
@@ -144,7 +131,7 @@ class Report:
         renderer("report sarif")(self, path)
 
     def plot(self, path_or_ax: Any) -> Any:
-        """Draws live bytes over steps (needs matplotlib).
+        """Draws memory over steps (needs matplotlib).
 
         ``path_or_ax`` is a file name (.png, .svg or .pdf) or an ``Axes``;
         returns the ``Axes``.

@@ -330,6 +330,11 @@ CASES: dict[str, tuple[str, str]] = {
         "_core.site_source(site); _core.site_source(0);"
         " raises(TypeError, _core.site_source, 'one')",
     ),
+    "_core.site_ages": (
+        LEAKING,
+        "_core.site_ages(site); _core.site_ages(0);"
+        " raises(TypeError, _core.site_ages, 'one')",
+    ),
     "_core.stack_frames": (
         LEAKING,
         "_core.stack_frames(stack); _core.stack_frames(0);"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ... import _core
 
 if TYPE_CHECKING:
-    from ..._core import _Device, _Status, _Totals
+    from ..._core import _Device, _History, _Status, _Totals
 
 
 # -- the ledger ---------------------------------------------------------------
@@ -138,18 +138,55 @@ def status_of(raw: _Status) -> Status:
 
 
 class Point(NamedTuple):
-    """What a moment was like: bytes in tensors and resident, and when."""
+    """What a moment was like: bytes in tensors and resident, and when.
+
+    ``phase`` is a number; ``allocated_bytes`` and ``reserved_bytes`` are of
+    the devices whose allocator reports.
+    """
 
     tick: int
     live_bytes: int
     resident_bytes: int
     seconds: float
     counts: Counts
+    phase: int = 0
+    allocated_bytes: int = 0
+    reserved_bytes: int = 0
 
 
-def point_of(raw: tuple[int, int, int, float, tuple[int, ...]]) -> Point:
-    """One point of the history."""
-    return Point(*raw[:4], Counts(*raw[4]))
+class LinePoints(NamedTuple):
+    """Live bytes of one line at each point from ``since`` on."""
+
+    site: int
+    since: int
+    live_bytes: list[int]
+
+
+class NodePoint(NamedTuple):
+    """Autograd nodes that live tensors led to, and the bytes they took."""
+
+    counts: Counts
+    nodes: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What boundaries were like, oldest first; a long run is thinned."""
+
+    points: list[Point]
+    lines: list[LinePoints]
+    nodes: list[NodePoint]
+
+
+def curves_of(raw: _History) -> Curves:
+    """The run's curves."""
+    points, lines, nodes = raw
+    return Curves(
+        [Point(*p[:4], Counts(*p[4]), *p[5:]) for p in points],
+        [LinePoints(*line) for line in lines],
+        [NodePoint(Counts(*n[0]), *n[1:]) for n in nodes],
+    )
 
 
 class Interval(NamedTuple):
@@ -255,3 +292,12 @@ class SiteNow(NamedTuple):
     life: int
     at_tick: int
     graph_nodes: int
+
+
+class SiteAges(NamedTuple):
+    """Live storages of one line by birth, in positions or ticks: so many of
+    each stretch ``width`` wide, the first of which begins at ``base``."""
+
+    base: int
+    width: int
+    alive: tuple[int, ...]

@@ -172,6 +172,17 @@ ia_tensors_newest(uint32_t nsites)
     return newest;
 }
 
+PyObject *
+ia_tensors_next(uint32_t *at)
+{
+    while (*at < book.count) {
+        PyObject *op = book.items[(*at)++].op;
+        if (op != NULL)
+            return op;
+    }
+    return NULL;
+}
+
 void
 ia_tensors_mark_stacks(void)
 {

@@ -25,6 +25,10 @@ typedef struct {
  * when memory is short. */
 ia_newest_tensor *ia_tensors_newest(uint32_t nsites);
 
+/* Live tensors one after the other, from *at = 0 on; borrowed, NULL at the
+ * end.  None is born or dies between two calls. */
+PyObject *ia_tensors_next(uint32_t *at);
+
 void ia_tensors_reset(void);
 /* For a sweep: needs the GIL and the ledger's lock. */
 void ia_tensors_mark_stacks(void);

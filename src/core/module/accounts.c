@@ -10,6 +10,7 @@
 #include "../ledger/sites.h"
 #include "../ledger/tensors.h"
 #include "../steps/criterion.h"
+#include "../steps/curves.h"
 #include "../steps/failure.h"
 #include "../steps/steps.h"
 #include "../answers/describe.h"
@@ -93,7 +94,7 @@ static PyObject *
 history(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
-    return ia_stepping_history();
+    return ia_curves_build();
 }
 
 static PyObject *
@@ -221,6 +222,35 @@ site_now(PyObject *self, PyObject *arg)
                          (unsigned long long)nodes);
 }
 
+/* Survivors of a site by birth, of the clock in force, up to its present. */
+static PyObject *
+site_ages(PyObject *self, PyObject *arg)
+{
+    unsigned long long number = PyLong_AsUnsignedLongLong(arg);
+    ia_survivors s = {0};
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    ia_clock clock = ia_stepping_clock();
+    ia_ledger_lock();
+    ia_site_totals *known = ia_ledger_site(ia_site_of_number(number));
+    if (known != NULL) {
+        s = known->by[clock];
+        ia_survivors_advance(&s, ia_ledger_now((int)clock), 0, 0);
+    }
+    ia_ledger_unlock();
+    Py_ssize_t n = s.begun ? (Py_ssize_t)s.current + 1 : 0;
+    PyObject *alive = PyTuple_New(n);
+    for (Py_ssize_t i = 0; alive && i < n; i++) {
+        PyObject *count = PyLong_FromUnsignedLong(s.born[i]);
+        if (count == NULL)
+            Py_CLEAR(alive);
+        else
+            PyTuple_SET_ITEM(alive, i, count);
+    }
+    return Py_BuildValue("(IIN)", s.base, (uint32_t)1 << s.shift, alive);
+}
+
 static PyObject *
 rows(PyObject *self, PyObject *unused)
 {
@@ -284,7 +314,11 @@ DOC(refresh, "()",
     "Account for storages that are only noticed at boundaries.");
 DOC(totals, "()", "Totals of the ledger, bytes and counts, as a dict.");
 DOC(status, "()", "The clocks, and what watching cost, as a dict.");
-DOC(history, "()", "List of (tick, live bytes, resident bytes, seconds, counts).");
+DOC(history, "()",
+    "(points, lines, nodes): lists of (tick, live bytes, resident bytes,\n"
+    "seconds, counts, phase, allocated bytes, reserved bytes), of (site,\n"
+    "first point that has it, live bytes at each from there on) for the lines\n"
+    "that hold most, and of (counts, autograd nodes, their bytes).");
 DOC(site_source, "(site)", "(file, line, function, is_library) or None.");
 DOC(stack_frames, "(stack)",
     "Frames of a stack, innermost first, as site_source gives them.");
@@ -294,6 +328,9 @@ DOC(site_now, "(site)",
     "(live storages, their bytes, bytes that the collector freed, longest\n"
     "lifetime that ended, live storages when the last tick ended, nodes of\n"
     "the graph behind its newest tensor when last probed) of a site.");
+DOC(site_ages, "(site)",
+    "(position or tick of the first stretch, how wide they are, live storages\n"
+    "that were born in each) of a site.");
 DOC(rows, "()", "Live storages as a structured array.");
 DOC(consistent, "()", "Do the ledger's totals equal the sums over its rows?");
 DOC(interval_open, "(device)",
@@ -314,6 +351,7 @@ PyMethodDef ia_accounts_methods[] = {
     {"stack_frames", stack_frames, METH_O, stack_frames_doc},
     {"suspects", suspects, METH_O, suspects_doc},
     {"site_now", site_now, METH_O, site_now_doc},
+    {"site_ages", site_ages, METH_O, site_ages_doc},
     {"rows", rows, METH_NOARGS, rows_doc},
     {"consistent", consistent, METH_NOARGS, consistent_doc},
     {"interval_open", interval_open, METH_O, interval_open_doc},

@@ -1,4 +1,5 @@
-/* Graphs that grow: how many nodes the newest tensor of each site keeps. */
+/* Graphs that grow: how many nodes the newest tensor of each site keeps, and
+ * what all of them take. */
 
 #include "../base/array.h"
 #include "../base/bitmap.h"
@@ -133,4 +134,40 @@ ia_graphs_probe(uint64_t budget)
     }
     ia_the_framework->walk_end();
     free(newest);
+}
+
+/* The nodes that are on the stack and what they lead to. */
+static void
+weigh_pending(probe *p, uint64_t budget, uint64_t *bytes)
+{
+    while (p->depth > 0 && p->nodes <= budget && !p->failed) {
+        void *node = p->stack[--p->depth];
+        *bytes += ia_the_framework->node_bytes(node);
+        ia_the_framework->next_nodes(node, &p->sink);
+        p->nodes++;
+    }
+}
+
+int
+ia_graphs_weigh(uint64_t budget, uint64_t *nodes, uint64_t *bytes)
+{
+    if (ia_the_framework == NULL || ia_the_framework->node_bytes == NULL)
+        return 0;
+    probe p = {.sink = {NULL, probe_node, NULL}, .seen = ia_bitmap_new()};
+    PyObject *op;
+    uint32_t at = 0;
+    *bytes = 0;
+    p.failed = p.seen == NULL || !ia_the_framework->walk_begin(0);
+    while (!p.failed && p.nodes <= budget &&
+           (op = ia_tensors_next(&at)) != NULL) {
+        probe_node(&p.sink, ia_the_framework->grad_fn_of(op),
+                   IA_EDGE_GRAD_FN, NULL, -1);
+        weigh_pending(&p, budget, bytes);
+    }
+    if (p.seen != NULL)
+        ia_the_framework->walk_end();
+    ia_bitmap_free(p.seen);
+    free(p.stack);
+    *nodes = p.nodes;
+    return !p.failed && p.nodes <= budget;
 }

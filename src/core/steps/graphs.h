@@ -1,4 +1,5 @@
-/* Graphs that grow: how many nodes the newest tensor of each site keeps.
+/* Graphs that grow: how many nodes the newest tensor of each site keeps, and
+ * what all of them take.
  *
  * All under the GIL.
  */
@@ -12,6 +13,10 @@ void ia_graphs_reset(void);
 void ia_graphs_end_step(void);
 /* Measures, `budget` nodes in all at most, and tells the criterion. */
 void ia_graphs_probe(uint64_t budget);
+/* Counts the nodes that live tensors lead to, each once, and what they take
+ * themselves; 0 where there are more than `budget`, or another thread may be
+ * changing them. */
+int ia_graphs_weigh(uint64_t budget, uint64_t *nodes, uint64_t *bytes);
 /* Whether the graph of `root` leads back to another node, which had that
  * sequence number: nodes' addresses are used again, their numbers are not.  0
  * too where it was not found among the `budget` newest.  Within a walk's

@@ -13,10 +13,10 @@
 #include "../base/build.h"
 #include "../base/clock.h"
 #include "../base/kinds.h"
-#include "../base/process.h"
 #include "../ledger/ledger.h"
 #include "../ledger/tensors.h"
 #include "criterion.h"
+#include "curves.h"
 #include "failure.h"
 #include "graphs.h"
 #include "optimizers.h"
@@ -43,10 +43,12 @@
 #define PROBES_PER_DOUBLING 16
 #define PROBE_BUDGET 400000
 
-#define HISTORY 4096
-/* The kernel is asked for resident memory at most this often: it takes as
- * long as twenty births. */
-#define RESIDENT_SECONDS 0.02
+/* All graphs together are weighed where they are probed, as long as that takes
+ * at most so many seconds and so large a share of the run, and so many nodes
+ * at a time. */
+#define WEIGH_SECONDS 0.05
+#define WEIGH_SHARE 0.005
+#define WEIGH_BUDGET 2000000
 
 static struct {
     ia_stepping_options options;
@@ -62,44 +64,10 @@ static struct {
     uint32_t look_at; /* tick */
     uint32_t next_probe; /* by the clock in force */
     double started, last, boundary_seconds, callback_seconds, tick_seconds;
-    ia_history_point history[HISTORY];
-    uint32_t nhistory, stride;
-    uint64_t resident_bytes;
-    double resident_at; /* when they were read */
+    double weighing_seconds, last_weighing;
 } run;
 
 static uint32_t serial; /* of the run: a look may end one and begin another */
-
-/* -- history ------------------------------------------------------------- */
-
-/* When it is full every second point goes, and half as many come. */
-static void
-note_history(uint64_t live_bytes)
-{
-    if (run.tick % run.stride != 0)
-        return;
-    if (run.nhistory == HISTORY) {
-        for (size_t i = 0; i < HISTORY / 2; i++)
-            run.history[i] = run.history[2 * i];
-        run.nhistory = HISTORY / 2;
-        run.stride *= 2;
-        if (run.tick % run.stride != 0)
-            return;
-    }
-    double t = ia_seconds();
-    if (t - run.resident_at > RESIDENT_SECONDS) {
-        run.resident_bytes = ia_process_resident();
-        run.resident_at = t;
-    }
-    ia_history_point *p = &run.history[run.nhistory++];
-    *p = (ia_history_point){
-        .tick = run.tick,
-        .live_bytes = live_bytes,
-        .resident_bytes = run.resident_bytes,
-        .seconds = t - run.started,
-    };
-    memcpy(p->counts, run.counts, sizeof p->counts);
-}
 
 /* -- boundaries ---------------------------------------------------------- */
 
@@ -112,12 +80,27 @@ ia_stepping_refresh(void)
 }
 
 static void
+weigh_graphs(void)
+{
+    uint64_t nodes, bytes;
+    double start = ia_seconds();
+    double allowed = WEIGH_SECONDS + WEIGH_SHARE * (start - run.started);
+    if (run.weighing_seconds + 2 * run.last_weighing > allowed)
+        return;
+    if (ia_graphs_weigh(WEIGH_BUDGET, &nodes, &bytes))
+        ia_curves_note_nodes(run.counts, nodes, bytes);
+    run.last_weighing = ia_seconds() - start;
+    run.weighing_seconds += run.last_weighing;
+}
+
+static void
 probe_graphs(void)
 {
     uint32_t now = ia_ledger_now((int)ia_stepping_clock());
     if (now < run.next_probe)
         return;
     ia_graphs_probe(PROBE_BUDGET);
+    weigh_graphs();
     run.next_probe = now + 1 + now / PROBES_PER_DOUBLING;
 }
 
@@ -224,7 +207,6 @@ static void
 boundary(int moves)
 {
     uint32_t found = 0;
-    uint64_t live;
     double start = ia_seconds();
     int check = run.tick % run.options.every == 0;
     run.busy = 1;
@@ -246,10 +228,10 @@ boundary(int moves)
     ia_ledger_tick(run.position);
     if (check)
         found = ia_criterion_check(ia_stepping_clock());
-    live = ia_ledger_totals_now()->live_bytes;
     ia_ledger_unlock();
     ia_sweep();
-    note_history(live);
+    if (ia_curves_due(run.tick))
+        ia_curves_note(run.tick, run.counts, ia_seconds() - run.started);
     run.boundary_seconds += ia_seconds() - start;
     if ((found > 0 || (run.look_at != 0 && run.tick >= run.look_at)) &&
         run.options.callback != NULL) {
@@ -328,9 +310,9 @@ ia_stepping_start(const ia_stepping_options *options)
     ia_failure_forget();
     ia_optimizers_reset();
     ia_graphs_reset();
+    ia_curves_reset();
     run.options = *options;
     run.kind = options->manual ? IA_EVENT_MANUAL : NO_KIND;
-    run.stride = 1;
     run.started = ia_seconds();
     run.next_probe = options->warmup;
     if (!options->manual && ia_the_framework != NULL &&
@@ -385,19 +367,4 @@ ia_stepping_status(void)
         ia_seconds() - run.started, "collector",
         run.collector_waits || PyGC_IsEnabled() ? Py_True : Py_False,
         "failure", failed ? ia_str(failed) : Py_NewRef(Py_None));
-}
-
-PyObject *
-ia_stepping_history(void)
-{
-    PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && i < run.nhistory; i++) {
-        const ia_history_point *p = &run.history[i];
-        ia_list_add(&list,
-                    Py_BuildValue("(IKKdN)", p->tick,
-                                  (unsigned long long)p->live_bytes,
-                                  (unsigned long long)p->resident_bytes,
-                                  p->seconds, build_counts(p->counts)));
-    }
-    return list;
 }

@@ -9,8 +9,6 @@
 #include "../base/core_api.h"
 #include "../ledger/book.h"
 
-#define IA_EVENTS (IA_EVENT_MANUAL + 1)
-
 typedef struct {
     uint32_t every;
     uint32_t warmup;
@@ -19,15 +17,6 @@ typedef struct {
     PyObject *callback; /* owned; called with the tick */
     PyObject *is_programs; /* owned; whose is an Exception that it raised? */
 } ia_stepping_options;
-
-/* A point of the run's history. */
-typedef struct {
-    uint32_t tick;
-    uint32_t counts[IA_EVENTS]; /* events of each kind so far */
-    uint64_t live_bytes;
-    uint64_t resident_bytes; /* of the process, read now and then */
-    double seconds; /* since the start */
-} ia_history_point;
 
 void ia_stepping_start(const ia_stepping_options *); /* takes the callback */
 void ia_stepping_stop(void);
@@ -44,9 +33,6 @@ void ia_stepping_refresh(void);
 /* {ticks, position, counts, kind, clock, seconds of several kinds}; new
  * reference. */
 PyObject *ia_stepping_status(void);
-/* List of (tick, live bytes, resident bytes, seconds, counts); new
- * reference. */
-PyObject *ia_stepping_history(void);
 
 /* The optimizer step hook. */
 void ia_stepping_optimizer(PyObject *optimizer);

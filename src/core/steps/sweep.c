@@ -7,6 +7,7 @@
 #include "../ledger/sites.h"
 #include "../ledger/tensors.h"
 #include "criterion.h"
+#include "curves.h"
 #include "sweep.h"
 
 #include <stdlib.h>
@@ -26,6 +27,7 @@ forget(uint32_t site)
 {
     ia_book_forget_site(site);
     ia_criterion_forget_site(site);
+    ia_curves_forget_site(site);
 }
 
 /* -- idle sites ------------------------------------------------------------ */

@@ -1,0 +1,42 @@
+"""A position in the source."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from ..base.shell import cell_name
+
+
+def _from_here(file: str) -> str:
+    """A file below the working folder by its relative name."""
+    try:
+        here = os.getcwd() + os.sep
+    except OSError:
+        return file
+    return file[len(here) :] if file.startswith(here) else file
+
+
+@dataclass(frozen=True)
+class Site:
+    """A source position: ``line`` counts from 1, ``source`` is that line.
+
+    ``file`` is empty where no Python frame was running.
+    """
+
+    file: str
+    line: int
+    function: str
+    source: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a position at all."""
+        return bool(self.file)
+
+    def __str__(self) -> str:
+        if not self.known:
+            return "outside Python"
+        file = cell_name(self.file) or _from_here(self.file)
+        where = f"{file}:{self.line}" if self.line > 0 else file
+        return f"{where} in {self.function}" if self.function else where
