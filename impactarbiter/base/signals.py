@@ -43,10 +43,21 @@ def _code_of(handler: object) -> CodeType | None:
 
 
 class Tolerated:
-    """Goes on after an exception, unless it is the program's."""
+    """Goes on after an exception, unless it is the program's.
 
-    def __enter__(self) -> None:
-        pass
+    ``error`` is then what was raised.
+    """
+
+    error: Exception | None = None
+
+    @property
+    def said(self) -> str:
+        """The error in words; empty where nothing was raised."""
+        error = self.error
+        return "" if error is None else f"{type(error).__name__}: {error}"
+
+    def __enter__(self) -> Tolerated:
+        return self
 
     def __exit__(
         self,
@@ -54,4 +65,7 @@ class Tolerated:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        return isinstance(error, Exception) and not is_from_handler(error)
+        if not isinstance(error, Exception) or is_from_handler(error):
+            return False
+        self.error = error
+        return True

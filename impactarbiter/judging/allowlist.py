@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ..base.errors import UsageError
-from ..base.signals import is_from_handler
+from ..base.signals import Tolerated
 from ..core import hooks
 from ..model.finding import Finding
 from ..model.path import Path
@@ -115,16 +115,11 @@ class AllowList:
         """
         found = False
         for i, rule in enumerate(self._rules):
-            try:
-                matched = _matches(rule, finding, types)
-            except Exception as error:
-                if is_from_handler(error):
-                    raise
-                why = f"{type(error).__name__}: {error}"
-                self.failed[_describe(rule)] = why
-                continue
-            if matched:
-                self._used[i] = found = True
+            with Tolerated() as failure:
+                if _matches(rule, finding, types):
+                    self._used[i] = found = True
+            if failure.error is not None:
+                self.failed[_describe(rule)] = failure.said
         return found
 
     def dead(self) -> list[str]:

@@ -30,22 +30,26 @@ class Growth:
 
     live: float
     process: float | None
+    #: Live bytes a step from the first record to the highest: what comes in
+    #: bursts is no steady growth, but it is part of the process's.
+    gained: float
 
 
-def growth(points: Sequence[Point], kind: int) -> Growth:
+def growth(points: Sequence[Point], kind: int, steps: int) -> Growth:
     """How fast live tensor memory and the process grew."""
     live = [(p.counts[kind], p.live_bytes) for p in points]
     resident = [
         (p.counts[kind], p.resident_bytes) for p in points if p.resident_bytes
     ]
+    sizes = [size for _step, size in live]
     return Growth(
-        _steady(live), _steady(resident, LEAST_RISE) if resident else None
+        _steady(live),
+        _steady(resident, LEAST_RISE) if resident else None,
+        (max(sizes) - sizes[0]) / steps if sizes and steps else 0.0,
     )
 
 
-def _steady(
-    values: Sequence[tuple[int, int]], least_rise: int = 0
-) -> float:
+def _steady(values: Sequence[tuple[int, int]], least_rise: int = 0) -> float:
     """The median slope between windows' minima."""
     if len(values) < WINDOWS:
         return 0.0

@@ -1,4 +1,4 @@
-"""From suspects to findings: when to walk, visit and watch, and what is said.
+"""From suspects to findings: what is judged, told and reported, and when.
 
 A walk over the heap finds holders.  From then on they are visited along their
 known paths; a second walk is made where a path does not hold any more, where
@@ -8,24 +8,20 @@ table in rules.py.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..base.signals import is_from_handler
+from ..base.signals import Tolerated
 from ..core import devices, heap, hooks, ledger, questions
 from ..core.sources import environment, excerpts
 from ..core.wire import (
     AGE_FOR_REPORT,
     AGE_TO_TELL,
-    GROWS_ANEW,
-    GROWS_COUNT,
     STEP_KINDS,
     USUAL_WINDOW,
     Status,
     Suspect,
     Totals,
-    Walk,
 )
 from ..model.finding import Finding
 from ..model.report import Report
@@ -34,36 +30,14 @@ from . import closure, curves, summary
 from .allowlist import AllowList
 from .forecast import Forecast
 from .known import KnownHolders
-from .look import Look
 from .masks import obfuscated
-from .memory import HolderHistory, Moment
+from .memory import HolderHistory
 from .offer import Holding
 from .patches import with_patches
 from .statement import maybe_grown_at
 from .verdict import case_of, finding_of, kind_of, stood_at_the_end
+from .walks import Walks
 from .watch import StatementWatch, other_growth
-
-#: Seconds of the processor's time that a run may be asked for in any case, so
-#: that a short one has its answer, and the share of its time so far that
-#: walks may take beyond; more while what is suspect holds a good part of the
-#: memory that is left: then knowing matters more than a pause.
-ALLOWANCE = 0.6
-WALK_SHARE = 0.02
-URGENT_SHARE = 0.25
-#: What can't be visited is found by one walk and confirmed by another: so many
-#: are made even where they cost more than that.
-WALKS_TO_CONFIRM = 2
-#: Suspects that hold more than this part of the room left are urgent.
-URGENT_PART = 1 / 64
-#: Seconds that a first walk is expected to take.
-FIRST_WALK = 0.05
-#: A line whose holder was found to be none of ours is looked at again when it
-#: is so many times as old.
-AGAIN = 2
-#: Positions until a holder that can't be visited is walked to once more.
-SECOND_WALK = 4
-#: Share of the run that visits may take.
-VISIT_SHARE = 0.002
 
 
 @dataclass
@@ -79,25 +53,20 @@ class Diagnostician:
     phases: Sequence[str]
     planned_steps: int | None = None  # optimizer steps, where somebody knows
     _known: KnownHolders = field(init=False)
-    _looked: dict[int, int] = field(default_factory=dict)
+    _walks: Walks = field(init=False)
     _watch: StatementWatch = field(default_factory=StatementWatch)
-    _walk: Walk | None = None
-    _walks: int = 0
-    _walk_seconds: float = 0.0
-    _last_walk: float = FIRST_WALK
-    _visit_seconds: float = 0.0
     _callback_failed: str | None = None
     #: Whose look or report is being made, and after it who is turned away.
     #: No lock: a signal's handler may raise between any two calls, and one
     #: that was just taken, or is about to be given back, would stay so.
     _turns: list[object] = field(default_factory=list)
-    _purposes: curves.Purposes = field(default_factory=curves.Purposes)
     _failures: Callable[[], int] = field(
         default_factory=questions.failures_from_now
     )
 
     def __post_init__(self) -> None:
         self._known = KnownHolders(self.allow)
+        self._walks = Walks(self._known, self.phases)
 
     @property
     def _is_short(self) -> bool:
@@ -145,14 +114,14 @@ class Diagnostician:
     def _look(self, tick: int) -> None:
         status = ledger.status()
         self._watch.end(status)
-        self._visit_all(status)
+        self._walks.visit_all(status)
         suspects = {s.site: s for s in heap.suspects(self._age_to_tell)}
         forecast = Forecast(self.memory_limit)
         pause = 0
-        if not self._watch.busy and self._wants_walk(suspects, status):
-            pause = self._pause(suspects, status, forecast.room)
+        if not self._watch.busy and self._walks.wanted(suspects, status):
+            pause = self._walks.pause(suspects, status, forecast.room)
             if pause == 0:
-                self._look_around(suspects, status)
+                self._walks.walk(suspects, status)
         findings = self._judge_all(
             suspects, status, forecast, self._age_to_tell, False
         )
@@ -179,94 +148,11 @@ class Diagnostician:
         if self._watch.busy:
             hooks.look_at(tick + 1)
         elif any(h.visitable for h in self._known.values()):
-            # Each visit costs the program a little: the more often ticks
-            # come, the more rarely are they paid for.
-            spent = self._visit_seconds / VISIT_SHARE
-            missing = spent - status.elapsed_seconds
-            ticks = missing / max(status.tick_seconds, 1e-6)
-            hooks.look_at(tick + max(1, min(int(ticks), tick // 8)))
+            hooks.look_at(tick + self._walks.ticks_to_visit(tick, status))
         elif pause:
             hooks.look_at(tick + pause)
         else:
             hooks.look_at(0)
-
-    def _visit_all(self, status: Status) -> None:
-        """Sees every known holder again."""
-        began = time.thread_time()
-        self._known.visit(Moment(status.ticks, status.now, status.counts))
-        self._visit_seconds += time.thread_time() - began
-
-    # -- walks --------------------------------------------------------------
-
-    def _wants_walk(
-        self, suspects: Mapping[int, Suspect], status: Status
-    ) -> bool:
-        """Whether a line is suspect and no known holder says why: one that
-        has not grown for long is not what it keeps feeding."""
-        known = {
-            site
-            for history in self._known.values()
-            if history.visitable
-            and history.broken_at is None
-            and not history.overdue()
-            for site in history.sites
-        }
-        waiting = {
-            site
-            for history in self._known.values()
-            if not history.visitable and history.confirmed_at is None
-            for site in history.sites
-        }
-        return any(
-            site not in known
-            and status.now - s.since
-            >= (
-                self._looked.get(site, 0) + SECOND_WALK
-                if site in waiting
-                else self._looked.get(site, 0) * AGAIN
-            )
-            for site, s in suspects.items()
-        )
-
-    def _pause(
-        self,
-        suspects: Mapping[int, Suspect],
-        status: Status,
-        room: int | None,
-    ) -> int:
-        """Ticks until a walk is worth its cost; 0: it is now."""
-        at_stake = sum(s.live_bytes for s in suspects.values())
-        urgent = room is not None and at_stake > URGENT_PART * room
-        share = URGENT_SHARE if urgent else WALK_SHARE
-        cost = self._walk_seconds + self._last_walk
-        free = max(ALLOWANCE, WALKS_TO_CONFIRM * self._last_walk)
-        missing = (cost - free) / share - time.process_time()
-        if missing <= 0:
-            return 0
-        return 1 + int(missing / max(status.tick_seconds, 1e-6))
-
-    def _look_around(
-        self, suspects: Mapping[int, Suspect], status: Status
-    ) -> None:
-        """One walk for all suspects, and for what was confirmed before."""
-        began = time.thread_time()
-        sites = set(suspects)
-        for history in self._known.values():
-            sites.update(history.sites)
-        # Growth without more storages may be that of an old one.
-        any_age = [
-            site for site, s in suspects.items() if not s.kinds & GROWS_COUNT
-        ]
-        anew = [i for i, s in suspects.items() if s.kinds & GROWS_ANEW]
-        self._walk = heap.walk(sites, any_age, anew)
-        self._walks += 1
-        self._purposes.add(self._walk, status, ledger.totals())
-        look = Look(status, kind_of(status), suspects, self._walk, self.phases)
-        for site, s in suspects.items():
-            self._looked[site] = status.now - s.since
-        self._known.take_in(look)
-        self._last_walk = time.thread_time() - began
-        self._walk_seconds += self._last_walk
 
     # -- verdicts -------------------------------------------------------------
 
@@ -320,7 +206,7 @@ class Diagnostician:
 
     def _warnings(self, status: Status, totals: Totals) -> Iterator[str]:
         yield from summary.warnings(
-            self._walk, status, totals, self._failures()
+            self._walks.last, status, totals, self._failures()
         )
         if self._callback_failed:
             yield f"on_finding raised {self._callback_failed}"
@@ -348,12 +234,10 @@ class Diagnostician:
             history.told = verdict
             if self.on_finding is None:
                 continue
-            try:
+            with Tolerated() as failure:
                 self.on_finding(finding)
-            except Exception as error:
-                if is_from_handler(error):
-                    raise
-                self._callback_failed = f"{type(error).__name__}: {error}"
+            if failure.error is not None:
+                self._callback_failed = failure.said
 
     def confirmed(self) -> list[Finding]:
         """What the looks so far have settled as growth without a bound."""
@@ -390,13 +274,12 @@ class Diagnostician:
         ledger.settle()
         status = ledger.status()
         self._watch.end(status, now=True)
-        self._visit_all(status)
+        self._walks.visit_all(status)
         suspects = {s.site: s for s in heap.suspects(self._least_age)}
         if suspects or any(h.broken_at is None for h in self._known.values()):
-            self._look_around(suspects, status)
+            self._walks.walk(suspects, status)
         else:
-            self._walk = heap.walk(())
-            self._purposes.add(self._walk, status, ledger.totals())
+            self._walks.look_for_purposes(status)
         forecast = Forecast(self.memory_limit)
         findings = self._judge_all(
             suspects, status, forecast, self._least_age, True
@@ -409,24 +292,27 @@ class Diagnostician:
         totals = ledger.totals()
         kind = kind_of(status)
         measured = ledger.curves()
-        growth = closure.growth(measured.points, kind)
+        growth = closure.growth(measured.points, kind, status.counts[kind])
         report = Report(
             findings=tuple(findings),
             taken_back=tuple(told_back),
             steps=status.counts[kind],
             step_kind=STEP_KINDS[kind],
             grown_bytes_per_step=growth.live,
+            gained_bytes_per_step=growth.gained,
             process_bytes_per_step=growth.process,
             explained_bytes_per_step=closure.explained(findings),
             growing_lines=closure.lines(suspects, findings, status, kind),
             live_bytes=totals.live_bytes,
             peak_bytes=totals.peak_bytes,
-            accounted=summary.accounted(self._walk, totals),
-            cost=summary.cost(self._walk, self._walks, status, totals, kind),
+            accounted=summary.accounted(self._walks.last, totals),
+            cost=summary.cost(
+                self._walks.last, self._walks.count, status, totals, kind
+            ),
             warnings=tuple(self._warnings(status, totals)),
             environment=environment(),
             history=curves.history(
-                measured, self._purposes, kind, self.phases
+                measured, self._walks.purposes, kind, self.phases
             ),
             excerpts=excerpts(
                 site

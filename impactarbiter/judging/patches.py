@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..base.signals import is_from_handler
+from ..base.signals import Tolerated
 from ..knowledge.advice import advise, needs_graph
 from ..model.finding import Finding, Site
 from .diffs import diff, lines_of, read_source
@@ -93,18 +93,18 @@ def _mended(
     """Findings of one line, with the patch of that line or a note."""
     site = group[0].grown_at
     assert site is not None
-    try:
-        before, _encoding = read_source(site.file)
-        plan = _planned(before, site, group, holdings)
-    except NoPatchError as reason:
-        return [_without(f, reason) for f in group]
-    except ImportError:
-        note = "libcst is not installed: pip install 'impactarbiter[fix]'"
-        return [replace(f, patch_note=note) for f in group]
-    except Exception as error:
-        if is_from_handler(error):
-            raise
-        # Whatever libcst makes of a program's source, the report goes on.
+    plan = None
+    # Whatever libcst makes of a program's source, the report goes on.
+    with Tolerated():
+        try:
+            before, _encoding = read_source(site.file)
+            plan = _planned(before, site, group, holdings)
+        except NoPatchError as reason:
+            return [_without(f, reason) for f in group]
+        except ImportError:
+            note = "libcst is not installed: pip install 'impactarbiter[fix]'"
+            return [replace(f, patch_note=note) for f in group]
+    if plan is None:
         return list(group)
     after = plan.source.with_values(plan.new)
     patch = diff(site.file, before, after)

@@ -56,6 +56,7 @@ class Report:
     "manual".  ``grown_bytes_per_step`` is how fast live tensor memory grew
     and ``process_bytes_per_step`` how fast the process did (None: not
     measured), both 0 where there was no steady growth;
+    ``gained_bytes_per_step`` counts what came in bursts, too, and
     ``explained_bytes_per_step`` is what the findings account for of the
     first, and ``growing_lines`` grow without a finding.
 
@@ -72,6 +73,7 @@ class Report:
     steps: int = 0
     step_kind: str = "manual"
     grown_bytes_per_step: float = 0.0
+    gained_bytes_per_step: float = 0.0
     process_bytes_per_step: float | None = None
     explained_bytes_per_step: float = 0.0
     growing_lines: tuple[GrowingLine, ...] = ()

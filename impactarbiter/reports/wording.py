@@ -58,9 +58,7 @@ def summary(report: Report) -> str:
         return _alarm(urgent)
     watched = plural(report.steps, "step")
     if report.steps == 0:
-        return (
-            "no step was seen: call arbiter.step() in each turn of the loop"
-        )
+        return "no step was seen: call arbiter.step() in each turn of the loop"
     if report.steps < report.needed_steps:
         return (
             f"only {watched} seen, {report.needed_steps} are needed:"
@@ -102,17 +100,10 @@ def _unexplained(report: Report) -> str:
     return text
 
 
-def _mean_growth(report: Report) -> float:
-    """Live bytes a step from the first record to the highest: what comes in
-    bursts is no steady growth, but it is the process's."""
-    sizes, steps = report.history.live_bytes, report.steps
-    return (max(sizes) - sizes[0]) / steps if sizes and steps else 0.0
-
-
 def _other_growth(report: Report) -> str:
     """What the process gained besides tensors; empty where that is little."""
     grown = report.process_bytes_per_step or 0.0
-    tensors = max(report.grown_bytes_per_step, _mean_growth(report))
+    tensors = max(report.grown_bytes_per_step, report.gained_bytes_per_step)
     nodes = sum(f.graph_bytes_per_step for f in report.findings)
     if grown <= 0 or tensors + nodes >= EXPLAINED * grown:
         return ""

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 
 from ..base.errors import AlreadyWatchingError, UsageError
-from ..base.signals import is_from_handler
+from ..base.signals import Tolerated
 from ..core import hooks, ledger
 from ..core.wire import STEP_KINDS
 from ..judging.allowlist import AllowList, AllowRule
@@ -246,12 +246,9 @@ class Arbiter:
         """To every listener; the first one's error is raised after all."""
         failure: Exception | None = None
         for listener in tuple(self._listeners):
-            try:
+            with Tolerated() as tolerated:
                 listener(finding)
-            except Exception as error:
-                if is_from_handler(error):
-                    raise
-                failure = failure or error
+            failure = failure or tolerated.error
         if failure is not None:
             raise failure
 
@@ -307,17 +304,16 @@ class Arbiter:
             return self._diagnostician.report()
         self._stopping = True
         try:
-            self._last = self._diagnostician.report()
-        except Exception as error:
-            if is_from_handler(error):
-                raise
-            said = f"no report could be made: {type(error).__name__}: {error}"
-            self._last = Report(warnings=(said,))
-            if self.obfuscates:
-                self._last = obfuscated(self._last)
-            # Warnings may be errors; ours never break the program.
-            with suppress(RuntimeWarning):
-                warnings.warn(said, RuntimeWarning, stacklevel=2)
+            with Tolerated() as failure:
+                self._last = self._diagnostician.report()
+            if failure.error is not None:
+                said = f"no report could be made: {failure.said}"
+                self._last = Report(warnings=(said,))
+                if self.obfuscates:
+                    self._last = obfuscated(self._last)
+                # Warnings may be errors; ours never break the program.
+                with suppress(RuntimeWarning):
+                    warnings.warn(said, RuntimeWarning, stacklevel=2)
         finally:
             self._take_hooks_out()
             if self._last is None:  # interrupted
@@ -330,12 +326,10 @@ class Arbiter:
         """For what waits to account for memory by itself."""
         if at_end is None:
             return
-        try:
+        with Tolerated() as failure:
             at_end()
-        except Exception as error:
-            if is_from_handler(error):
-                raise
-            said = f"profilers go without: {type(error).__name__}: {error}"
+        if failure.error is not None:
+            said = f"profilers go without: {failure.said}"
             with suppress(RuntimeWarning):
                 warnings.warn(said, RuntimeWarning, stacklevel=4)
 

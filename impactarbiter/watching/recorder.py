@@ -24,7 +24,7 @@ import numpy as np
 
 from ..base.errors import ReportError, UsageError
 from ..base.files import write_atomic
-from ..base.signals import Tolerated, is_from_handler
+from ..base.signals import Tolerated
 from ..core import ledger, questions
 from ..core import recorder as writer
 from ..core.bundle import EVENTS, MOST_KEPT, NAME
@@ -170,12 +170,9 @@ class FlightRecorder:
 
     def capture(self, reason: str) -> str | None:
         """Writes a bundle now; its path, or None where that failed."""
-        try:
+        name = None
+        with Tolerated():
             name = writer.write(_plain(self._said(reason)))
-        except Exception as error:
-            if is_from_handler(error):
-                raise
-            return None
         if name is None:
             return None
         self._second_stage(name)
@@ -217,15 +214,11 @@ class FlightRecorder:
             write_atomic(os.path.join(path, "holders.json"), text.encode())
 
     def _report(self) -> bytes:
-        try:
+        with Tolerated() as failure:
             report = self._lease.report() if self._lease else None
             if report is not None:
                 return report_json(report)
-            why = "nothing watched"
-        except Exception as error:
-            if is_from_handler(error):
-                raise
-            why = f"{type(error).__name__}: {error}"
+        why = failure.said or "nothing watched"
         watching = current()
         report = Report(
             findings=watching.known_findings() if watching else (),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -283,6 +284,19 @@ def test_a_graph_that_several_states_hold_costs_what_all_of_them_keep() -> (
     assert "freed once nothing else holds the same" in str(
         Report(findings=(finding,))
     )
+
+
+def test_arrays_that_two_lists_hold_cost_what_both_keep() -> None:
+    first: list[np.ndarray] = []
+    second: list[np.ndarray] = []
+
+    def turn(step: int) -> None:
+        first.append(np.ones(4096))
+        second.append(first[-1])
+
+    finding = only(watched(turn, 60))
+    assert finding.holder is not None and finding.holder.shared
+    assert finding.retained_bytes >= 50 * 4096 * 8
 
 
 # -- growth that is no tensor -------------------------------------------------

@@ -198,7 +198,7 @@ def test_a_terminal_breaks_between_words(
         (
             {
                 "process_bytes_per_step": 4096.0,
-                "history": History((1, 120), (MIB, MIB)),
+                "gained_bytes_per_step": 0.0,
                 "grown_bytes_per_step": 1024.0,
                 "explained_bytes_per_step": 1024.0,
             },
@@ -208,7 +208,7 @@ def test_a_terminal_breaks_between_words(
         (
             {
                 "process_bytes_per_step": 4096.0,
-                "history": History((1, 120), (MIB, MIB)),
+                "gained_bytes_per_step": 0.0,
                 "grown_bytes_per_step": 3600.0,
                 "explained_bytes_per_step": 3600.0,
             },

@@ -17,6 +17,7 @@
 #include "../names/path.h"
 #include "../holders/bounds.h"
 #include "../holders/cutting.h"
+#include "../holders/parting.h"
 #include "../holders/shared.h"
 #include "../holders/visits.h"
 #include "describe.h"

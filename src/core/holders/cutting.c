@@ -3,6 +3,7 @@
 #include "../base/compat.h"
 #include "../base/array.h"
 #include "cutting.h"
+#include "parting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -135,22 +136,34 @@ list_holders(const ia_walk *w, const ia_groups *groups,
     return 0;
 }
 
-static int
-add_cut(ia_holders *k, const ia_cut *cut)
+int
+ia_cut_add(ia_cut **cuts, uint32_t *capacity, uint32_t *count, ia_cut cut)
 {
-    if (IA_ROOM(k->cuts, k->cuts_capacity, k->ncuts + 1) < 0)
+    if (IA_ROOM(*cuts, *capacity, *count + 1) < 0)
         return -1;
-    k->cuts[k->ncuts++] = *cut;
+    (*cuts)[(*count)++] = cut;
     return 0;
+}
+
+static int
+add_cut(ia_holders *k, ia_cut cut)
+{
+    return ia_cut_add(&k->cuts, &k->cuts_capacity, &k->ncuts, cut);
+}
+
+int
+ia_is_value(uintptr_t ref)
+{
+    if (IA_TAG(ref) != IA_TAG_OBJECT)
+        return 0;
+    int kind = ia_kind_of(Py_TYPE((PyObject *)ref));
+    return kind == IA_KIND_TENSOR || kind == IA_KIND_NDARRAY;
 }
 
 static int
 stands_for_itself(uintptr_t ref)
 {
-    if (IA_TAG(ref) != IA_TAG_OBJECT)
-        return IA_TAG(ref) == IA_TAG_NODE;
-    int kind = ia_kind_of(Py_TYPE((PyObject *)ref));
-    return kind == IA_KIND_TENSOR || kind == IA_KIND_NDARRAY;
+    return IA_TAG(ref) == IA_TAG_NODE || ia_is_value(ref);
 }
 
 /* -- variables that name a container's newest item ------------------------ */
@@ -199,7 +212,7 @@ cut_name(const names *n, uintptr_t scope, PyObject *value)
     uintptr_t item = (uintptr_t)value | IA_TAG_OBJECT;
     if (!is_end_item(&n->ends, value) || item == n->w->queue[n->holder].ref)
         return 0;
-    return add_cut(n->k, &(ia_cut){scope, item, n->group, n->holder});
+    return add_cut(n->k, (ia_cut){scope, item, n->group, n->holder});
 }
 
 static int
@@ -255,12 +268,12 @@ cut_holder(const ia_walk *w, ia_holders *k, uint32_t i, uint32_t holder,
     const ia_entry *e = &w->queue[holder];
     if (stands_for_itself(e->ref)) {
         uintptr_t up = e->parent == IA_NO_ENTRY ? 0 : w->queue[e->parent].ref;
-        return add_cut(k, &(ia_cut){up, e->ref, i, holder});
+        return add_cut(k, (ia_cut){up, e->ref, i, holder});
     }
     int container = k->items[i].parts >= 2 &&
                     ia_entry_is_container(w, holder);
     if (IA_TAG(e->ref) == IA_TAG_CROWD || container) {
-        if (add_cut(k, &(ia_cut){e->ref, 0, i, holder}) < 0)
+        if (add_cut(k, (ia_cut){e->ref, 0, i, holder}) < 0)
             return -1;
         return container ? cut_names(w, k, i, holder) : 0;
     }
@@ -279,9 +292,8 @@ cut_edges(const ia_walk *w, const ia_groups *groups, ia_holders *k,
         uint32_t group = ia_ptrmap_get(by_edge, (uintptr_t)up + 1);
         if (group == IA_PTRMAP_NONE || edges[group]++ >= MAX_EDGE_CUTS)
             continue;
-        if (add_cut(k,
-                    &(ia_cut){w->queue[up].ref, w->queue[i].ref, group,
-                              up}) < 0)
+        if (add_cut(k, (ia_cut){w->queue[up].ref, w->queue[i].ref, group,
+                                up}) < 0)
             return -1;
     }
     return 0;

@@ -44,4 +44,9 @@ int ia_holders_find(const ia_walk *, const ia_groups *,
                     const ia_wanted *wanted, uint32_t most, ia_holders *);
 void ia_holders_free(ia_holders *);
 
+/* Appends one cut to a growing array; 0, or -1 when memory is short. */
+int ia_cut_add(ia_cut **cuts, uint32_t *capacity, uint32_t *count, ia_cut);
+/* Is it a tensor or an array? */
+int ia_is_value(uintptr_t ref);
+
 #endif /* IA_CUTTING_H */

@@ -1,10 +1,4 @@
-/* From storages that were reached to the objects that keep them.
- *
- * The holder is where generations part: the object on the path whose branches
- * lead to storages of the most different steps.  A list of losses has one
- * branch a step; a linked list or a graph that never ends parts in two at
- * every link, and its holder is the link that the root is nearest to.
- */
+/* From storages that were reached to the objects that keep them. */
 #ifndef IA_GROUPS_H
 #define IA_GROUPS_H
 
@@ -69,8 +63,5 @@ ia_is_wanted(const ia_wanted *wanted, uint32_t site, uint32_t birth)
  * is short. */
 int ia_groups_find(const ia_walk *, const ia_wanted *, ia_groups *);
 void ia_groups_free(ia_groups *);
-
-/* Is the entry a list, dict, set, deque or tuple (and no __dict__)? */
-int ia_entry_is_container(const ia_walk *, uint32_t entry);
 
 #endif /* IA_GROUPS_H */

@@ -5,8 +5,6 @@
  * path frees nothing.  What they keep together is what the leak costs.
  */
 
-#include "../base/array.h"
-#include "../base/kinds.h"
 #include "../base/ptrmap.h"
 #include "shared.h"
 
@@ -20,15 +18,6 @@ typedef struct {
     uint32_t count;
     ia_ptrmap of_site; /* site + 1 -> set of cuts */
 } sharing;
-
-static int
-add_cut(sharing *s, const ia_cut *cut)
-{
-    if (IA_ROOM(s->cuts, s->capacity, s->ncuts + 1) < 0)
-        return -1;
-    s->cuts[s->ncuts++] = *cut;
-    return 0;
-}
 
 static int
 frees_nothing(const ia_holder *k, const ia_cost *cost)
@@ -67,7 +56,7 @@ list_cuts(const ia_walk *w, sharing *s, const ia_holders *holders)
             if (cut.group != s->holder[g])
                 continue;
             cut.group = g;
-            if (add_cut(s, &cut) < 0)
+            if (ia_cut_add(&s->cuts, &s->capacity, &s->ncuts, cut) < 0)
                 return -1;
         }
     for (uint32_t i = 0; i < w->storages->count; i++) {
@@ -75,10 +64,9 @@ list_cuts(const ia_walk *w, sharing *s, const ia_holders *holders)
         uint32_t g = ia_ptrmap_get(&s->of_site, (uintptr_t)r->site + 1);
         if (r->entry == IA_NO_ENTRY || g == IA_PTRMAP_NONE)
             continue;
-        uintptr_t ref = w->queue[r->entry].ref;
-        if (IA_TAG(ref) == IA_TAG_OBJECT &&
-            ia_kind_of(Py_TYPE((PyObject *)ref)) == IA_KIND_TENSOR &&
-            add_cut(s, &(ia_cut){ref, 0, g, r->entry}) < 0)
+        ia_cut cut = {w->queue[r->entry].ref, 0, g, r->entry};
+        if (ia_is_value(cut.parent) &&
+            ia_cut_add(&s->cuts, &s->capacity, &s->ncuts, cut) < 0)
             return -1;
     }
     return 0;

@@ -1,0 +1,141 @@
+"""When to walk and when to visit, and what that has cost so far.
+
+A walk finds holders and takes as long as the heap is large; visits follow
+what is known.  Both are paid for by the time that the program has had.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..core import heap, ledger
+from ..core.wire import GROWS_ANEW, GROWS_COUNT, Status, Suspect, Walk
+from .curves import Purposes
+from .known import KnownHolders
+from .look import Look
+from .memory import Moment
+from .verdict import kind_of
+
+#: Seconds of the processor's time that a run may be asked for in any case, so
+#: that a short one has its answer, and the share of its time so far that
+#: walks may take beyond; more while what is suspect holds a good part of the
+#: memory that is left: then knowing matters more than a pause.
+ALLOWANCE = 0.6
+WALK_SHARE = 0.02
+URGENT_SHARE = 0.25
+#: What can't be visited is found by one walk and confirmed by another: so many
+#: are made even where they cost more than that.
+WALKS_TO_CONFIRM = 2
+#: Suspects that hold more than this part of the room left are urgent.
+URGENT_PART = 1 / 64
+#: Seconds that a first walk is expected to take.
+FIRST_WALK = 0.05
+#: A line whose holder was found to be none of ours is looked at again when it
+#: is so many times as old.
+AGAIN = 2
+#: Positions until a holder that can't be visited is walked to once more.
+SECOND_WALK = 4
+#: Share of the run that visits may take.
+VISIT_SHARE = 0.002
+
+
+@dataclass
+class Walks:
+    """Walks and visits of one watched run, and the holders they know."""
+
+    known: KnownHolders
+    phases: Sequence[str]
+    purposes: Purposes = field(default_factory=Purposes)
+    last: Walk | None = None
+    count: int = 0
+    _looked: dict[int, int] = field(default_factory=dict)
+    _seconds: float = 0.0
+    _last_seconds: float = FIRST_WALK
+    _visit_seconds: float = 0.0
+
+    def visit_all(self, status: Status) -> None:
+        """Sees every known holder again."""
+        began = time.thread_time()
+        self.known.visit(Moment(status.ticks, status.now, status.counts))
+        self._visit_seconds += time.thread_time() - began
+
+    def ticks_to_visit(self, tick: int, status: Status) -> int:
+        """Ticks until the next visit is paid for: each costs the program a
+        little, and the more often ticks come, the more rarely are they due."""
+        spent = self._visit_seconds / VISIT_SHARE
+        missing = spent - status.elapsed_seconds
+        ticks = missing / max(status.tick_seconds, 1e-6)
+        return max(1, min(int(ticks), tick // 8))
+
+    def wanted(self, suspects: Mapping[int, Suspect], status: Status) -> bool:
+        """Whether a line is suspect and no known holder says why: one that
+        has not grown for long is not what it keeps feeding."""
+        known = {
+            site
+            for history in self.known.values()
+            if history.visitable
+            and history.broken_at is None
+            and not history.overdue()
+            for site in history.sites
+        }
+        waiting = {
+            site
+            for history in self.known.values()
+            if not history.visitable and history.confirmed_at is None
+            for site in history.sites
+        }
+        return any(
+            site not in known
+            and status.now - s.since
+            >= (
+                self._looked.get(site, 0) + SECOND_WALK
+                if site in waiting
+                else self._looked.get(site, 0) * AGAIN
+            )
+            for site, s in suspects.items()
+        )
+
+    def pause(
+        self,
+        suspects: Mapping[int, Suspect],
+        status: Status,
+        room: int | None,
+    ) -> int:
+        """Ticks until a walk is worth its cost; 0: it is now."""
+        at_stake = sum(s.live_bytes for s in suspects.values())
+        urgent = room is not None and at_stake > URGENT_PART * room
+        share = URGENT_SHARE if urgent else WALK_SHARE
+        cost = self._seconds + self._last_seconds
+        free = max(ALLOWANCE, WALKS_TO_CONFIRM * self._last_seconds)
+        missing = (cost - free) / share - time.process_time()
+        if missing <= 0:
+            return 0
+        return 1 + int(missing / max(status.tick_seconds, 1e-6))
+
+    def walk(self, suspects: Mapping[int, Suspect], status: Status) -> None:
+        """One walk for all suspects, and for what was confirmed before."""
+        began = time.thread_time()
+        sites = set(suspects)
+        for history in self.known.values():
+            sites.update(history.sites)
+        # Growth without more storages may be that of an old one.
+        any_age = [
+            site for site, s in suspects.items() if not s.kinds & GROWS_COUNT
+        ]
+        anew = [i for i, s in suspects.items() if s.kinds & GROWS_ANEW]
+        self.last = heap.walk(sites, any_age, anew)
+        self.count += 1
+        self.purposes.add(self.last, status, ledger.totals())
+        look = Look(status, kind_of(status), suspects, self.last, self.phases)
+        for site, s in suspects.items():
+            self._looked[site] = status.now - s.since
+        self.known.take_in(look)
+        self._last_seconds = time.thread_time() - began
+        self._seconds += self._last_seconds
+
+    def look_for_purposes(self, status: Status) -> None:
+        """One walk of which only the sums are wanted."""
+        self.last = heap.walk(())
+        self.purposes.add(self.last, status, ledger.totals())

@@ -1,0 +1,58 @@
+/* Where generations part: the object on a storage's path that holds it.
+ *
+ * The holder is the object whose branches lead to storages of the most
+ * different steps.  A list of losses has one branch a step; a linked list or a
+ * graph that never ends parts in two at every link, and its holder is the link
+ * that the root is nearest to.
+ */
+#ifndef IA_PARTING_H
+#define IA_PARTING_H
+
+#include "../heap/walk.h"
+
+/* A storage that is asked about. */
+typedef struct {
+    uint32_t holder, site, generation, storage;
+    uint32_t part; /* branches are told apart by it */
+} ia_member;
+
+/* What hangs on one branch: first and last part, and how many are told
+ * apart in there. */
+typedef struct {
+    uint32_t oldest, newest, score;
+    uint32_t low, high; /* ids of the lines that made it */
+    int nested;    /* something in there parts them, and it is no tensor */
+    int container;
+} ia_stretch;
+
+/* What is known of each entry on the paths; arrays are owned. */
+typedef struct {
+    uint32_t *path;   /* entries that lead to a target, in order */
+    uint32_t npath;
+    uint32_t *own;    /* part + 1 of a storage at the entry itself */
+    uint32_t *newest; /* part + 1 below the entry, 0 = none */
+    uint32_t *oldest; /* likewise */
+    uint32_t *low;    /* site + 1 below the entry: the lowest, */
+    uint32_t *high;   /* and the highest */
+    uint32_t *score;  /* branches of different parts */
+    uint32_t *level;  /* whether its containers, or it, are the holders */
+    uint32_t *run;    /* links of a chain down to this entry */
+    uint32_t *head;   /* first link of that chain */
+    uint32_t *best;   /* holder of what hangs here */
+    uint32_t *weight; /* how telling it is */
+    ia_stretch *branch;  /* scratch: one parent's branches */
+    uint32_t *root;   /* where the way to the entry starts */
+    uint32_t *above;  /* what the graph that the entry is a node of hangs on */
+    uint32_t *depth;  /* below the root */
+} ia_parting;
+
+/* Of what the members' storages hang on; 0, or -1 when memory is short.  Freed
+ * in any case by ia_parting_free(). */
+int ia_parting_find(const ia_walk *, const ia_member *, uint32_t n,
+                    ia_parting *);
+void ia_parting_free(ia_parting *);
+
+/* Is the entry a list, dict, set, deque or tuple (and no __dict__)? */
+int ia_entry_is_container(const ia_walk *, uint32_t entry);
+
+#endif /* IA_PARTING_H */
