@@ -44,17 +44,31 @@ class Addition:
     operand: bool = False
 
 
+def _parsed(text: str) -> cst.Module:
+    """libcst's tree; SyntaxError, or RuntimeError where its parser gave up.
+
+    The parser is in Rust.  What goes wrong there, as where memory runs out,
+    is no Exception, and would end the program that is watched.
+    """
+    import libcst as cst
+
+    try:
+        return cst.parse_module(text)
+    except cst.ParserSyntaxError as error:
+        raise SyntaxError(str(error)) from None
+    except BaseException as error:
+        if type(error).__module__ != "pyo3_runtime":
+            raise
+        raise RuntimeError(f"libcst: {error}") from None
+
+
 class Source:
     """A file's source with the positions of what is in it."""
 
     def __init__(self, text: str) -> None:
-        import libcst as cst
         from libcst.metadata import MetadataWrapper, PositionProvider
 
-        try:
-            wrapper = MetadataWrapper(cst.parse_module(text))
-        except cst.ParserSyntaxError as error:
-            raise SyntaxError(str(error)) from None
+        wrapper = MetadataWrapper(_parsed(text))
         self.module = wrapper.module
         self.knows_torch = bool(_TORCH.search(text))
         self._positions = wrapper.resolve(PositionProvider)

@@ -1,8 +1,8 @@
 """Each allocation of ours fails once: nothing of the program's changes.
 
 The modules are those that are installed; inject.cpp, preloaded, lets their
-calls of malloc and of operator new fail.  A report is whole, or says what it
-lacks, or is not there.
+calls of malloc and of operator new fail, and _testcapi those of Python's
+allocators.  A report is whole, or says what it lacks, or is not there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 
-def run(folder: Path, share: int) -> list[dict[str, object]]:
+def run(folder: Path, script: str, share: int) -> list[dict[str, object]]:
     library = folder / "inject.so"
     flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared"]
     made = subprocess.run(
@@ -35,13 +35,14 @@ def run(folder: Path, share: int) -> list[dict[str, object]]:
     )
     assert made.returncode == 0, made.stderr
     done = subprocess.run(
-        [sys.executable, "-P", HERE / "scenario.py", str(share)],
+        [sys.executable, "-P", HERE / script, str(share)],
         capture_output=True,
         text=True,
         env={
             **os.environ,
             "LD_PRELOAD": str(library),
             "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(HERE),
         },
     )
     assert done.returncode == 0, done.stderr
@@ -50,19 +51,30 @@ def run(folder: Path, share: int) -> list[dict[str, object]]:
 
 def check(told: list[dict[str, object]]) -> None:
     """Every case that is not as it must be, with where it failed."""
-    cases = [line for line in told if "place" in line]
+    cases = [line for line in told if "wrong" in line]
     assert cases and any(case["raised"] or case["said"] for case in cases)
     assert [case for case in cases if case["wrong"]] == []
 
 
 def test_some_allocations_fail(tmp_path: Path) -> None:
-    check(run(tmp_path, 120))
+    check(run(tmp_path, "scenario.py", 120))
+
+
+def test_allocations_of_python_fail(tmp_path: Path) -> None:
+    pytest.importorskip("_testcapi")
+    check(run(tmp_path, "python_memory.py", 2000))
 
 
 @pytest.mark.slow
 def test_every_allocation_fails(tmp_path: Path) -> None:
-    told = run(tmp_path, 1)
+    told = run(tmp_path, "scenario.py", 1)
     for line in told:
         if "scenario" in line and "place" not in line:
             print(line)  # how many calls, how many cases
     check(told)
+
+
+@pytest.mark.slow
+def test_every_allocation_of_python_fails(tmp_path: Path) -> None:
+    pytest.importorskip("_testcapi")
+    check(run(tmp_path, "python_memory.py", 7))

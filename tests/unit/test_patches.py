@@ -16,6 +16,7 @@ import impactarbiter
 from impactarbiter.judging.diffs import patched
 from impactarbiter.judging.offer import Holding
 from impactarbiter.judging.patches import with_patches
+from impactarbiter.judging.rewrite import Source
 from impactarbiter.judging.source_file import Names
 from impactarbiter.judging.uses import uses_of
 from impactarbiter.model.finding import (
@@ -634,3 +635,17 @@ def test_a_statement_that_serves_two_lists_is_seen_to() -> None:
         (found,) = arbiter.report().findings
     assert found.patch is not None
     assert "value.detach() if isinstance(value, torch.Tensor)" in found.patch
+
+
+def test_a_parser_that_panics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A panic of Rust is no Exception: it would end the watched program."""
+    cst = pytest.importorskip("libcst")
+    panic = type("PanicException", (BaseException,), {})
+    panic.__module__ = "pyo3_runtime"
+
+    def parse_module(text: str) -> None:
+        raise panic("out of memory")
+
+    monkeypatch.setattr(cst, "parse_module", parse_module)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        Source("x = 1\n")
