@@ -62,8 +62,9 @@ lab: build
 # libraries has a process of its own.
 HEAVY := tests/integration/test_lightning.py \
     tests/integration/test_transformers.py tests/unit/test_op_db.py
+# A file's tests in one process: its fixtures are made once.
 RUN_TESTS = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(PYTEST) -n $(JOBS) \
-    --dist loadgroup
+    --dist loadfile
 
 test: build
 	@echo '== tests'

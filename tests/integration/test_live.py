@@ -277,9 +277,7 @@ def test_quiet_and_stdout(tmp_path: Path) -> None:
 
 def test_a_status_line_on_a_terminal(tmp_path: Path) -> None:
     pytest.importorskip("rich")
-    (tmp_path / "program.py").write_text(
-        textwrap.dedent(loop(steps=150))
-    )
+    (tmp_path / "program.py").write_text(textwrap.dedent(loop(steps=150)))
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
     with subprocess.Popen(

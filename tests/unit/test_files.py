@@ -8,18 +8,23 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 import impactarbiter
+from impactarbiter import MemoryTracker
 from impactarbiter.base.errors import ReportError
 from impactarbiter.base.files import PUBLIC, write_atomic
 from impactarbiter.integrations import startup_file
 from impactarbiter.model.finding import Finding, Site
 from impactarbiter.model.report import History, Report
 from impactarbiter.reports.outputs import write_files
+from impactarbiter.reports.read_bundle import read_bundle
 
 REPORT = Report(
     findings=(
@@ -121,6 +126,19 @@ def left(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """No file may grow beyond so many bytes: a disk that is full."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limit[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
 @writers
 @pytest.mark.parametrize("before", [b"", b"old"], ids=["new", "old"])
 def test_a_full_disk(
@@ -129,7 +147,7 @@ def test_a_full_disk(
     before: bytes,
     tmp_path: Path,
 ) -> None:
-    """No file may grow beyond 100 bytes: each writer fails on its way."""
+    """Each writer fails on its way."""
     import matplotlib.backends.backend_agg  # noqa: F401 - it caches fonts
 
     path = tmp_path / name
@@ -137,17 +155,42 @@ def test_a_full_disk(
         path.write_bytes(before)
     REPORT.plot(str(tmp_path / "fonts.png"))
     (tmp_path / "fonts.png").unlink()
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))
-    try:
-        with pytest.raises(ReportError, match=r"cannot write .* too large"):
-            write(REPORT, str(path))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-        signal.signal(signal.SIGXFSZ, ignored)
+    with (
+        small_files(100),
+        pytest.raises(ReportError, match=r"cannot write .* too large"),
+    ):
+        write(REPORT, str(path))
     assert left(tmp_path) == ([name] if before else [])
     assert not before or path.read_bytes() == before
+
+
+@pytest.mark.parametrize("size", [0, 100, 1000, 3000, 10_000])
+def test_a_bundle_on_a_full_disk(size: int, tmp_path: Path) -> None:
+    """It is whole, but for the report that is added to it, or not there."""
+    kept = [torch.ones(3) for _ in range(20)]
+    with impactarbiter.FlightRecorder(tmp_path, events=64) as recorder:
+        with small_files(size):
+            bundle = recorder.capture("full")
+        assert left(tmp_path) == ([Path(bundle).name] if bundle else [])
+        if bundle is not None:
+            sites = read_bundle(bundle).by_site()
+            assert sum(count for _, count, _ in sites) >= len(kept)
+        again = recorder.capture("space again")
+    assert again is not None and again != bundle
+    assert read_bundle(again).report is not None
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_events_on_a_full_disk(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    path.write_text("old")
+    tracker = MemoryTracker("cpu", sampling_interval=0.001)
+    with tracker:
+        while not tracker.get_events():
+            time.sleep(0.001)
+        with small_files(10), pytest.raises(ReportError, match="too large"):
+            tracker.export_events(str(path), form)
+    assert left(tmp_path) == ["events"] and path.read_text() == "old"
 
 
 @writers

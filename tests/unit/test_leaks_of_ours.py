@@ -588,8 +588,6 @@ def results() -> dict[str, str | None]:
     return dict(json.loads(line) for line in done.stdout.splitlines())
 
 
-#: One worker for all: the process that runs the cases is run once.
-@pytest.mark.xdist_group("leaks of ours")
 @pytest.mark.parametrize("name", CASES)
 def test_calls_leave_nothing(
     name: str, results: dict[str, str | None]
