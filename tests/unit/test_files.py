@@ -167,8 +167,8 @@ def test_a_full_disk(
 @pytest.mark.parametrize("size", [0, 100, 1000, 3000, 10_000])
 def test_a_bundle_on_a_full_disk(size: int, tmp_path: Path) -> None:
     """It is whole, but for the report that is added to it, or not there."""
-    kept = [torch.ones(3) for _ in range(20)]
     with impactarbiter.FlightRecorder(tmp_path, events=64) as recorder:
+        kept = [torch.ones(3) for _ in range(20)]
         with small_files(size):
             bundle = recorder.capture("full")
         assert left(tmp_path) == ([Path(bundle).name] if bundle else [])
