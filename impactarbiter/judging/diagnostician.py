@@ -22,6 +22,7 @@ from ..core.wire import (
     Status,
     Suspect,
     Totals,
+    Walk,
 )
 from ..model.finding import Finding
 from ..model.report import Report
@@ -52,6 +53,9 @@ class Diagnostician:
     memory_limit: int | None
     phases: Sequence[str]
     planned_steps: int | None = None  # optimizer steps, where somebody knows
+    #: Seconds after which a look is made in any case, for who follows them.
+    refresh: float | None = None
+    _judged: Sequence[Finding] = ()
     _known: KnownHolders = field(init=False)
     _walks: Walks = field(init=False)
     _watch: StatementWatch = field(default_factory=StatementWatch)
@@ -125,6 +129,7 @@ class Diagnostician:
         findings = self._judge_all(
             suspects, status, forecast, self._age_to_tell, False
         )
+        self._judged = findings
         self._announce(findings)
         if not self._watch.busy:
             known = self._known.values()
@@ -145,14 +150,20 @@ class Diagnostician:
 
     def _come_back(self, tick: int, status: Status, pause: int) -> None:
         """Arranges for the next visit."""
+        due = self._due(tick, status, pause)
+        if self.refresh is not None:
+            ticks = int(self.refresh / max(status.tick_seconds, 1e-6))
+            again = tick + max(1, ticks)
+            due = min(due or again, again)
+        hooks.look_at(due)
+
+    def _due(self, tick: int, status: Status, pause: int) -> int:
+        """The tick of the next visit; 0: when the criterion calls."""
         if self._watch.busy:
-            hooks.look_at(tick + 1)
-        elif any(h.visitable for h in self._known.values()):
-            hooks.look_at(tick + self._walks.ticks_to_visit(tick, status))
-        elif pause:
-            hooks.look_at(tick + pause)
-        else:
-            hooks.look_at(0)
+            return tick + 1
+        if any(h.visitable for h in self._known.values()):
+            return tick + self._walks.ticks_to_visit(tick, status)
+        return tick + pause if pause else 0
 
     # -- verdicts -------------------------------------------------------------
 
@@ -288,31 +299,13 @@ class Diagnostician:
         self._announce(findings)
         findings = [self._with_guess(f) for f in findings]
         findings = with_patches(findings, self._holdings(findings))
+        self._judged = findings
         told_back = self._taken_back({f.signature for f in findings})
-        totals = ledger.totals()
-        kind = kind_of(status)
-        measured = ledger.curves()
-        growth = closure.growth(measured.points, kind, status.counts[kind])
-        report = Report(
-            findings=tuple(findings),
+        report = replace(
+            self._put_together(status, findings, forecast, self._walks.last),
             taken_back=tuple(told_back),
-            steps=status.counts[kind],
-            step_kind=STEP_KINDS[kind],
-            grown_bytes_per_step=growth.live,
-            gained_bytes_per_step=growth.gained,
-            process_bytes_per_step=growth.process,
-            explained_bytes_per_step=closure.explained(findings),
-            growing_lines=closure.lines(suspects, findings, status, kind),
-            live_bytes=totals.live_bytes,
-            peak_bytes=totals.peak_bytes,
-            accounted=summary.accounted(self._walks.last, totals),
-            cost=summary.cost(
-                self._walks.last, self._walks.count, status, totals, kind
-            ),
-            warnings=tuple(self._warnings(status, totals)),
-            environment=environment(),
-            history=curves.history(
-                measured, self._walks.purposes, kind, self.phases
+            growing_lines=closure.lines(
+                suspects, findings, status, kind_of(status)
             ),
             excerpts=excerpts(
                 site
@@ -320,13 +313,51 @@ class Diagnostician:
                 for site in (f.allocated_at, f.grown_at, f.maybe_grown_at)
                 if site is not None
             ),
-            memory_limit=forecast.limit,
-            needed_steps=self.warmup + self._least_age,
-            devices=devices.memory(),
         )
         if self._known:
             hooks.look_at(status.ticks + 1)
         return obfuscated(report) if self.obfuscate else report
+
+    def glance(self) -> Report:
+        """What the looks so far have settled, and figures of now: no walk."""
+        report = self._put_together(
+            ledger.status(), self._judged, Forecast(self.memory_limit), None
+        )
+        return obfuscated(report) if self.obfuscate else report
+
+    def _put_together(
+        self,
+        status: Status,
+        findings: Sequence[Finding],
+        forecast: Forecast,
+        walk: Walk | None,
+    ) -> Report:
+        """A report with these findings and the figures of now."""
+        totals = ledger.totals()
+        kind = kind_of(status)
+        measured = ledger.curves()
+        growth = closure.growth(measured.points, kind, status.counts[kind])
+        return Report(
+            findings=tuple(findings),
+            steps=status.counts[kind],
+            step_kind=STEP_KINDS[kind],
+            grown_bytes_per_step=growth.live,
+            gained_bytes_per_step=growth.gained,
+            process_bytes_per_step=growth.process,
+            explained_bytes_per_step=closure.explained(findings),
+            live_bytes=totals.live_bytes,
+            peak_bytes=totals.peak_bytes,
+            accounted=summary.accounted(walk, totals) if walk else {},
+            cost=summary.cost(walk, self._walks.count, status, totals, kind),
+            warnings=tuple(self._warnings(status, totals)),
+            environment=environment(),
+            history=curves.history(
+                measured, self._walks.purposes, kind, self.phases
+            ),
+            memory_limit=forecast.limit,
+            needed_steps=self.warmup + self._least_age,
+            devices=devices.memory(),
+        )
 
     def _with_guess(self, finding: Finding) -> Finding:
         """With a guess at the statement, which takes time."""

@@ -13,6 +13,7 @@ from .door import renderer, text_of
 from .finding import Finding
 from .history import Excerpt, History
 from .order import by_rate
+from .process import Process
 from .site import Site
 
 __all__ = ["SCHEMA", "Cost", "GrowingLine", "History", "Report"]
@@ -63,7 +64,8 @@ class Report:
     ``accounted`` maps categories to bytes that add up to ``live_bytes``.
     ``needed_steps`` is the fewest steps that a verdict takes: silence after
     fewer proves nothing.  ``memory_limit`` is the forecast's limit in bytes.
-    ``devices`` is where the memory of each device was at the end.
+    ``devices`` is where the memory of each device was at the end, ``process``
+    which one of a job this was (None: of no job).
     ``history`` is how memory went, ``excerpts`` the source around the lines
     that the findings are about.
     """
@@ -88,6 +90,7 @@ class Report:
     memory_limit: int | None = None
     needed_steps: int = 0
     devices: tuple[DeviceMemory, ...] = ()
+    process: Process | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "findings", tuple(by_rate(self.findings)))
