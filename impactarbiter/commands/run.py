@@ -58,6 +58,9 @@ Report:
   --html F            one page                   (impactarbiter[report])
   --timeline F.png    memory over the steps      (impactarbiter[report])
   --sarif F           for code scanning
+  --flame F           a page: live bytes by allocating stack (...[report])
+  --csv F             the same as a table
+  --perfetto F        a trace for ui.perfetto.dev
   --job DIR           a folder that each process of the job writes a file
                       into, for `merge`; inherited as IMPACTARBITER_JOB
   --fail-on SEVERITY  exit 3 if the script succeeded and a leak is at least

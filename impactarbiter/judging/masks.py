@@ -160,6 +160,10 @@ def obfuscated(report: Report) -> Report:
         environment=environment,
         excerpts=(),
         history=_history(report.history, masks),
+        live=replace(
+            report.live,
+            frames=tuple(masks.site(s) or s for s in report.live.frames),
+        ),
         warnings=tuple(_warnings(report.warnings)),
     )
 

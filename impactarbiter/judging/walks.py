@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 
 from ..core import heap, ledger
 from ..core.wire import GROWS_ANEW, GROWS_COUNT, Status, Suspect, Walk
+from ..model.live import LiveTable
 from .curves import Purposes
 from .known import KnownHolders
+from .live_table import fuller, live_table
 from .look import Look
 from .memory import Moment
 from .verdict import kind_of
@@ -50,6 +52,7 @@ class Walks:
     purposes: Purposes = field(default_factory=Purposes)
     last: Walk | None = None
     count: int = 0
+    live: LiveTable = field(default_factory=LiveTable)
     _looked: dict[int, int] = field(default_factory=dict)
     _seconds: float = 0.0
     _last_seconds: float = FIRST_WALK
@@ -132,6 +135,7 @@ class Walks:
         for site, s in suspects.items():
             self._looked[site] = status.now - s.since
         self.known.take_in(look)
+        self._see_live(status)
         self._last_seconds = time.thread_time() - began
         self._seconds += self._last_seconds
 
@@ -139,3 +143,9 @@ class Walks:
         """One walk of which only the sums are wanted."""
         self.last = heap.walk(())
         self.purposes.add(self.last, status, ledger.totals())
+        self._see_live(status)
+
+    def _see_live(self, status: Status) -> None:
+        """What is alive: little is, once the program has ended."""
+        now = live_table(status.counts[kind_of(status)])
+        self.live = fuller(self.live, now)
