@@ -56,6 +56,7 @@ class _Status(TypedDict):
     tick_seconds: float
     elapsed_seconds: float
     collector: bool
+    rises: bool
     failure: str | None
 
 class _Retained(TypedDict):
@@ -85,6 +86,7 @@ class _Suspect(TypedDict):
     cycle_bytes: int
     graph_nodes: int
     phase: int
+    array: bool
 
 class _Group(TypedDict):
     site: int
@@ -119,9 +121,17 @@ class _Holder(TypedDict):
     others: tuple[int, int, int]
     shared: int
 
+class _Tally(TypedDict):
+    types: dict[str, tuple[int, int]]
+    bytes: int
+    malloc: int
+    nodes: int
+    arrays: int
+
 class _Walk(TypedDict):
     holders: list[_Holder]
     purposes: dict[str, int]
+    tally: _Tally | None
     left_out: int
     graph: bool
     seconds: float
@@ -228,6 +238,7 @@ def interval_close(
     handle: int, /
 ) -> tuple[int, int, int, int, int, int, int, int] | None: ...
 def resident_bytes() -> int: ...
+def process_memory() -> tuple[int, int, int, int | None, int | None]: ...
 def recorder_arm(
     folder: str,
     names: tuple[str, ...],
@@ -251,6 +262,7 @@ def diagnose(
     any_age: Sequence[int],
     remember: bool = False,
     anew: Sequence[int] = (),
+    weigh: bool = False,
     /,
 ) -> _Walk: ...
 def visit(path: int, /) -> tuple[str, int, int, int, int, bool | None]: ...
@@ -271,3 +283,4 @@ def instances(type: type, most: int, /) -> tuple[int, list[_Path]]: ...
 def _born(key: int, size: int, device: int = 0, /) -> None: ...
 def _died(key: int, /) -> None: ...
 def _fail(what: str, /) -> None: ...
+def _footprint(object: object, /) -> tuple[int, int, int]: ...

@@ -51,15 +51,11 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def write_atomic(
-    path: str | os.PathLike[str],
-    data: bytes,
-    mode: int = PRIVATE,
-    sync: bool = True,
+    path: str | os.PathLike[str], data: bytes, mode: int = PRIVATE
 ) -> None:
     """Writes beside ``path`` and renames; ReportError where that fails.
 
-    A file that is there keeps its mode.  Without ``sync`` the disk is not
-    waited for: what loses its power then may have the file of before.
+    A file that is there keeps its mode.
     """
     target = _target(path)
     try:
@@ -71,9 +67,8 @@ def write_atomic(
         try:
             with open(beside, "wb") as stream:
                 stream.write(data)
-                if sync:
-                    stream.flush()
-                    os.fsync(stream.fileno())
+                stream.flush()
+                os.fsync(stream.fileno())
             with suppress(OSError):  # a new file has no mode to keep
                 os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
             os.replace(beside, target)

@@ -28,8 +28,12 @@ def walk(
     sites: Collection[int],
     any_age: Collection[int] = (),
     anew: Collection[int] = (),
+    *,
+    weigh: bool = False,
 ) -> wire.Walk:
     """Walks the heap once and says who holds what these lines made.
+
+    ``weigh``: also what Python's objects weigh, by type.
 
     Of those in ``any_age`` also what was made before the warm-up was over.
     What those in ``anew`` made is told apart one by one, for each step makes
@@ -37,7 +41,7 @@ def walk(
     are forgotten.
     """
     return wire.walk_of(
-        _core.diagnose(list(sites), list(any_age), True, list(anew))
+        _core.diagnose(list(sites), list(any_age), True, list(anew), weigh)
     )
 
 

@@ -82,3 +82,8 @@ def close_interval(handle: int) -> wire.Interval:
 def resident_bytes() -> int:
     """Resident memory of this process; 0: unknown."""
     return _core.resident_bytes()
+
+
+def process_memory() -> wire.ProcessMemory:
+    """Of this process, by kind."""
+    return wire.ProcessMemory(*_core.process_memory())

@@ -91,5 +91,6 @@ def lines(
             continue
         share = suspect.survivors / max(suspect.live_count, 1)
         rate = share * suspect.live_bytes / span
-        found.append(GrowingLine(site, rate))
+        noun = "array" if suspect.array else "tensor"
+        found.append(GrowingLine(site, rate, noun))
     return tuple(sorted(found, key=lambda one: -one.bytes_per_step))

@@ -27,7 +27,7 @@ from ..core.wire import (
 from ..model.finding import Finding
 from ..model.report import Report
 from ..model.words import BOUNDED
-from . import closure, curves, summary
+from . import account, closure, curves, summary
 from .allowlist import AllowList
 from .forecast import Forecast
 from .known import KnownHolders
@@ -126,6 +126,8 @@ class Diagnostician:
             pause = self._walks.pause(suspects, status, forecast.room)
             if pause == 0:
                 self._walks.walk(suspects, status)
+        if status.rises:
+            pause = self._walks.weigh(status) or pause
         findings = self._judge_all(
             suspects, status, forecast, self._age_to_tell, False
         )
@@ -287,10 +289,16 @@ class Diagnostician:
         self._watch.end(status, now=True)
         self._walks.visit_all(status)
         suspects = {s.site: s for s in heap.suspects(self._least_age)}
+        kind = kind_of(status)
+        measured = ledger.curves()
+        growth = closure.growth(measured.points, kind, status.counts[kind])
+        weighed = self._walks.weighed if growth.process else None
+        last, weigh = account.weigh(status.counts, None), weighed is not None
         if suspects or any(h.broken_at is None for h in self._known.values()):
-            self._walks.walk(suspects, status)
+            walk = self._walks.walk(suspects, status, weigh)
         else:
-            self._walks.look_for_purposes(status)
+            walk = self._walks.look_for_purposes(status, weigh)
+        last = replace(last, tally=walk.tally)
         forecast = Forecast(self.memory_limit)
         findings = self._judge_all(
             suspects, status, forecast, self._least_age, True
@@ -304,9 +312,10 @@ class Diagnostician:
         report = replace(
             self._put_together(status, findings, forecast, self._walks.last),
             taken_back=tuple(told_back),
-            growing_lines=closure.lines(
-                suspects, findings, status, kind_of(status)
+            process_growth=(
+                account.growth(weighed, last, kind) if weighed else None
             ),
+            growing_lines=closure.lines(suspects, findings, status, kind),
             excerpts=excerpts(
                 site
                 for f in (*findings, *told_back)
@@ -357,7 +366,6 @@ class Diagnostician:
             memory_limit=forecast.limit,
             needed_steps=self.warmup + self._least_age,
             devices=devices.memory(),
-            live=self._walks.live,
         )
 
     def _with_guess(self, finding: Finding) -> Finding:

@@ -17,6 +17,7 @@ from ..knowledge.advice import advise
 from ..model.finding import Cycle, Finding, GraphCost, Holder, Site
 from ..model.history import History
 from ..model.path import Edge, Path, name_in
+from ..model.process import ProcessGrowth
 from ..model.report import Report
 
 #: Edges whose text is a name that torch or Python gave.
@@ -157,13 +158,10 @@ def obfuscated(report: Report) -> Report:
             replace(line, site=masks.site(line.site) or line.site)
             for line in report.growing_lines
         ),
+        process_growth=_process(report.process_growth, masks),
         environment=environment,
         excerpts=(),
         history=_history(report.history, masks),
-        live=replace(
-            report.live,
-            frames=tuple(masks.site(s) or s for s in report.live.frames),
-        ),
         warnings=tuple(_warnings(report.warnings)),
     )
 
@@ -179,6 +177,15 @@ def _history(history: History, masks: _Masks) -> History:
             for line in history.lines
         ),
     )
+
+
+def _process(
+    growth: ProcessGrowth | None, masks: _Masks
+) -> ProcessGrowth | None:
+    if growth is None:
+        return None
+    types = tuple(replace(t, type=masks.type(t.type)) for t in growth.types)
+    return replace(growth, types=types)
 
 
 def _finding(finding: Finding, masks: _Masks) -> Finding:

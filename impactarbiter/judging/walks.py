@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 
 from ..core import heap, ledger
 from ..core.wire import GROWS_ANEW, GROWS_COUNT, Status, Suspect, Walk
-from ..model.live import LiveTable
+from . import account
 from .curves import Purposes
 from .known import KnownHolders
-from .live_table import fuller, live_table
 from .look import Look
 from .memory import Moment
 from .verdict import kind_of
@@ -52,7 +51,8 @@ class Walks:
     purposes: Purposes = field(default_factory=Purposes)
     last: Walk | None = None
     count: int = 0
-    live: LiveTable = field(default_factory=LiveTable)
+    #: When the process was first seen to grow beside its tensors.
+    weighed: account.Weighing | None = None
     _looked: dict[int, int] = field(default_factory=dict)
     _seconds: float = 0.0
     _last_seconds: float = FIRST_WALK
@@ -117,7 +117,27 @@ class Walks:
             return 0
         return 1 + int(missing / max(status.tick_seconds, 1e-6))
 
-    def walk(self, suspects: Mapping[int, Suspect], status: Status) -> None:
+    def weigh(self, status: Status) -> int:
+        """Weighs what there is, at the start of a trend; ticks until that can
+        be done with a walk, 0: it was."""
+        if self.weighed is not None and self.weighed.tally is not None:
+            return 0
+        missing = (self._last_seconds - ALLOWANCE) / WALK_SHARE
+        missing -= time.process_time()
+        if missing > 0:
+            self.weighed = self.weighed or account.weigh(status.counts, None)
+            return 1 + int(missing / max(status.tick_seconds, 1e-6))
+        tally = heap.walk((), weigh=True).tally
+        self.count += 1
+        self.weighed = account.weigh(status.counts, tally)
+        return 0
+
+    def walk(
+        self,
+        suspects: Mapping[int, Suspect],
+        status: Status,
+        weigh: bool = False,
+    ) -> Walk:
         """One walk for all suspects, and for what was confirmed before."""
         began = time.thread_time()
         sites = set(suspects)
@@ -128,24 +148,19 @@ class Walks:
             site for site, s in suspects.items() if not s.kinds & GROWS_COUNT
         ]
         anew = [i for i, s in suspects.items() if s.kinds & GROWS_ANEW]
-        self.last = heap.walk(sites, any_age, anew)
+        self.last = walk = heap.walk(sites, any_age, anew, weigh=weigh)
         self.count += 1
         self.purposes.add(self.last, status, ledger.totals())
         look = Look(status, kind_of(status), suspects, self.last, self.phases)
         for site, s in suspects.items():
             self._looked[site] = status.now - s.since
         self.known.take_in(look)
-        self._see_live(status)
         self._last_seconds = time.thread_time() - began
         self._seconds += self._last_seconds
+        return walk
 
-    def look_for_purposes(self, status: Status) -> None:
+    def look_for_purposes(self, status: Status, weigh: bool = False) -> Walk:
         """One walk of which only the sums are wanted."""
-        self.last = heap.walk(())
+        self.last = walk = heap.walk((), weigh=weigh)
         self.purposes.add(self.last, status, ledger.totals())
-        self._see_live(status)
-
-    def _see_live(self, status: Status) -> None:
-        """What is alive: little is, once the program has ended."""
-        now = live_table(status.counts[kind_of(status)])
-        self.live = fuller(self.live, now)
+        return walk

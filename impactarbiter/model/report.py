@@ -12,9 +12,8 @@ from .devices import DeviceMemory
 from .door import renderer, text_of
 from .finding import Finding
 from .history import Excerpt, History
-from .live import LiveTable
 from .order import by_rate
-from .process import Process
+from .process import ProcessGrowth
 from .site import Site
 
 __all__ = ["SCHEMA", "Cost", "GrowingLine", "History", "Report"]
@@ -26,11 +25,13 @@ SCHEMA = "impactarbiter/1"
 class GrowingLine:
     """A line that keeps what it makes, and that no finding is about.
 
-    ``bytes_per_step`` counts tensor memory alone.
+    ``bytes_per_step`` counts tensor memory alone; ``noun`` is what it makes,
+    "tensor" or "array".
     """
 
     site: Site
     bytes_per_step: float
+    noun: str = "tensor"
 
 
 @dataclass(frozen=True)
@@ -60,17 +61,16 @@ class Report:
     measured), both 0 where there was no steady growth;
     ``gained_bytes_per_step`` counts what came in bursts, too, and
     ``explained_bytes_per_step`` is what the findings account for of the
-    first, and ``growing_lines`` grow without a finding.
+    first, and ``growing_lines`` grow without a finding.  ``process_growth``
+    says of which kinds the process's growth is, where it grew steadily beside
+    its tensors.
 
     ``accounted`` maps categories to bytes that add up to ``live_bytes``.
     ``needed_steps`` is the fewest steps that a verdict takes: silence after
     fewer proves nothing.  ``memory_limit`` is the forecast's limit in bytes.
-    ``devices`` is where the memory of each device was at the end, ``process``
-    which one of a job this was (None: of no job).
+    ``devices`` is where the memory of each device was at the end.
     ``history`` is how memory went, ``excerpts`` the source around the lines
     that the findings are about.
-    ``live`` is what was alive by allocating stack: at the end, or where the
-    program had let most of it go by then at the last look before.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -80,6 +80,7 @@ class Report:
     grown_bytes_per_step: float = 0.0
     gained_bytes_per_step: float = 0.0
     process_bytes_per_step: float | None = None
+    process_growth: ProcessGrowth | None = None
     explained_bytes_per_step: float = 0.0
     growing_lines: tuple[GrowingLine, ...] = ()
     live_bytes: int = 0
@@ -93,8 +94,6 @@ class Report:
     memory_limit: int | None = None
     needed_steps: int = 0
     devices: tuple[DeviceMemory, ...] = ()
-    process: Process | None = None
-    live: LiveTable = field(default_factory=LiveTable)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "findings", tuple(by_rate(self.findings)))
@@ -138,18 +137,6 @@ class Report:
     def to_sarif(self, path: str | os.PathLike[str]) -> None:
         """Writes SARIF 2.1.0 for code scanning."""
         renderer("report sarif")(self, path)
-
-    def to_flame(self, path: str | os.PathLike[str]) -> None:
-        """Writes a page of ``live`` as a flame graph (needs jinja2)."""
-        renderer("report flame")(self, path)
-
-    def to_perfetto(self, path: str | os.PathLike[str]) -> None:
-        """Writes a trace for ui.perfetto.dev: counters, phases, findings."""
-        renderer("report perfetto")(self, path)
-
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Writes ``live`` as a table: bytes, storages, line and stack."""
-        renderer("report csv")(self, path)
 
     def plot(self, path_or_ax: Any) -> Any:
         """Draws memory over steps (needs matplotlib).

@@ -20,9 +20,6 @@ OUTPUTS = {
     "--html": "to_html",
     "--timeline": "plot",
     "--sarif": "to_sarif",
-    "--flame": "to_flame",
-    "--perfetto": "to_perfetto",
-    "--csv": "to_csv",
 }
 #: As a file: standard output, or input where a file is read.
 STDOUT = "-"
@@ -32,7 +29,6 @@ FOUND = 3
 _WRITERS = {
     ".html": "to_html",
     ".sarif": "to_sarif",
-    ".csv": "to_csv",
     ".png": "plot",
     ".svg": "plot",
     ".pdf": "plot",

@@ -20,6 +20,7 @@ from ..model.finding import Cycle, Finding, GraphCost, Site
 from ..model.order import by_urgency
 from ..model.report import Report
 from ..model.words import BOUNDED
+from . import growth as growth_words
 
 #: What each verdict means, in a sentence for someone who never saw it.
 VERDICT_MEANING = {
@@ -51,9 +52,8 @@ def alarming(report: Report) -> list[Finding]:
 def summary(report: Report) -> str:
     """The first line: the verdict, and what to do."""
     urgent = alarming(report)
-    unexplained = _unexplained(report)
-    if unexplained:
-        return _cut(unexplained, ROOM)
+    if text := growth_words.unexplained(report):
+        return _cut(text, ROOM)
     if urgent:
         return _alarm(urgent)
     watched = plural(report.steps, "step")
@@ -64,57 +64,14 @@ def summary(report: Report) -> str:
             f"only {watched} seen, {report.needed_steps} are needed:"
             " run it longer, or lower --warmup and --window"
         )
-    if _other_growth(report):
+    if report.process_growth is None and growth_words.beside_tensors(report):
         rate = format_bytes(report.process_bytes_per_step or 0)
-        return (
-            f"no leak of tensors in {watched}, but the process grew {rate} a"
-            " step"
-        )
+        return f"grew {rate} a step in {watched}; no finding explains it"
     bounded = len(report.findings)
     if bounded:
         growths = plural(bounded, "bounded growth")
         return f"no leak in {watched}; {growths}, for information only"
     return f"no leak in {watched}"
-
-
-#: Growth is explained where findings account for this part of it.
-EXPLAINED = 0.8
-
-
-def _unexplained(report: Report) -> str:
-    """Growth that the findings leave open; empty where they don't."""
-    grown, told = report.grown_bytes_per_step, report.explained_bytes_per_step
-    if grown <= 0 or told >= EXPLAINED * grown:
-        return ""
-    text = f"grew {format_bytes(grown)} a step"
-    if told > 0:
-        text += f"; findings explain {format_bytes(told)}"
-    else:
-        text += "; no finding explains it"
-    open_lines = report.growing_lines[:3]
-    if open_lines:
-        text += ": " + ", ".join(
-            f"{line.site} ({format_bytes(line.bytes_per_step)})"
-            for line in open_lines
-        )
-    return text
-
-
-def _other_growth(report: Report) -> str:
-    """What the process gained besides tensors; empty where that is little."""
-    grown = report.process_bytes_per_step or 0.0
-    tensors = max(report.grown_bytes_per_step, report.gained_bytes_per_step)
-    nodes = sum(f.graph_bytes_per_step for f in report.findings)
-    if grown <= 0 or tensors + nodes >= EXPLAINED * grown:
-        return ""
-    known = [f"{format_bytes(tensors)} of it tensors and arrays"]
-    if nodes:
-        known.append(f"{format_bytes(nodes)} autograd nodes")
-    rest = format_bytes(grown - tensors - nodes)
-    return (
-        f"the process grew {format_bytes(grown)} a step,"
-        f" {' and '.join(known)}; {rest} is other memory"
-    )
 
 
 def _alarm(urgent: list[Finding]) -> str:
@@ -389,7 +346,7 @@ def footer(report: Report) -> list[str]:
         f" {format_bytes(report.peak_bytes)} at the peak"
     )
     lines = [watched]
-    if other := _other_growth(report):
+    if other := growth_words.beside_tensors(report):
         lines.append(other)
     lines += [
         f"taken back: {subject(f)} grew for a while, {f.note}"

@@ -99,7 +99,8 @@ class Status:
     ``ticks`` counts every boundary event, ``position`` those of ``kind``, the
     strongest so far (an index of STEP_KINDS; its length before the first).
     ``by_tick``: that kind is silent for long, ticks are time.
-    ``collector``: the collector runs by itself.  ``failure`` of a hook.
+    ``collector``: the collector runs by itself.  ``rises``: the process was
+    seen to grow beside its tensors.  ``failure`` of a hook.
     """
 
     ticks: int
@@ -112,6 +113,7 @@ class Status:
     tick_seconds: float
     elapsed_seconds: float
     collector: bool
+    rises: bool
     failure: str | None
 
     @property
@@ -133,6 +135,7 @@ def status_of(raw: _Status) -> Status:
         tick_seconds=raw["tick_seconds"],
         elapsed_seconds=raw["elapsed_seconds"],
         collector=raw["collector"],
+        rises=raw["rises"],
         failure=raw["failure"],
     )
 
@@ -187,6 +190,20 @@ def curves_of(raw: _History) -> Curves:
         [LinePoints(*line) for line in lines],
         [NodePoint(Counts(*n[0]), *n[1:]) for n in nodes],
     )
+
+
+class ProcessMemory(NamedTuple):
+    """What the kernel and malloc say of this process, in bytes.
+
+    ``resident`` includes ``files`` and ``shared``; ``heap_free`` is free but
+    kept by malloc.  None: another allocator serves.
+    """
+
+    resident: int
+    files: int
+    shared: int
+    heap_used: int | None
+    heap_free: int | None
 
 
 class Interval(NamedTuple):
@@ -262,7 +279,8 @@ class Suspect:
     """A line that keeps what it makes.
 
     ``since``: position (or tick) since which it does; ``life``: the longest
-    lifetime that ever ended there; ``survivors``: storages of that stretch.
+    lifetime that ever ended there; ``survivors``: storages of that stretch;
+    ``array``: its last birth was a block of NumPy's.
     """
 
     site: int
@@ -275,6 +293,7 @@ class Suspect:
     cycle_bytes: int
     graph_nodes: int
     phase: int
+    array: bool = False
 
 
 class SiteNow(NamedTuple):

@@ -249,15 +249,32 @@ def held_of(raw: _Holder) -> Held:
 
 
 @dataclass(frozen=True)
+class Tally:
+    """What a walk has weighed: bytes of Python's objects, in all and by type.
+
+    ``types`` has (how many, bytes); those with few bytes are left out.
+    ``malloc`` of all bytes are malloc's.  ``nodes`` are autograd's; ``arrays``
+    are blocks of NumPy's that the ledger doesn't know.
+    """
+
+    types: Mapping[str, tuple[int, int]]
+    bytes: int
+    malloc: int
+    nodes: int
+    arrays: int
+
+
+@dataclass(frozen=True)
 class Walk:
     """What one walk found; ``purposes`` in bytes by what storages are for.
 
     ``left_out`` holders were too many to tell; ``graph``: the autograd graph
-    was walked.
+    was walked.  ``tally`` is there where it was asked for.
     """
 
     holders: tuple[Held, ...]
     purposes: Mapping[str, int]
+    tally: Tally | None
     left_out: int
     graph: bool
     seconds: float
@@ -268,6 +285,7 @@ def walk_of(raw: _Walk) -> Walk:
     return Walk(
         holders=tuple(held_of(holder) for holder in raw["holders"]),
         purposes=raw["purposes"],
+        tally=Tally(**raw["tally"]) if raw["tally"] else None,
         left_out=raw["left_out"],
         graph=raw["graph"],
         seconds=raw["seconds"],

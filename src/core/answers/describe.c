@@ -118,3 +118,46 @@ ia_purposes_build(const ia_storages *s)
                     PyLong_FromUnsignedLongLong(claimed));
     return dict;
 }
+
+/* Bytes of a type below which it is left out: what is kept until a second
+ * walk must not show in that one. */
+#define LEAST_TYPE 65536
+
+/* Two types of one name are one line. */
+static int
+add_type(PyObject *types, const ia_type_total *total)
+{
+    char name[128];
+    ia_type_name(total->type, name, sizeof name);
+    PyObject *key = ia_str(name), *value = NULL;
+    PyObject *before = key ? PyDict_GetItemWithError(types, key) : NULL;
+    uint64_t count = total->count, bytes = total->bytes;
+    if (before != NULL) {
+        count += PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(before, 0));
+        bytes += PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(before, 1));
+    }
+    if (key != NULL && !PyErr_Occurred())
+        value = Py_BuildValue("(KK)", (unsigned long long)count,
+                              (unsigned long long)bytes);
+    int result = value ? PyDict_SetItem(types, key, value) : -1;
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    return result;
+}
+
+PyObject *
+ia_tally_build(const ia_tally *t)
+{
+    PyObject *types = PyDict_New();
+    for (uint32_t i = 0; types && i < t->ntypes; i++)
+        if (t->types[i].bytes >= LEAST_TYPE &&
+            add_type(types, &t->types[i]) < 0)
+            Py_CLEAR(types);
+    if (types == NULL)
+        return NULL;
+    return Py_BuildValue("{s:N,s:K,s:K,s:K,s:K}", "types", types, "bytes",
+                         (unsigned long long)t->bytes, "malloc",
+                         (unsigned long long)t->malloc, "nodes",
+                         (unsigned long long)t->nodes, "arrays",
+                         (unsigned long long)t->arrays);
+}

@@ -2,6 +2,7 @@
 #ifndef IA_DESCRIBE_H
 #define IA_DESCRIBE_H
 
+#include "../heap/tally.h"
 #include "../heap/walk.h"
 #include "../holders/retained.h"
 
@@ -12,6 +13,9 @@ PyObject *ia_cost_build(const ia_cost *);
 PyObject *ia_tensor_build(uintptr_t ref, uint16_t device, uint64_t bytes);
 /* {purpose: bytes} over the ledger's storages that the walk knows. */
 PyObject *ia_purposes_build(const ia_storages *);
+/* {"types": {name: (count, bytes)}, "bytes", "malloc", "nodes", "arrays"};
+ * types of few bytes are left out. */
+PyObject *ia_tally_build(const ia_tally *);
 const char *ia_purpose_name(int purpose);
 /* "cpu", "cuda:0". */
 PyObject *ia_device_build(uint16_t device);

@@ -14,6 +14,7 @@
 #include "../ledger/sites.h"
 #include "../steps/steps.h"
 #include "../heap/unrooted.h"
+#include "../heap/weigh.h"
 #include "../names/path.h"
 #include "../holders/bounds.h"
 #include "../holders/cutting.h"
@@ -37,6 +38,7 @@ typedef struct {
     uint8_t *shared; /* owned; by holder: others hold the same */
     int still; /* what walk_begin said */
     int remember; /* paths, so that they can be visited */
+    ia_tally tally; /* of what is in the heap, where it is asked for */
     double seconds;
 } diagnosis;
 
@@ -113,6 +115,7 @@ walk(diagnosis *d)
         ia_walk_init(&d->w, &d->storages, &d->roots) < 0)
         return ia_no_memory();
     d->w.graph = d->still;
+    d->w.tally = d->tally.counted != NULL ? &d->tally : NULL;
     ia_walk_from_roots(&d->w);
     if (is_incomplete(d)) {
         d->w.rooted_entries = d->w.count;
@@ -120,7 +123,11 @@ walk(diagnosis *d)
         if (ia_walk_unrooted(&d->w, &d->roots, NULL) < 0)
             return ia_no_memory();
     }
-    return d->w.failed ? ia_no_memory() : 0;
+    if (d->w.failed ||
+        (d->w.tally != NULL && ia_weigh(&d->tally, &d->w) < 0))
+        return ia_no_memory();
+    d->w.tally = NULL;
+    return 0;
 }
 
 static int
@@ -342,13 +349,17 @@ build(diagnosis *d)
 {
     PyObject *holders = build_holders(d);
     PyObject *purposes = holders ? ia_purposes_build(&d->storages) : NULL;
-    if (purposes == NULL) {
+    PyObject *tally = purposes == NULL           ? NULL
+                      : d->tally.counted != NULL ? ia_tally_build(&d->tally)
+                                                 : Py_NewRef(Py_None);
+    if (tally == NULL) {
         Py_XDECREF(holders);
+        Py_XDECREF(purposes);
         return NULL;
     }
     return Py_BuildValue(
-        "{s:N,s:N,s:I,s:O,s:d}", "holders", holders, "purposes", purposes,
-        "left_out", d->holders.left_out, "graph",
+        "{s:N,s:N,s:N,s:I,s:O,s:d}", "holders", holders, "purposes", purposes,
+        "tally", tally, "left_out", d->holders.left_out, "graph",
         d->w.graph ? Py_True : Py_False, "seconds", d->seconds);
 }
 
@@ -358,6 +369,7 @@ finish(diagnosis *d)
     if (ia_the_framework != NULL)
         ia_the_framework->walk_end();
     ia_walk_free(&d->w);
+    ia_tally_free(&d->tally);
     ia_storages_free(&d->storages);
     ia_roots_free(&d->roots);
     ia_groups_free(&d->groups);
@@ -368,7 +380,8 @@ finish(diagnosis *d)
 }
 
 PyObject *
-ia_diagnose(PyObject *sites, PyObject *any_age, int remember, PyObject *anew)
+ia_diagnose(PyObject *sites, PyObject *any_age, int remember, PyObject *anew,
+            int weigh)
 {
     diagnosis d = {.remember = remember};
     PyObject *result = NULL;
@@ -380,8 +393,10 @@ ia_diagnose(PyObject *sites, PyObject *any_age, int remember, PyObject *anew)
     ia_ledger_lock();
     ia_stacks_pin(); /* ids are kept until the answer is made */
     ia_ledger_unlock();
-    if (read_wanted(&d, sites, any_age, anew) == 0 && walk(&d) == 0 &&
-        find(&d) == 0) {
+    if (weigh && ia_tally_begin(&d.tally) < 0)
+        ia_no_memory();
+    else if (read_wanted(&d, sites, any_age, anew) == 0 && walk(&d) == 0 &&
+             find(&d) == 0) {
         d.seconds = ia_seconds() - start;
         result = build(&d);
     }

@@ -149,6 +149,84 @@ ia_get_inline_values(PyObject *op, ia_inline_values *out)
     return 1;
 }
 
+/* Bytes before an object: the collector's header, and where its dict and weak
+ * references hang. */
+static inline size_t
+ia_header_size(PyTypeObject *type)
+{
+    unsigned long before = Py_TPFLAGS_MANAGED_DICT;
+#if PY_VERSION_HEX >= 0x030C0000
+    before |= Py_TPFLAGS_MANAGED_WEAKREF;
+#endif
+    return (PyType_IS_GC(type) ? sizeof(PyGC_Head) : 0) +
+           (type->tp_flags & before ? 2 * sizeof(PyObject *) : 0);
+}
+
+/* Bytes of the attributes' table of an instance that has them without a dict:
+ * behind the object from 3.13 on, a block of its own before. */
+static inline size_t
+ia_values_size(const PyDictKeysObject *keys)
+{
+    size_t room = (size_t)(keys->dk_nentries + keys->dk_usable);
+#if PY_VERSION_HEX >= 0x030D0000
+    size_t before = room + sizeof(PyObject *);
+#else
+    size_t before = room + 2;
+#endif
+    before = (before + sizeof(PyObject *) - 1) & ~(sizeof(PyObject *) - 1);
+    return before + room * sizeof(PyObject *);
+}
+
+/* Of a table that came with the object itself: 3.13 and later. */
+static inline size_t
+ia_values_behind(PyTypeObject *type)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyDictKeysObject *keys = type->tp_flags & Py_TPFLAGS_INLINE_VALUES
+                                 ? ((PyHeapTypeObject *)type)->ht_cached_keys
+                                 : NULL;
+    return keys != NULL ? ia_values_size(keys) : 0;
+#else
+    (void)type;
+    return 0;
+#endif
+}
+
+/* Of a table in a block of its own, of an instance or of the dict that took it
+ * over; 0 where there is none. */
+static inline size_t
+ia_values_apart(PyObject *op)
+{
+    if (PyDict_Check(op)) {
+        PyDictObject *dict = (PyDictObject *)op;
+#if PY_VERSION_HEX >= 0x030D0000
+        if (dict->ma_values != NULL && dict->ma_values->embedded)
+            return 0;
+#endif
+        return dict->ma_values ? ia_values_size(dict->ma_keys) : 0;
+    }
+#if PY_VERSION_HEX < 0x030D0000
+    ia_inline_values v;
+    if (ia_get_inline_values(op, &v))
+        return ia_values_size(v.keys);
+#endif
+    return 0;
+}
+
+/* A dict's table of keys, with its values where they stand beside; 0 where
+ * instances share it, or all empty dicts do. */
+static inline size_t
+ia_keys_size(PyObject *op)
+{
+    const PyDictKeysObject *keys = ((PyDictObject *)op)->ma_keys;
+    size_t room = (size_t)(keys->dk_nentries + keys->dk_usable);
+    if (((PyDictObject *)op)->ma_values != NULL || room == 0)
+        return 0;
+    return sizeof *keys + ((size_t)1 << keys->dk_log2_index_bytes) +
+           room * (DK_IS_UNICODE(keys) ? sizeof(PyDictUnicodeEntry)
+                                       : sizeof(PyDictKeyEntry));
+}
+
 /* The instance's real dict, borrowed, or NULL; never makes one. */
 static inline PyObject *
 ia_get_instance_dict(PyObject *op)

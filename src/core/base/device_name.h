@@ -10,6 +10,7 @@
 extern const char *const ia_device_types[IA_DEVICE_TYPES];
 
 /* Where NumPy has its arrays' blocks: no type of c10's. */
+#define IA_DEVICE_CPU ((uint16_t)0)
 #define IA_DEVICE_NUMPY ((uint16_t)0xFF00)
 
 /* "cpu", "cuda:0", "numpy" of device type << 8 | index; needs no GIL and allocates

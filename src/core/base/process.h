@@ -1,4 +1,4 @@
-/* What the operating system says of this process. */
+/* What the operating system and the C library say of this process. */
 #ifndef IA_PROCESS_H
 #define IA_PROCESS_H
 
@@ -6,5 +6,17 @@
 
 /* Resident bytes, or 0 where /proc does not say.  Allocates nothing. */
 uint64_t ia_process_resident(void);
+
+#define IA_HEAP_UNKNOWN UINT64_MAX
+
+/* Resident bytes by kind, and malloc's heap: in use, and free but kept;
+ * IA_HEAP_UNKNOWN where another allocator took malloc's place. */
+typedef struct {
+    uint64_t resident, files, shared;
+    uint64_t heap_used, heap_free;
+} ia_process_memory;
+
+/* Takes the locks of malloc's arenas; allocates nothing. */
+void ia_process_read(ia_process_memory *);
 
 #endif /* IA_PROCESS_H */

@@ -8,6 +8,13 @@
 #include <string.h>
 
 void
+ia_type_name(PyTypeObject *type, char *buf, size_t size)
+{
+    const char *dot = strrchr(type->tp_name, '.');
+    snprintf(buf, size, "%s", dot ? dot + 1 : type->tp_name);
+}
+
+void
 ia_ref_type_name(uintptr_t ref, char *buf, size_t size)
 {
     if (IA_TAG(ref) == IA_TAG_NODE) {
@@ -22,7 +29,5 @@ ia_ref_type_name(uintptr_t ref, char *buf, size_t size)
         snprintf(buf, size, "frame");
         return;
     }
-    const char *name = Py_TYPE((PyObject *)ref)->tp_name;
-    const char *dot = strrchr(name, '.');
-    snprintf(buf, size, "%s", dot ? dot + 1 : name);
+    ia_type_name(Py_TYPE((PyObject *)ref), buf, size);
 }

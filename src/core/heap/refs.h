@@ -15,6 +15,9 @@
 #define IA_TAG(ref) ((ref) & IA_TAG_MASK)
 #define IA_ADDRESS(ref) ((ref) & ~IA_TAG_MASK)
 
+struct _typeobject;
+/* A type's name without its module; it always ends. */
+void ia_type_name(struct _typeobject *, char *buf, size_t size);
 /* Short name of what a ref points to: "list", "AddmmBackward0". */
 void ia_ref_type_name(uintptr_t ref, char *buf, size_t size);
 

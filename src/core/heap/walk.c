@@ -6,6 +6,7 @@
 #include "../base/ndarray.h"
 #include "../ledger/frames.h"
 #include "purposes.h"
+#include "tally.h"
 #include "walk.h"
 
 #include <stdlib.h>
@@ -115,7 +116,12 @@ visit(PyObject *op, void *arg)
         return 0;
     if (w->on_reference != NULL)
         w->on_reference(w, op, w->on_reference_arg);
-    if (leads_nowhere(op) || seen_before(w, (uintptr_t)op))
+    if (leads_nowhere(op)) {
+        if (w->tally != NULL)
+            ia_tally_add(w->tally, op);
+        return 0;
+    }
+    if (seen_before(w, (uintptr_t)op))
         return 0;
     if (ia_is_gc(op) || ia_kind_of(Py_TYPE(op)) != IA_KIND_PLAIN)
         push(w, (uintptr_t)op | IA_TAG_OBJECT, w->parent, 0);

@@ -121,6 +121,7 @@ struct ia_walk {
      * before; NULL where nobody asks. */
     void (*on_reference)(ia_walk *, PyObject *, void *);
     void *on_reference_arg;
+    struct ia_tally *tally; /* borrowed; counts what leads nowhere, or NULL */
     int graph;        /* the framework's objects stand still: see walk_begin */
     int failed;       /* memory was short: the answer is incomplete */
     uint64_t nodes;

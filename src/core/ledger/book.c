@@ -271,6 +271,7 @@ ia_book_enter(const ia_row *new)
     }
     site->last_position = row->position;
     site->phase = row->phase;
+    site->array = row->array != 0;
     total_up(row->device, row->bytes, row->allowed);
     return 0;
 lost:

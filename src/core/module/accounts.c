@@ -164,12 +164,14 @@ static PyObject *
 build_suspect(const ia_suspect *s)
 {
     return Py_BuildValue(
-        "{s:K,s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:I}", "site",
-        (unsigned long long)s->number, "kinds", s->kinds, "since", s->since, "life", s->life, "live_count",
-        s->live_count, "survivors", s->survivors, "live_bytes",
+        "{s:K,s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:I,s:O}", "site",
+        (unsigned long long)s->number, "kinds", s->kinds, "since", s->since,
+        "life", s->life, "live_count", s->live_count, "survivors",
+        s->survivors, "live_bytes",
         (unsigned long long)s->live_bytes, "cycle_bytes",
         (unsigned long long)s->cycle_bytes, "graph_nodes",
-        (unsigned long long)s->graph_nodes, "phase", (unsigned)s->phase);
+        (unsigned long long)s->graph_nodes, "phase", (unsigned)s->phase,
+        "array", s->array ? Py_True : Py_False);
 }
 
 static PyObject *
@@ -307,6 +309,25 @@ resident_bytes(PyObject *self, PyObject *unused)
     return PyLong_FromUnsignedLongLong(ia_process_resident());
 }
 
+static PyObject *
+build_heap(uint64_t bytes)
+{
+    return bytes == IA_HEAP_UNKNOWN ? Py_NewRef(Py_None)
+                                    : PyLong_FromUnsignedLongLong(bytes);
+}
+
+static PyObject *
+process_memory(PyObject *self, PyObject *unused)
+{
+    ia_process_memory m;
+    (void)self, (void)unused;
+    ia_process_read(&m);
+    return Py_BuildValue("(KKKNN)", (unsigned long long)m.resident,
+                         (unsigned long long)m.files,
+                         (unsigned long long)m.shared, build_heap(m.heap_used),
+                         build_heap(m.heap_free));
+}
+
 DOC(settle, "()",
     "A report is asked for: where the strongest kind of event was never\n"
     "seen, ticks are time.");
@@ -340,6 +361,9 @@ DOC(interval_close, "(handle)",
     "(before, born, died, peak bytes, births, deaths, stack of the peak,\n"
     "steps that ended), or None for a handle of no open interval.");
 DOC(resident_bytes, "()", "Resident memory of this process, 0: unknown.");
+DOC(process_memory, "()",
+    "(resident bytes, of these files' and shared ones, bytes of malloc's heap\n"
+    "in use, free ones that it keeps); None: another allocator serves.");
 
 PyMethodDef ia_accounts_methods[] = {
     {"settle", settle, METH_NOARGS, settle_doc},
@@ -357,5 +381,6 @@ PyMethodDef ia_accounts_methods[] = {
     {"interval_open", interval_open, METH_O, interval_open_doc},
     {"interval_close", interval_close, METH_O, interval_close_doc},
     {"resident_bytes", resident_bytes, METH_NOARGS, resident_bytes_doc},
+    {"process_memory", process_memory, METH_NOARGS, process_memory_doc},
     {NULL, NULL, 0, NULL},
 };

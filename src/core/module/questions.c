@@ -1,6 +1,7 @@
 /* Functions of _core: who holds what, by a walk or by a visit. */
 
 #include "../base/compat.h"
+#include "../base/footprint.h"
 #include "../holders/statement.h"
 #include "../answers/census.h"
 #include "../answers/diagnosis.h"
@@ -12,12 +13,12 @@ static PyObject *
 diagnose(PyObject *self, PyObject *args)
 {
     PyObject *sites, *any_age, *anew = NULL;
-    int remember = 0;
+    int remember = 0, weigh = 0;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO|pO:diagnose", &sites, &any_age, &remember,
-                          &anew))
+    if (!PyArg_ParseTuple(args, "OO|pOp:diagnose", &sites, &any_age,
+                          &remember, &anew, &weigh))
         return NULL;
-    return ia_diagnose(sites, any_age, remember, anew);
+    return ia_diagnose(sites, any_age, remember, anew, weigh);
 }
 
 static PyObject *
@@ -100,9 +101,23 @@ end_statement(PyObject *self, PyObject *unused)
     return ia_statement_build();
 }
 
-DOC(diagnose, "(sites, any_age, remember=False, anew=())",
+/* For tests. */
+static PyObject *
+test_footprint(PyObject *self, PyObject *op)
+{
+    ia_footprint f;
+    (void)self;
+    ia_footprint_begin();
+    ia_footprint_of(op, &f);
+    return Py_BuildValue("(KKK)", (unsigned long long)f.asked,
+                         (unsigned long long)f.bytes,
+                         (unsigned long long)f.malloc);
+}
+
+DOC(diagnose, "(sites, any_age, remember=False, anew=(), weigh=False)",
     "Walk the heap and say who holds the storages of these sites; of those\n"
-    "in any_age also the ones born before the warm-up was over.");
+    "in any_age also the ones born before the warm-up was over.  Weigh: the\n"
+    "bytes of Python's objects by type, and of autograd nodes.");
 DOC(explain, "(objects, paths, cost)",
     "Who holds each object of a tuple, at most so many paths each.");
 DOC(instances, "(type, most)",
@@ -128,5 +143,6 @@ PyMethodDef ia_questions_methods[] = {
     {"census", census, METH_O, census_doc},
     {"watch_statement", watch_statement, METH_O, watch_statement_doc},
     {"end_statement", end_statement, METH_NOARGS, end_statement_doc},
+    {"_footprint", test_footprint, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

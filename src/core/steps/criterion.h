@@ -45,6 +45,7 @@ typedef struct {
     uint64_t cycle_bytes;
     uint64_t graph_nodes; /* when last probed */
     uint16_t phase;
+    uint8_t array; /* its last birth was a block of NumPy's */
 } ia_suspect;
 
 /* The ledger's lock is held for all of these. */

@@ -3,11 +3,13 @@
 #include "../base/compat.h"
 #include "../base/build.h"
 #include "../base/clock.h"
+#include "../base/device_name.h"
 #include "../base/process.h"
 #include "../ledger/book.h"
 #include "../ledger/devices.h"
 #include "../ledger/sites.h"
 #include "curves.h"
+#include "trend.h"
 
 #include <string.h>
 
@@ -54,6 +56,7 @@ static struct {
     uint32_t npoints, nweighings, stride, next_choice;
     uint64_t resident_bytes;
     double resident_at; /* when they were read */
+    ia_trend trend; /* of what is resident beside tensors and arrays */
 } curves;
 
 void
@@ -168,33 +171,57 @@ read_devices(point *p)
     }
 }
 
+/* What lies in this process's own memory: of tensors and of arrays. */
 static uint64_t
-resident_now(void)
+host_bytes(void)
 {
-    double t = ia_seconds();
-    if (t - curves.resident_at > RESIDENT_SECONDS) {
-        curves.resident_bytes = ia_process_resident();
-        curves.resident_at = t;
-    }
-    return curves.resident_bytes;
+    const ia_device_totals *devices;
+    uint64_t bytes = 0;
+    int n = ia_ledger_devices(&devices);
+    for (int i = 0; i < n; i++)
+        if (devices[i].device == IA_DEVICE_CPU ||
+            devices[i].device == IA_DEVICE_NUMPY)
+            bytes += devices[i].live_bytes;
+    return bytes;
 }
 
-void
+static int
+read_resident(void)
+{
+    double t = ia_seconds();
+    if (t - curves.resident_at <= RESIDENT_SECONDS)
+        return 0;
+    curves.resident_bytes = ia_process_resident();
+    curves.resident_at = t;
+    return 1;
+}
+
+int
 ia_curves_note(uint32_t tick, const uint32_t *counts, double seconds)
 {
+    int fresh = read_resident();
     point *p = &curves.points[curves.npoints];
     *p = (point){.tick = tick,
                  .phase = ia_ledger_phase(),
-                 .resident_bytes = resident_now(),
+                 .resident_bytes = curves.resident_bytes,
                  .seconds = seconds};
     memcpy(p->counts, counts, sizeof p->counts);
     ia_ledger_lock();
     p->live_bytes = ia_ledger_totals_now()->live_bytes;
+    uint64_t host = host_bytes();
     choose_lines(tick);
     read_lines(p);
     read_devices(p);
     ia_ledger_unlock();
     curves.npoints++;
+    return fresh && p->resident_bytes > host &&
+           ia_trend_note(&curves.trend, p->resident_bytes - host);
+}
+
+int
+ia_curves_rise(void)
+{
+    return curves.trend.rises;
 }
 
 void

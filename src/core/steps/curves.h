@@ -16,8 +16,11 @@
 void ia_curves_reset(void);
 /* Is a point due at this tick? */
 int ia_curves_due(uint32_t tick);
-/* Notes one. */
-void ia_curves_note(uint32_t tick, const uint32_t *counts, double seconds);
+/* Notes one; 1 where the process was just seen, for the first time, to grow
+ * beside its tensors and arrays. */
+int ia_curves_note(uint32_t tick, const uint32_t *counts, double seconds);
+/* Was it ever seen to? */
+int ia_curves_rise(void);
 /* Notes what the autograd graphs that live tensors lead to take. */
 void ia_curves_note_nodes(const uint32_t *counts, uint64_t nodes,
                           uint64_t bytes);

@@ -231,7 +231,8 @@ boundary(int moves)
     ia_ledger_unlock();
     ia_sweep();
     if (ia_curves_due(run.tick))
-        ia_curves_note(run.tick, run.counts, ia_seconds() - run.started);
+        found += (uint32_t)ia_curves_note(run.tick, run.counts,
+                                          ia_seconds() - run.started);
     run.boundary_seconds += ia_seconds() - start;
     if ((found > 0 || (run.look_at != 0 && run.tick >= run.look_at)) &&
         run.options.callback != NULL) {
@@ -359,12 +360,13 @@ ia_stepping_status(void)
 {
     const char *failed = ia_failure();
     return Py_BuildValue(
-        "{s:I,s:I,s:N,s:i,s:i,s:d,s:d,s:d,s:d,s:O,s:N}", "ticks", run.tick,
+        "{s:I,s:I,s:N,s:i,s:i,s:d,s:d,s:d,s:d,s:O,s:O,s:N}", "ticks", run.tick,
         "position", run.position, "counts", build_counts(run.counts), "kind",
         run.kind, "clock", (int)ia_stepping_clock(), "boundary_seconds",
         run.boundary_seconds, "callback_seconds", run.callback_seconds,
         "tick_seconds", run.tick_seconds, "elapsed_seconds",
         ia_seconds() - run.started, "collector",
         run.collector_waits || PyGC_IsEnabled() ? Py_True : Py_False,
-        "failure", failed ? ia_str(failed) : Py_NewRef(Py_None));
+        "rises", ia_curves_rise() ? Py_True : Py_False, "failure",
+        failed ? ia_str(failed) : Py_NewRef(Py_None));
 }

@@ -1,0 +1,134 @@
+"""What the process gained besides tensors: two weighings, and what lies
+between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..core import ledger
+from ..core.wire import Counts, ProcessMemory, Tally
+from ..model.process import ProcessGrowth, TypeGrowth
+
+#: Types that are told, and the part of all Python objects' growth from which
+#: one is.
+MOST_TYPES = 8
+LEAST_PART = 0.02
+#: Steps between two weighings from which a rate is one.
+LEAST_STEPS = 8
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """One moment: what the process has, and what the ledger and a walk know.
+
+    ``tally`` is None where no walk was made.
+    """
+
+    counts: Counts
+    memory: ProcessMemory
+    tensors: int
+    arrays: int
+    watching: int
+    tally: Tally | None
+
+
+def weigh(counts: Counts, tally: Tally | None) -> Weighing:
+    """Of this moment, when a walk has just been made, or none."""
+    totals = ledger.totals()
+    return Weighing(
+        counts=counts,
+        memory=ledger.process_memory(),
+        tensors=totals.of("cpu").live,
+        arrays=totals.of("numpy").live,
+        watching=totals.ledger_bytes,
+        tally=tally,
+    )
+
+
+def growth(first: Weighing, last: Weighing, kind: int) -> ProcessGrowth | None:
+    """Between two weighings; None where too little lies between them."""
+    steps = last.counts[kind] - first.counts[kind]
+    if steps < LEAST_STEPS or not first.memory.resident:
+        return None
+    now, then = last.memory, first.memory
+    tensors = last.tensors - first.tensors
+    arrays = last.arrays - first.arrays
+    watching = last.watching - first.watching
+    tallies = _both(first.tally, last.tally)
+    nodes = objects = small = None
+    types: tuple[TypeGrowth, ...] = ()
+    if tallies:
+        before, after = tallies
+        objects = after.bytes - before.bytes
+        small = after.malloc - before.malloc
+        nodes = after.nodes - before.nodes
+        arrays += after.arrays - before.arrays
+        types = _types(before.types, after.types, objects, steps)
+    files, shared = now.files - then.files, now.shared - then.shared
+    heap = kept = None
+    if now.heap_used is not None and then.heap_used is not None:
+        known = tensors + arrays + watching + (nodes or 0) + (small or 0)
+        heap = now.heap_used - then.heap_used - known
+    if now.heap_free is not None and then.heap_free is not None:
+        kept = now.heap_free - then.heap_free
+    if heap is not None and heap < 0:
+        # Tensors that lie in files or in shared memory, not in the heap.
+        heap, shared, files = _elsewhere(heap, shared, files)
+    told = (tensors, arrays, nodes, objects, heap, kept, files, shared)
+    process = now.resident - then.resident
+    rest = process - watching - sum(kind or 0 for kind in told)
+
+    def rate(kind: int | None) -> float | None:
+        return None if kind is None else kind / steps
+
+    return ProcessGrowth(
+        first_step=first.counts[kind],
+        last_step=last.counts[kind],
+        process=process / steps,
+        tensors=tensors / steps,
+        arrays=arrays / steps,
+        nodes=rate(nodes),
+        objects=rate(objects),
+        types=types,
+        heap=rate(heap),
+        kept=rate(kept),
+        files=files / steps,
+        shared=shared / steps,
+        watching=watching / steps,
+        rest=rest / steps,
+    )
+
+
+def _both(
+    first: Tally | None, last: Tally | None
+) -> tuple[Tally, Tally] | None:
+    return (first, last) if first is not None and last is not None else None
+
+
+def _elsewhere(heap: int, shared: int, files: int) -> tuple[int, int, int]:
+    """Takes what the heap lacks from shared memory, then from files."""
+    for_shared = min(max(shared, 0), -heap)
+    for_files = min(max(files, 0), -heap - for_shared)
+    return (
+        heap + for_shared + for_files,
+        shared - for_shared,
+        files - for_files,
+    )
+
+
+def _types(
+    before: Mapping[str, tuple[int, int]],
+    after: Mapping[str, tuple[int, int]],
+    objects: int,
+    steps: int,
+) -> tuple[TypeGrowth, ...]:
+    """Those that grew most, the fastest first."""
+    found = []
+    for name, (count, size) in after.items():
+        was, had = before.get(name, (0, 0))
+        if size - had > LEAST_PART * objects:
+            rates = (size - had) / steps, (count - was) / steps
+            found.append(TypeGrowth(name, *rates))
+    found.sort(key=lambda one: -one.bytes_per_step)
+    return tuple(found[:MOST_TYPES])

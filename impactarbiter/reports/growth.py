@@ -1,0 +1,175 @@
+"""The words for what grew: how much of it findings explain, and of which
+kinds the rest is.
+
+Nothing here knows how it is shown, as in ``wording``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..base.units import format_bytes
+from ..model.process import ProcessGrowth
+from ..model.report import Report
+
+#: Growth is explained where findings account for this part of it.
+EXPLAINED = 0.8
+#: Kinds below this part of the growth are not worth a word.
+LEAST_PART = 0.05
+#: No more types are named where those before have this part of the objects.
+ENOUGH = 0.9
+#: Kinds and types that a first line names.
+MOST_KINDS = 3
+MOST_TYPES = 2
+
+
+class Kind(NamedTuple):
+    """What one kind of memory gained, in bytes a step; ``field`` is that of
+    ``ProcessGrowth``."""
+
+    field: str
+    words: str
+    bytes_per_step: float
+
+
+_WORDS = {
+    "tensors": "tensors",
+    "arrays": "NumPy arrays",
+    "nodes": "autograd nodes",
+    "objects": "Python objects",
+    "heap": "memory of C libraries",
+    "kept": "memory that malloc keeps",
+    "files": "mapped files",
+    "shared": "shared memory",
+    "watching": "our own ledger",
+    "rest": "other memory",
+}
+
+
+def kinds(growth: ProcessGrowth) -> list[Kind]:
+    """Every kind that was measured; they add up to what the process grew."""
+    measured = ((name, getattr(growth, name)) for name in _WORDS)
+    return [
+        Kind(name, _WORDS[name], size)
+        for name, size in measured
+        if size is not None
+    ]
+
+
+def types_of(growth: ProcessGrowth, most: int = MOST_TYPES) -> str:
+    """``int and list``: the types of which most of the objects are."""
+    names, told = [], 0.0
+    for one in growth.types[:most]:
+        if told > ENOUGH * (growth.objects or 0):
+            break
+        names.append(one.type)
+        told += one.bytes_per_step
+    return " and ".join(names)
+
+
+def unexplained(report: Report) -> str:
+    """A first line for growth that the findings leave open; empty where they
+    don't."""
+    grown, told = report.grown_bytes_per_step, report.explained_bytes_per_step
+    whole = report.process_growth
+    if whole is not None and whole.process <= grown:
+        whole = None
+    if whole is not None:
+        grown = whole.process
+        told += sum(f.graph_bytes_per_step for f in report.findings)
+    if grown <= 0 or told >= EXPLAINED * grown:
+        return ""
+    text = f"grew {format_bytes(grown)} a step"
+    if told > 0:
+        text += f"; findings explain {format_bytes(told)}"
+    elif whole is None:
+        text += "; no finding explains it"
+    parts = _open_kinds(report, whole) if whole else _open_lines(report)
+    if parts:
+        lead = ": the rest is " if told > 0 and whole is not None else ": "
+        text += lead + ", ".join(
+            f"{words} ({format_bytes(size)})"
+            for words, size in parts[:MOST_KINDS]
+        )
+    return text
+
+
+def _open_lines(report: Report) -> list[tuple[str, float]]:
+    return [
+        (str(line.site), line.bytes_per_step) for line in report.growing_lines
+    ]
+
+
+def _open_kinds(
+    report: Report, growth: ProcessGrowth
+) -> list[tuple[str, float]]:
+    """What findings leave open of each kind, the most first."""
+    explained = {
+        "tensors": _explained(report, "tensor"),
+        "arrays": _explained(report, "array"),
+        "nodes": sum(f.graph_bytes_per_step for f in report.findings),
+    }
+    parts = []
+    for field, words, size in kinds(growth):
+        left = size - explained.get(field, 0.0)
+        if left > LEAST_PART * growth.process:
+            parts.append((_named(report, growth, field, words), left))
+    return sorted(parts, key=lambda part: -part[1])
+
+
+def _explained(report: Report, noun: str) -> float:
+    return sum(f.bytes_per_step for f in report.findings if f.noun == noun)
+
+
+def _named(
+    report: Report, growth: ProcessGrowth, field: str, words: str
+) -> str:
+    """With the types, or the line that makes most of it."""
+    if field == "objects" and growth.types:
+        return f"Python {types_of(growth)}"
+    noun = {"tensors": "tensor", "arrays": "array"}.get(field)
+    for line in report.growing_lines:
+        if line.noun == noun:
+            return f"{words} from {line.site}"
+    return words
+
+
+def beside_tensors(report: Report) -> str:
+    """What the process gained besides tensors; empty where that is little."""
+    if report.process_growth is not None:
+        return _split(report.process_growth)
+    grown = report.process_bytes_per_step or 0.0
+    tensors = max(report.grown_bytes_per_step, report.gained_bytes_per_step)
+    nodes = sum(f.graph_bytes_per_step for f in report.findings)
+    if grown <= 0 or tensors + nodes >= EXPLAINED * grown:
+        return ""
+    known = [f"{format_bytes(tensors)} of it tensors and arrays"]
+    if nodes:
+        known.append(f"{format_bytes(nodes)} autograd nodes")
+    rest = format_bytes(grown - tensors - nodes)
+    return (
+        f"the process grew {format_bytes(grown)} a step,"
+        f" {' and '.join(known)}; {rest} is other memory"
+    )
+
+
+def _split(growth: ProcessGrowth) -> str:
+    """All kinds, in one sentence."""
+    parts = []
+    for field, words, size in sorted(
+        kinds(growth), key=lambda kind: -kind.bytes_per_step
+    ):
+        if size <= LEAST_PART * growth.process / 5:
+            continue
+        text = f"{format_bytes(size)} {words}"
+        if field == "objects" and growth.types:
+            text += " (" + ", ".join(
+                f"{one.type} {format_bytes(one.bytes_per_step)}"
+                for one in growth.types[:MOST_KINDS]
+            )
+            text += ")"
+        parts.append(text)
+    return (
+        f"the process grew {format_bytes(growth.process)} a step from step"
+        f" {growth.first_step} to {growth.last_step}: {', '.join(parts)}"
+    )

@@ -1,0 +1,34 @@
+/* Python's objects by type, and what else a walk can weigh: bytes. */
+#ifndef IA_TALLY_H
+#define IA_TALLY_H
+
+#include "../base/bitmap.h"
+#include "../base/footprint.h"
+#include "../base/ptrmap.h"
+
+typedef struct {
+    PyTypeObject *type; /* borrowed */
+    uint64_t count;
+    uint64_t bytes;
+} ia_type_total;
+
+typedef struct ia_tally {
+    ia_bitmap *counted;
+    ia_type_total *types; /* owned */
+    uint32_t ntypes, capacity;
+    ia_ptrmap of_type;
+    PyTypeObject *last_type; /* that was looked up, and where it is */
+    uint32_t last;
+    uint64_t bytes, malloc; /* of all types; of these, malloc's */
+    uint64_t nodes;  /* bytes of autograd nodes */
+    uint64_t arrays; /* NumPy's blocks that the ledger doesn't know */
+    int failed;
+} ia_tally;
+
+/* 0, or -1 when memory is short. */
+int ia_tally_begin(ia_tally *);
+void ia_tally_free(ia_tally *);
+/* Counts an object that was not counted yet. */
+void ia_tally_add(ia_tally *, PyObject *);
+
+#endif /* IA_TALLY_H */

@@ -1,0 +1,104 @@
+"""What grows and is no tensor: whole programs, and their first line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import warm
+
+#: Each step lasts long enough for resident memory to be read every few.
+PROGRAM = """
+import mmap, sys, tempfile, time
+import torch
+
+weight = torch.nn.Parameter(torch.ones(4))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+kept = []
+{before}
+for step in range(150):
+    weight.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    {turn}
+    {fixed}
+    time.sleep(0.005)
+"""
+FIXED = "kept.clear()"
+
+INTS = {
+    "before": "",
+    "turn": "kept.extend(range(step * 10000, (step + 1) * 10000))",
+}
+FILES = {
+    "before": (
+        "file = tempfile.TemporaryFile()\n"
+        "size = 100 * mmap.PAGESIZE\n"
+        "file.truncate(150 * size)"
+    ),
+    "turn": (
+        "kept.append(mmap.mmap(file.fileno(), size, offset=step * size,"
+        " prot=mmap.PROT_READ)); kept[-1][::mmap.PAGESIZE]"
+    ),
+}
+#: What is let go lies between what stays, and is too small for what comes.
+HOLES = {
+    "before": "",
+    "turn": (
+        "size, gone = 3000 + 64 * step, [];"
+        " [(kept.append(b'z' * size), gone.append(b'x' * (size - 32)))"
+        " for _ in range(64)]"
+    ),
+}
+
+
+def run(folder: Path, **parts: str) -> tuple[str, dict[str, Any]]:
+    """The report's first line, and its JSON."""
+    text = PROGRAM.format(**{"fixed": "", **parts})
+    (folder / "program.py").write_text(text)
+    done = warm.run(
+        ["-m", "impactarbiter", "run", "--json", "report.json", "program.py"],
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [
+        line
+        for line in done.stderr.splitlines()
+        if line.startswith("ImpactArbiter: ")
+    ]
+    report = json.loads((folder / "report.json").read_text())
+    return lines[-1].removeprefix("ImpactArbiter: "), report
+
+
+@pytest.mark.parametrize(
+    ("parts", "kind", "words"),
+    [
+        (INTS, "objects", "Python int"),
+        (FILES, "files", "mapped files"),
+        (HOLES, "kept", "memory that malloc keeps"),
+    ],
+    ids=["ints", "files", "holes"],
+)
+def test_what_grows_is_named(
+    tmp_path: Path, parts: dict[str, str], kind: str, words: str
+) -> None:
+    first, report = run(tmp_path, **parts)
+    growth = report["process_growth"]
+    assert first.startswith("grew ") and words in first
+    assert growth[kind] > 0.3 * growth["process"]
+    if kind == "objects":
+        (most, *_rest) = growth["types"]
+        assert most["type"] == "int"
+        assert most["objects_per_step"] == pytest.approx(10000, rel=0.05)
+        assert most["bytes_per_step"] == pytest.approx(320_000, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "parts", [INTS, FILES, HOLES], ids=["ints", "files", "holes"]
+)
+def test_what_is_let_go_is_not(tmp_path: Path, parts: dict[str, str]) -> None:
+    first, report = run(tmp_path, fixed=FIXED, **parts)
+    assert first == "no leak in 150 steps"
+    assert report["process_growth"] is None

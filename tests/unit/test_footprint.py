@@ -1,0 +1,240 @@
+"""What Python's objects weigh: as Python says it, and as its allocator saw
+it, without a call of theirs."""
+
+from __future__ import annotations
+
+import array
+import collections
+import sys
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from impactarbiter import _core
+from impactarbiter.core import heap, ledger
+from impactarbiter.core.wire import Counts, ProcessMemory, Tally
+from impactarbiter.judging import account
+
+
+class Point:
+    def __init__(self, x: object) -> None:
+        self.x = self.y = x
+
+
+class Slotted:
+    __slots__ = ("x",)
+
+
+class Words(str):
+    pass
+
+
+def ordered(n: int) -> Any:
+    return collections.OrderedDict.fromkeys(range(n))
+
+
+def shrunk() -> dict[int, int]:
+    made = dict.fromkeys(range(100), 0)
+    for i in range(90):
+        del made[i]
+    return made
+
+
+ZOO: list[Any] = [
+    [],
+    [1, 2, 3],
+    list(range(1000)),
+    (),
+    (1, 2),
+    {},
+    {1: 2},
+    {"a": 1, "b": 2},
+    dict.fromkeys(range(1000)),
+    {str(i): i for i in range(1000)},
+    shrunk(),
+    set(),
+    set(range(100)),
+    frozenset(range(3)),
+    "",
+    "ascii",
+    "latin \xe9",
+    "greek \u03b1",
+    "\U0001f600" * 100,
+    b"",
+    b"x" * 1000,
+    bytearray(b"x" * 1000),
+    1,
+    -(1 << 29),
+    1 << 100,
+    1.5,
+    2j,
+    range(5),
+    None,
+    collections.deque(),
+    collections.deque(range(1000)),
+    array.array("d", range(100)),
+    Slotted(),
+    len,
+    slice(1, 2),
+]
+
+
+@pytest.mark.parametrize("one", ZOO, ids=lambda one: type(one).__name__)
+def test_it_is_what_python_says(one: Any) -> None:
+    asked, given, by_malloc = _core._footprint(one)
+    assert asked == sys.getsizeof(one)
+    assert by_malloc <= given >= asked
+
+
+def test_instances_and_their_values_are_what_the_allocator_gave() -> None:
+    kept: list[Any] = [None] * 2000
+    # The first of a class have room for more attributes.
+    settled = [Point(None) for _ in range(64)]
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for i in range(1000):
+            kept[i] = Point(None)
+        points = tracemalloc.get_traced_memory()[0] - before
+        for i in range(1000, 2000):
+            kept[i] = Words(f"word {i}")
+        words = tracemalloc.get_traced_memory()[0] - before - points
+    finally:
+        tracemalloc.stop()
+    mine = sum(_core._footprint(p)[0] for p in kept[:1000])
+    assert mine == pytest.approx(points, rel=0.02)
+    assert len(settled) == 64
+    mine = sum(_core._footprint(w)[0] for w in kept[1000:])
+    assert mine == pytest.approx(words, rel=0.02)
+
+
+def test_nobody_is_asked() -> None:
+    class Loud(list):  # type: ignore[type-arg]
+        def __sizeof__(self) -> int:
+            raise AssertionError
+
+    assert _core._footprint(Loud([1]))[0] > 0
+
+
+# -- by type ------------------------------------------------------------------
+
+
+def weighed() -> Tally:
+    tally = heap.walk((), weigh=True).tally
+    assert tally is not None
+    return tally
+
+
+def test_what_only_a_plain_container_refers_to_counts() -> None:
+    before = weighed()
+    kept = {"numbers": tuple(range(10**6, 10**6 + 20000))}
+    after = weighed()
+    count, size = after.types["int"]
+    had, was = before.types.get("int", (0, 0))
+    assert count - had == pytest.approx(20000, abs=200)
+    assert size - was == pytest.approx(20000 * 32, rel=0.02)
+    assert after.bytes - before.bytes == pytest.approx(20000 * 40, rel=0.1)
+    assert len(kept["numbers"]) == 20000
+
+
+def test_garbage_counts_and_so_do_variables_of_running_functions() -> None:
+    before = weighed()
+    ring: list[Any] = [bytes([i % 256]) * 700 for i in range(300)]
+    ring.append(ring)
+    text = "x" * 300_000
+    del ring
+    after = weighed()
+    grown = {
+        name: after.types[name][1] - before.types.get(name, (0, 0))[1]
+        for name in ("bytes", "str")
+    }
+    assert grown["bytes"] == pytest.approx(300 * 750, rel=0.1)
+    assert grown["str"] == pytest.approx(300_000, rel=0.1)
+    assert len(text) == 300_000
+
+
+# -- the sum ------------------------------------------------------------------
+
+
+def weighing(step: int, **fields: Any) -> account.Weighing:
+    memory = ProcessMemory(*fields.pop("memory"))
+    usual: dict[str, Any] = {"tensors": 0, "arrays": 0, "watching": 0}
+    usual["tally"] = Tally({}, 0, 0, 0, 0)
+    return account.Weighing(
+        counts=Counts(manual=step), memory=memory, **{**usual, **fields}
+    )
+
+
+KINDS = (
+    "tensors",
+    "arrays",
+    "nodes",
+    "objects",
+    "heap",
+    "kept",
+    "files",
+    "shared",
+    "watching",
+    "rest",
+)
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        # 900 in the heap, of which 300 are tensors and 100 objects.
+        (
+            {
+                "memory": (2000, 0, 0, 900, 50),
+                "tensors": 300,
+                "tally": Tally({}, 400, 100, 0, 0),
+            },
+            {"tensors": 3, "objects": 4, "heap": 5, "kept": 0.5, "rest": 7.5},
+        ),
+        # Tensors that lie in shared memory: not twice.
+        (
+            {"memory": (500, 0, 500, 0, 0), "tensors": 500},
+            {"tensors": 5, "shared": 0, "heap": 0, "rest": 0},
+        ),
+        (
+            {"memory": (500, 500, 0, None, None)},
+            {"files": 5, "heap": None, "kept": None, "rest": 0},
+        ),
+        (
+            {"memory": (500, 0, 0, 0, 0), "tally": None},
+            {"objects": None, "nodes": None, "rest": 5},
+        ),
+    ],
+)
+def test_the_kinds_add_up(
+    last: dict[str, Any], expected: dict[str, float | None]
+) -> None:
+    first = weighing(10, memory=(1, 0, 0, 0, 0))
+    made = weighing(110, **last)
+    made = account.Weighing(
+        made.counts,
+        made.memory._replace(resident=made.memory.resident + 1),
+        made.tensors,
+        made.arrays,
+        made.watching,
+        made.tally,
+    )
+    growth = account.growth(first, made, 3)
+    assert growth is not None
+    assert {name: getattr(growth, name) for name in expected} == expected
+    total = sum(getattr(growth, name) or 0 for name in KINDS)
+    assert total == pytest.approx(growth.process)
+    assert (growth.first_step, growth.last_step) == (10, 110)
+
+
+def test_few_steps_make_no_rate() -> None:
+    first = weighing(1, memory=(1, 0, 0, 0, 0))
+    last = weighing(4, memory=(9, 0, 0, 0, 0))
+    assert account.growth(first, last, 3) is None
+
+
+def test_the_process_says_what_is_resident() -> None:
+    memory = ledger.process_memory()
+    assert memory.resident > memory.files + memory.shared > 0
+    assert memory.resident == pytest.approx(ledger.resident_bytes(), rel=0.2)
