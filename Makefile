@@ -85,6 +85,8 @@ quick: build
 bench: build
 	@echo '== benchmarks: ratios of interleaved pairs'
 	@$(PY) -P benchmarks/run.py $(ARGS)
+	@echo '== merge of a job: processor time and peak memory'
+	@$(PY) -P benchmarks/merge.py
 
 whole: build
 	@echo '== whole programs: leaky and fixed, what is said and what is true'

@@ -51,11 +51,15 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def write_atomic(
-    path: str | os.PathLike[str], data: bytes, mode: int = PRIVATE
+    path: str | os.PathLike[str],
+    data: bytes,
+    mode: int = PRIVATE,
+    sync: bool = True,
 ) -> None:
     """Writes beside ``path`` and renames; ReportError where that fails.
 
-    A file that is there keeps its mode.
+    A file that is there keeps its mode.  Without ``sync`` the disk is not
+    waited for: what loses its power then may have the file of before.
     """
     target = _target(path)
     try:
@@ -67,8 +71,9 @@ def write_atomic(
         try:
             with open(beside, "wb") as stream:
                 stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
+                if sync:
+                    stream.flush()
+                    os.fsync(stream.fileno())
             with suppress(OSError):  # a new file has no mode to keep
                 os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
             os.replace(beside, target)

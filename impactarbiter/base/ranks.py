@@ -1,20 +1,60 @@
 """Ranks of one job: which process this is, and whose report goes where.
 
-A launcher such as torchrun says in the environment of each process which
-one it is; outside such a job nothing here changes anything.
+A launcher such as torchrun, srun or mpirun says in the environment of each
+process which one it is; outside such a job nothing here changes anything.
 """
 
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
+
+#: The folder that all processes of a job write into.
+JOB = "IMPACTARBITER_JOB"
+
+#: Launchers' names for a rank, how many there are, and the rank on its host;
+#: torchrun's first, as each of srun's tasks may start a torchrun.
+_NAMES = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
+    (
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+    ),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+)
+#: How often the job was begun again, where a launcher counts that.
+_RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+
+
+class Place(NamedTuple):
+    """Where in its job a process stands."""
+
+    rank: int | None = None
+    size: int | None = None
+    local_rank: int | None = None
+    restart: int = 0
+
+
+def place() -> Place:
+    """What the environment says of this process."""
+    restart = next(filter(None, map(_number, _RESTARTS)), 0)
+    for names in _NAMES:
+        number, size, local = map(_number, names)
+        if number is not None and size is not None and size > 1:
+            return Place(number, size, local, restart)
+    return Place(restart=restart)
+
+
+def _number(name: str) -> int | None:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else None
 
 
 def rank() -> int | None:
     """This process's rank in a job of several, else None."""
-    number, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
-    if not (number.isdecimal() and size.isdecimal()) or int(size) < 2:
-        return None
-    return int(number)
+    return place().rank
 
 
 def of_rank(path: str) -> str:

@@ -48,7 +48,7 @@ import this very build of impactarbiter.
 Watching (as in `run`): --every, --warmup, --window, --step, --allow,
   --obfuscate, --no-numpy, --memory-limit
 Report (as in `run`): --json F, --html F, --timeline F.png, --sarif F,
-  --fail-on SEVERITY
+  --flame F, --csv F, --perfetto F, --fail-on SEVERITY
 """
 
 OPTIONS = {

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import UsageError
+from ..model.process import FINISHED
 
 
 class LaunchError(UsageError):
@@ -244,6 +245,16 @@ def _call_hook(
         failure.__traceback__ = _without_us(failure.__traceback__)
         return failure
     return None
+
+
+def ending(error: BaseException | None) -> str:
+    """How a program ended, in a word; prints nothing."""
+    if isinstance(error, SystemExit):
+        code = getattr(error, "code", error)
+        if code is None or code == 0:
+            return FINISHED
+        return f"exit {int(code)}" if isinstance(code, int) else "exit 1"
+    return FINISHED if error is None else type(error).__name__
 
 
 def exit_code(error: SystemExit) -> int:

@@ -157,6 +157,8 @@ class Live:
         if self._over:
             return
         self.end()
+        if self.arbiter.job is not None:
+            self.arbiter.job.ending = signal.Signals(self.came[0]).name
         try:
             self._attempt(lambda: self.publish(self.arbiter.stop()))
         finally:

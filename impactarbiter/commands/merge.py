@@ -1,97 +1,101 @@
-"""``impactarbiter merge``: the ranks of one job, side by side."""
+"""``impactarbiter merge``: all processes of one job, one answer."""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+import time
+from typing import Any
 
+from ..base.convert import choice, filename
 from ..base.errors import UsageError
-from ..base.units import format_bytes, format_count, plural
-from ..model.order import by_urgency
-from ..model.report import Report
-from ..reports.console import Line, emit, line
-from ..reports.wording import subject
-from .groups import FindingGroup, group_findings
-from .options import parse
+from ..base.files import write_atomic
+from ..base.units import parse_duration
+from ..model.words import SEVERITIES, severity_rank
+from ..reports.console import emit
+from ..reports.job import Job, files_of, read_job
+from ..reports.job_words import job_lines, job_to_dict
+from ..reports.outputs import FOUND, STDOUT
+from .options import Option, parse
 
 HELP = """\
-usage: impactarbiter merge RANK0.json RANK1.json ...
+usage: impactarbiter merge [OPTIONS] DIR
+       impactarbiter merge [OPTIONS] RANK0.json RANK1.json ...
 
-Puts the reports of one job's ranks side by side: a column per rank, a row
-per finding. A rank is named by its report, else by its place in the list.
+The answer for a whole job: which ranks leak where, and which left no report.
+DIR is what `run --job DIR` or IMPACTARBITER_JOB=DIR named; it may be asked
+while the job runs. What cannot be read is named and skipped.
+
+  --json F            for programs, - for stdout
+  --html F            one page with a curve for each process
+  --fail-on SEVERITY  exit 3 if a leak is at least info, warning or critical
+  --watch             again and again, until all processes have ended
+  --interval T        so often (default 5s)
 """
 
-
-def rank_names(reports: list[Report]) -> list[str]:
-    """``rank N`` by the reports' environment, else by position.
-
-    Positions name all of them when two reports claim the same rank.
-    """
-    given = [report.environment.get("rank") for report in reports]
-    if None in given or len(set(given)) != len(given):
-        return [f"rank {index}" for index in range(len(reports))]
-    return [f"rank {name}" for name in given]
-
-
-def merge_lines(reports: list[Report]) -> list[Line]:
-    """First the verdict, then totals, then a row per finding."""
-    names = rank_names(reports)
-    groups = [group_findings(report) for report in reports]
-    every = by_urgency(g.first for found in groups for g in found.values())
-    signatures = list(dict.fromkeys(finding.signature for finding in every))
-    total = len(reports)
-    verdict = (
-        f"{plural(len(signatures), 'finding')} over {total} ranks"
-        if signatures
-        else f"no findings on any of {total} ranks"
-    )
-    style = "bold red" if signatures else "bold green"
-    lines = [line(("ImpactArbiter merge: ", "bold"), (verdict, style)), []]
-    width = max(10, *(len(name) for name in names))
-    lines.append(_row("", names, width, "bold"))
-    for label, values in (
-        ("steps", [format_count(r.steps) for r in reports]),
-        ("live", [format_bytes(r.live_bytes) for r in reports]),
-        ("peak", [format_bytes(r.peak_bytes) for r in reports]),
-    ):
-        lines.append(_row(label, values, width))
-    for signature in signatures:
-        found = [group.get(signature) for group in groups]
-        lines.append([])
-        lines.extend(_finding_rows(found, width))
-    return lines
-
-
-def _finding_rows(found: list[FindingGroup | None], width: int) -> list[Line]:
-    present = [group for group in found if group is not None]
-    worst = max(present, key=lambda group: group.rank)
-    where = f"on {len(present)} of {len(found)} ranks"
-    head = f"{worst.severity.upper()} {worst.first.verdict}: "
-    lines = [line((head, "bold"), f"{subject(worst.first)}, {where}")]
-    if worst.first.site.known:
-        lines.append(line(f"  {worst.first.site}"))
-    rates = [
-        format_bytes(group.bytes_per_step) if group else "-" for group in found
-    ]
-    held = [
-        format_bytes(group.retained_bytes) if group else "-" for group in found
-    ]
-    lines.append(_row("a step", rates, width))
-    lines.append(_row("retained", held, width))
-    return lines
-
-
-def _row(label: str, values: list[str], width: int, style: str = "") -> Line:
-    cells = "".join(f"  {value:>{width}}" for value in values)
-    return line((f"  {label:<9}{cells}", style))
+OPTIONS = {
+    "--json": Option(filename),
+    "--html": Option(filename),
+    "--fail-on": Option(choice(*SEVERITIES)),
+    "--watch": Option(),
+    "--interval": Option(parse_duration),
+}
+#: Seconds between two looks of --watch.
+INTERVAL = 5.0
 
 
 def execute(args: list[str]) -> int:
-    """0; UsageError below two files."""
-    _, files = parse("merge", {}, args, interleave=True)
-    if len(files) < 2:
+    """0, or 3 for --fail-on; UsageError for what cannot be merged."""
+    given, paths = parse("merge", OPTIONS, args, interleave=True)
+    folder = len(paths) == 1 and os.path.isdir(paths[0])
+    if not folder and len(paths) < 2:
         raise UsageError(
-            f"got {len(files)} files: expected"
+            f"got {len(paths)} files: expected `impactarbiter merge DIR` or"
             " `impactarbiter merge RANK0.json RANK1.json ...`"
         )
-    emit(merge_lines([Report.load(file) for file in files]), sys.stdout)
-    return 0
+    while True:
+        files = files_of(paths[0]) if folder else paths
+        job = read_job(files, curves="--html" in given)
+        _show(job, given)
+        if "--watch" not in given or job.is_over():
+            break
+        try:
+            time.sleep(given.get("--interval", INTERVAL))
+        except KeyboardInterrupt:
+            break
+    return _gate(job, given)
+
+
+def _show(job: Job, given: dict[str, Any]) -> None:
+    text = given.get("--json")
+    if text is not None:
+        data = json.dumps(job_to_dict(job), indent=1) + "\n"
+        if text == STDOUT:
+            sys.stdout.write(data)
+        else:
+            write_atomic(text, data.encode())
+    if "--html" in given:
+        from ..reports.job_page import job_page
+
+        page = job_page(job).encode("utf-8", "backslashreplace")
+        if given["--html"] == STDOUT:
+            sys.stdout.buffer.write(page)
+        else:
+            write_atomic(given["--html"], page)
+    if STDOUT in (text, given.get("--html")):
+        return
+    if "--watch" in given and sys.stdout.isatty():
+        sys.stdout.write("\x1b[H\x1b[2J")
+    emit(job_lines(job), sys.stdout)
+
+
+def _gate(job: Job, given: dict[str, Any]) -> int:
+    threshold = given.get("--fail-on")
+    if threshold is None:
+        return 0
+    least = severity_rank(threshold)
+    found = any(
+        severity_rank(group.worst.severity) >= least for group in job.alarms()
+    )
+    return FOUND if found else 0

@@ -16,7 +16,8 @@ from .options import QUIET, Option, detail, parse
 
 HELP = """\
 usage: impactarbiter report RUN.json|BUNDLE|- [--text] [--html F]
-                            [--timeline F.png] [--sarif F]
+                            [--timeline F.png] [--sarif F] [--flame F]
+                            [--csv F] [--perfetto F]
                             [--fail-on SEVERITY] [-q | -v]
 
 Shows what `impactarbiter run --json RUN.json` saved: as text on stdout
@@ -24,6 +25,9 @@ Shows what `impactarbiter run --json RUN.json` saved: as text on stdout
 the flight recorder wrote: shown as text, its report as the rest. Nothing in
 the files is ever executed. - is a report on stdin, and as F stdout.
 
+  --flame F           a page: live bytes by allocating stack
+  --csv F             the same as a table
+  --perfetto F        a trace for ui.perfetto.dev: memory, phases, findings
   --fail-on SEVERITY  exit 3 if a leak is at least info, warning or critical
   -q, --quiet         the first line alone
   -v, --verbose       all that is known of each finding
@@ -34,6 +38,9 @@ OPTIONS = {
     "--html": Option(filename),
     "--timeline": Option(filename),
     "--sarif": Option(filename),
+    "--flame": Option(filename),
+    "--perfetto": Option(filename),
+    "--csv": Option(filename),
     "--fail-on": Option(choice(*SEVERITIES)),
     **QUIET,
 }

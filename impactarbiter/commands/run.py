@@ -13,8 +13,9 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..base.convert import filename
 from ..base.errors import ImpactArbiterError, UsageError
-from ..base.ranks import of_rank, rank
+from ..base.ranks import JOB, of_rank, rank
 from ..base.text import clean
 from ..base.units import parse_duration
 from ..integrations.huggingface.adopt import adopt
@@ -57,6 +58,11 @@ Report:
   --html F            one page                   (impactarbiter[report])
   --timeline F.png    memory over the steps      (impactarbiter[report])
   --sarif F           for code scanning
+  --flame F           a page: live bytes by allocating stack (...[report])
+  --csv F             the same as a table
+  --perfetto F        a trace for ui.perfetto.dev
+  --job DIR           a folder that each process of the job writes a file
+                      into, for `merge`; inherited as IMPACTARBITER_JOB
   --fail-on SEVERITY  exit 3 if the script succeeded and a leak is at least
                       info, warning or critical; bounded growth never counts
   F may be - for stdout.
@@ -75,11 +81,13 @@ have; a handler of the program's own stays in charge.
 In a job of several processes (torchrun -m impactarbiter run SCRIPT) each
 rank writes its own files: F.json becomes F.rank0.json, and %r in a name
 stands for the rank. Rank 0 prints its report and decides for --fail-on.
+`impactarbiter merge DIR` has the answer for the whole job.
 """
 
 OPTIONS = {
     **WATCH,
     **REPORT,
+    "--job": Option(filename),
     "--report-every": Option(parse_duration),
     "--signal": Option(signal_number),
     "--live": Option(),
@@ -120,6 +128,8 @@ def execute(args: list[str]) -> int:
             " --html F too"
         )
     target = _target(rest)
+    if "--job" in given:
+        os.environ[JOB] = os.path.abspath(given["--job"])
     masked = "--obfuscate" in given
     run = _start(given, outputs, None if masked else command)
     live = _follow(run, given)
@@ -241,6 +251,8 @@ def _make_report(run: _Run, error: BaseException | None) -> Report | None:
     """The report, while the program's objects are still alive."""
     if run.arbiter is None:
         return None
+    if run.arbiter.job is not None:
+        run.arbiter.job.ending = launch.ending(error)
     if error is not None and not isinstance(error, SystemExit):
         # The frames of the failed program hold what it held: this is where
         # the interpreter is about to put them.

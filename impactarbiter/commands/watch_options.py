@@ -25,6 +25,9 @@ REPORT = {
     "--html": Option(filename),
     "--timeline": Option(filename),
     "--sarif": Option(filename),
+    "--flame": Option(filename),
+    "--perfetto": Option(filename),
+    "--csv": Option(filename),
     "--fail-on": Option(choice(*SEVERITIES)),
 }
 

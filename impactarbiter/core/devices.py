@@ -107,6 +107,14 @@ def code_of(kind: str, index: int = 0) -> int:
     return _core.DEVICE_TYPES.index(kind) << 8 | index
 
 
+def name_of(code: int) -> str:
+    """``cpu``, ``numpy``, ``cuda:0``."""
+    types = _core.DEVICE_TYPES
+    kind, index = code >> 8, code & 0xFF
+    name = types[kind] if kind < len(types) else f"device {kind}"
+    return name if name in ("cpu", "numpy") else f"{name}:{index}"
+
+
 def _action(name: str) -> int:
     return _core.DEVICE_ACTIONS.index(name)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..core import ledger
 from ..core.wire import Counts, ProcessMemory, Tally
-from ..model.process import ProcessGrowth, TypeGrowth
+from ..model.growth import ProcessGrowth, TypeGrowth
 
 #: Types that are told, and the part of all Python objects' growth from which
 #: one is.

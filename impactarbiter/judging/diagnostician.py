@@ -366,6 +366,7 @@ class Diagnostician:
             memory_limit=forecast.limit,
             needed_steps=self.warmup + self._least_age,
             devices=devices.memory(),
+            live=self._walks.live,
         )
 
     def _with_guess(self, finding: Finding) -> Finding:

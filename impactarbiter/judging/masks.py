@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from ..knowledge.advice import advise
 from ..model.finding import Cycle, Finding, GraphCost, Holder, Site
+from ..model.growth import ProcessGrowth
 from ..model.history import History
 from ..model.path import Edge, Path, name_in
-from ..model.process import ProcessGrowth
 from ..model.report import Report
 
 #: Edges whose text is a name that torch or Python gave.
@@ -162,6 +162,10 @@ def obfuscated(report: Report) -> Report:
         environment=environment,
         excerpts=(),
         history=_history(report.history, masks),
+        live=replace(
+            report.live,
+            frames=tuple(masks.site(s) or s for s in report.live.frames),
+        ),
         warnings=tuple(_warnings(report.warnings)),
     )
 

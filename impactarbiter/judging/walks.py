@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 
 from ..core import heap, ledger
 from ..core.wire import GROWS_ANEW, GROWS_COUNT, Status, Suspect, Walk
+from ..model.live import LiveTable
 from . import account
 from .curves import Purposes
 from .known import KnownHolders
+from .live_table import fuller, live_table
 from .look import Look
 from .memory import Moment
 from .verdict import kind_of
@@ -51,6 +53,7 @@ class Walks:
     purposes: Purposes = field(default_factory=Purposes)
     last: Walk | None = None
     count: int = 0
+    live: LiveTable = field(default_factory=LiveTable)
     #: When the process was first seen to grow beside its tensors.
     weighed: account.Weighing | None = None
     _looked: dict[int, int] = field(default_factory=dict)
@@ -155,6 +158,7 @@ class Walks:
         for site, s in suspects.items():
             self._looked[site] = status.now - s.since
         self.known.take_in(look)
+        self._see_live(status)
         self._last_seconds = time.thread_time() - began
         self._seconds += self._last_seconds
         return walk
@@ -163,4 +167,10 @@ class Walks:
         """One walk of which only the sums are wanted."""
         self.last = walk = heap.walk((), weigh=weigh)
         self.purposes.add(self.last, status, ledger.totals())
+        self._see_live(status)
         return walk
+
+    def _see_live(self, status: Status) -> None:
+        """What is alive: little is, once the program has ended."""
+        now = live_table(status.counts[kind_of(status)])
+        self.live = fuller(self.live, now)

@@ -1,47 +1,45 @@
-"""What the process gained, by kind: the sum closes, or says what is left."""
+"""Which process of a job a report is of, and how it ended."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class TypeGrowth:
-    """Python objects of one type, what each alone owns counted with it."""
-
-    type: str
-    bytes_per_step: float
-    objects_per_step: float
+#: What a process does in its job: the program itself, a worker that fetches
+#: batches, another child, one that answers requests.
+ROLES = ("train", "dataloader", "spawned", "server")
+#: How a process ended that came to its own end.
+FINISHED = "finished"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProcessGrowth:
-    """How a process grew between two walks, in bytes a step.
+class Process:
+    """One process; times are seconds since 1970.
 
-    ``process`` is resident memory; the kinds add up to it, ``rest``
-    included, which is negative where more was asked for than was touched.
-    ``tensors`` lie in the process's own memory, not a device's; ``arrays``
-    are NumPy's, ``nodes`` autograd's; ``objects`` Python's by the types
-    that grew most in ``types``; ``heap`` is what C code has of malloc
-    besides, ``kept`` what malloc keeps though it is free, ``files`` mapped
-    files, ``shared`` shared memory, ``watching`` our own ledger.  None: not
-    measured, and part of ``rest``.
-
-    ``first_step`` is when the first of the walks was made, at the trend's
-    start, and ``last_step`` when the second.
+    ``rank`` is its own where ``owns_rank``, else that of the process it works
+    for; None: it belongs to no rank.  ``worker`` is a DataLoader worker's
+    number.  ``restart`` counts how often the job was begun again before.
+    ``seen`` is when this was written, ``end`` when it ended and ``ended`` how:
+    "finished", "exit 3", "ValueError", "SIGTERM"; None: not yet, or it had no
+    time to say so.
     """
 
-    first_step: int
-    last_step: int
-    process: float
-    tensors: float
-    arrays: float
-    nodes: float | None
-    objects: float | None
-    types: tuple[TypeGrowth, ...]
-    heap: float | None
-    kept: float | None
-    files: float
-    shared: float
-    watching: float
-    rest: float
+    role: str = "train"
+    rank: int | None = None
+    owns_rank: bool = True
+    local_rank: int | None = None
+    world_size: int | None = None
+    host: str = ""
+    pid: int = 0
+    parent: int = 0
+    worker: int | None = None
+    restart: int = 0
+    begin: float = 0.0
+    seen: float = 0.0
+    end: float | None = None
+    ended: str | None = None
+
+    @property
+    def file_name(self) -> str:
+        """Of its file in the job's folder; no two processes share one."""
+        rank = "x" if self.rank is None else self.rank
+        return f"{self.role}-{rank}.{self.host}-{self.pid}.{self.restart}.json"

@@ -11,9 +11,11 @@ from ..base.shell import pretty
 from .devices import DeviceMemory
 from .door import renderer, text_of
 from .finding import Finding
+from .growth import ProcessGrowth
 from .history import Excerpt, History
+from .live import LiveTable
 from .order import by_rate
-from .process import ProcessGrowth
+from .process import Process
 from .site import Site
 
 __all__ = ["SCHEMA", "Cost", "GrowingLine", "History", "Report"]
@@ -68,9 +70,12 @@ class Report:
     ``accounted`` maps categories to bytes that add up to ``live_bytes``.
     ``needed_steps`` is the fewest steps that a verdict takes: silence after
     fewer proves nothing.  ``memory_limit`` is the forecast's limit in bytes.
-    ``devices`` is where the memory of each device was at the end.
+    ``devices`` is where the memory of each device was at the end, ``process``
+    which one of a job this was (None: of no job).
     ``history`` is how memory went, ``excerpts`` the source around the lines
     that the findings are about.
+    ``live`` is what was alive by allocating stack: at the end, or where the
+    program had let most of it go by then at the last look before.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -94,6 +99,8 @@ class Report:
     memory_limit: int | None = None
     needed_steps: int = 0
     devices: tuple[DeviceMemory, ...] = ()
+    process: Process | None = None
+    live: LiveTable = field(default_factory=LiveTable)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "findings", tuple(by_rate(self.findings)))
@@ -137,6 +144,18 @@ class Report:
     def to_sarif(self, path: str | os.PathLike[str]) -> None:
         """Writes SARIF 2.1.0 for code scanning."""
         renderer("report sarif")(self, path)
+
+    def to_flame(self, path: str | os.PathLike[str]) -> None:
+        """Writes a page of ``live`` as a flame graph (needs jinja2)."""
+        renderer("report flame")(self, path)
+
+    def to_perfetto(self, path: str | os.PathLike[str]) -> None:
+        """Writes a trace for ui.perfetto.dev: counters, phases, findings."""
+        renderer("report perfetto")(self, path)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Writes ``live`` as a table: bytes, storages, line and stack."""
+        renderer("report csv")(self, path)
 
     def plot(self, path_or_ax: Any) -> Any:
         """Draws memory over steps (needs matplotlib).

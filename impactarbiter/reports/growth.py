@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..base.units import format_bytes
-from ..model.process import ProcessGrowth
+from ..model.growth import ProcessGrowth
 from ..model.report import Report
 
 #: Growth is explained where findings account for this part of it.

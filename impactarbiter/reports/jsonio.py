@@ -75,6 +75,11 @@ def write_json(report: Report, path: str | os.PathLike[str]) -> None:
 
 def load_report(path: str | os.PathLike[str]) -> Report:
     """Reads and checks a file; every failure is one ReportError line."""
+    return report_from_dict(read_json(path), os.fspath(path))
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """A file's JSON, whatever it is; ReportError where there is none."""
     name = os.fspath(path)
     try:
         with open(name, "rb") as stream:
@@ -85,13 +90,12 @@ def load_report(path: str | os.PathLike[str]) -> Report:
             None
         )
     try:
-        data = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+        return json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0] if str(error) else "unreadable"
         raise ReportError(
             f"{name!r} is no JSON ({reason}): expected a report; {_REMEDY}"
         ) from None
-    return report_from_dict(data, name)
 
 
 def _no_constant(name: str) -> NoReturn:

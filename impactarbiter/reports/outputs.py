@@ -20,6 +20,9 @@ OUTPUTS = {
     "--html": "to_html",
     "--timeline": "plot",
     "--sarif": "to_sarif",
+    "--flame": "to_flame",
+    "--perfetto": "to_perfetto",
+    "--csv": "to_csv",
 }
 #: As a file: standard output, or input where a file is read.
 STDOUT = "-"
@@ -29,6 +32,7 @@ FOUND = 3
 _WRITERS = {
     ".html": "to_html",
     ".sarif": "to_sarif",
+    ".csv": "to_csv",
     ".png": "plot",
     ".svg": "plot",
     ".pdf": "plot",

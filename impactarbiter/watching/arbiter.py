@@ -17,7 +17,9 @@ from ..judging.masks import obfuscated
 from ..judging.verdict import kind_of
 from ..model.finding import Finding
 from ..model.moment import Moment
+from ..model.process import Process
 from ..model.report import Report
+from .job_file import REFRESH, JobFile, job_folder, this_process
 
 _current: Arbiter | None = None
 #: Called when an arbiter has ended, if set; lease.py does.
@@ -66,7 +68,7 @@ def watch(
     before = current()
     if before is not None and before.stand_in:
         before.dismiss()
-    return Arbiter(
+    arbiter = Arbiter(
         every=every,
         warmup=warmup,
         window=window,
@@ -77,6 +79,10 @@ def watch(
         memory_limit=memory_limit,
         numpy=numpy,
     )
+    folder = job_folder()
+    if folder is not None:
+        arbiter.join(folder, this_process())
+    return arbiter
 
 
 def _check_count(name: str, value: object, least: int) -> None:
@@ -121,6 +127,8 @@ class Arbiter:
         self.obfuscate = obfuscate
         #: Whether somebody tells of findings as they come: nobody else does.
         self.told = False
+        #: Its file among those of the job, where there is a job.
+        self.job: JobFile | None = None
         self._listeners = [] if on_finding is None else [on_finding]
         self._waiting: list[Callable[[], object]] = []
         self._last: Report | None = None
@@ -252,8 +260,25 @@ class Arbiter:
         if failure is not None:
             raise failure
 
+    def join(
+        self, folder: str, process: Process, lazily: bool = False
+    ) -> None:
+        """Keeps a file in the folder of a job from now on.
+
+        ``lazily``: only once a step was seen.
+        """
+        self.job = JobFile(
+            folder, process, self._diagnostician.glance, self.obfuscates
+        )
+        self.job.only_with_steps = lazily
+        self._diagnostician.refresh = REFRESH
+        hooks.look_at(1)
+        self.job.begin(self.stop)
+
     def _look(self, tick: int) -> None:
         self._diagnostician.look(tick)
+        if self.job is not None:
+            self.job.looked()
         self._catch_up()
 
     @property
@@ -314,6 +339,8 @@ class Arbiter:
                 # Warnings may be errors; ours never break the program.
                 with suppress(RuntimeWarning):
                     warnings.warn(said, RuntimeWarning, stacklevel=2)
+            if self.job is not None and self._last is not None:
+                self._last = self.job.stopped(self._last)
         finally:
             self._take_hooks_out()
             if self._last is None:  # interrupted
@@ -337,6 +364,8 @@ class Arbiter:
         """Ends without a report: no walk, and nothing takes its place."""
         if self._last is None:
             self._last = Report(warnings=("dismissed before its end",))
+            if self.job is not None:
+                self.job.dismissed()
             self._take_hooks_out()
 
     def _take_hooks_out(self) -> None:

@@ -1,4 +1,4 @@
-"""MLflow, W&B, TensorBoard and Prometheus, each read back."""
+"""MLflow, W&B, TensorBoard, Prometheus and OpenTelemetry, each read back."""
 
 from __future__ import annotations
 
@@ -203,16 +203,45 @@ def test_prometheus(leaking: impactarbiter.Arbiter) -> None:
     assert list(registry.collect()) == []
 
 
-@pytest.mark.parametrize("name", ["mlflow", "wandb", "prometheus_client"])
+def test_opentelemetry(leaking: impactarbiter.Arbiter) -> None:
+    metrics = pytest.importorskip("opentelemetry.sdk.metrics")
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+    from impactarbiter.integrations.opentelemetry import export
+
+    reader = InMemoryMetricReader()
+    provider = metrics.MeterProvider([reader], shutdown_on_exit=False)
+    try:
+        export(leaking, provider)
+        data = reader.get_metrics_data()
+    finally:
+        provider.shutdown()
+    (resource,) = data.resource_metrics
+    (scope,) = resource.scope_metrics
+    assert scope.scope.name == "impactarbiter"
+    values = {
+        (metric.name, metric.unit): metric.data.data_points[0].value
+        for metric in scope.metrics
+    }
+    assert values == {
+        ("impactarbiter.memory.live", "By"): 20 * 1024,
+        ("impactarbiter.leak.rate", "By/{step}"): pytest.approx(1024, rel=0.2),
+        ("impactarbiter.findings", "{finding}"): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["mlflow", "wandb", "prometheus_client", "opentelemetry.metrics"]
+)
 def test_a_package_that_is_missing(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import importlib
 
     monkeypatch.setitem(sys.modules, name, None)
-    extra = name.removesuffix("_client")
+    extra = name.removesuffix("_client").removesuffix(".metrics")
     module = importlib.import_module(f"impactarbiter.integrations.{extra}")
-    call = module.export if extra == "prometheus" else module.log_metrics
+    call = getattr(module, "export", None) or module.log_metrics
     with pytest.raises(impactarbiter.MissingExtraError) as caught:
         call(None)
     assert f"pip install 'impactarbiter[{extra}]'" in str(caught.value)

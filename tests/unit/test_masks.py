@@ -160,7 +160,7 @@ def zebra_main(zebra_folder):
     FAILURE
     for kind in ("json", "csv"):
         zebra_tracker.export_events(f"{zebra_folder}/events.{kind}", kind)
-    for kind in ("json", "html", "sarif"):
+    for kind in ("json", "html", "sarif", "flame", "csv", "perfetto"):
         getattr(report, f"to_{kind}")(f"{zebra_folder}/report.{kind}")
     for kind in ("png", "svg", "pdf"):
         report.plot(f"{zebra_folder}/report.{kind}")

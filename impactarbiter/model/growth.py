@@ -1,0 +1,47 @@
+"""What the process gained, by kind: the sum closes, or says what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TypeGrowth:
+    """Python objects of one type, what each alone owns counted with it."""
+
+    type: str
+    bytes_per_step: float
+    objects_per_step: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessGrowth:
+    """How a process grew between two walks, in bytes a step.
+
+    ``process`` is resident memory; the kinds add up to it, ``rest``
+    included, which is negative where more was asked for than was touched.
+    ``tensors`` lie in the process's own memory, not a device's; ``arrays``
+    are NumPy's, ``nodes`` autograd's; ``objects`` Python's by the types
+    that grew most in ``types``; ``heap`` is what C code has of malloc
+    besides, ``kept`` what malloc keeps though it is free, ``files`` mapped
+    files, ``shared`` shared memory, ``watching`` our own ledger.  None: not
+    measured, and part of ``rest``.
+
+    ``first_step`` is when the first of the walks was made, at the trend's
+    start, and ``last_step`` when the second.
+    """
+
+    first_step: int
+    last_step: int
+    process: float
+    tensors: float
+    arrays: float
+    nodes: float | None
+    objects: float | None
+    types: tuple[TypeGrowth, ...]
+    heap: float | None
+    kept: float | None
+    files: float
+    shared: float
+    watching: float
+    rest: float
