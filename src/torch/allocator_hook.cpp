@@ -7,6 +7,7 @@
 #include "hooks.h"
 
 #include <c10/core/Allocator.h>
+#include <c10/core/StorageImpl.h>
 
 #include <array>
 #include <atomic>
@@ -58,23 +59,31 @@ allocate_from(Slot &slot, size_t bytes)
     }
 }
 
+/* A block of this slot's base is reported, now and at its death. */
+template <size_t N>
+bool
+take_over(c10::DataPtr &block, size_t bytes)
+{
+    Slot &slot = slots[N];
+    if (slot.base_deleter == nullptr || block.get() != block.get_context() ||
+        !block.compare_exchange_deleter(slot.base_deleter,
+                                        &delete_block<N>)) {
+        return false;
+    }
+    if (bytes != 0 && block.get() != nullptr &&
+        slot.reporting.load(std::memory_order_relaxed)) {
+        ia_api->storage_born(reinterpret_cast<uintptr_t>(block.get()), bytes,
+                             ia::device_code(block.device()));
+    }
+    return true;
+}
+
 template <size_t N> class Wrapper final : public c10::Allocator {
   public:
     c10::DataPtr allocate(size_t bytes) override
     {
-        Slot &slot = slots[N];
-        c10::DataPtr block = allocate_from(slot, bytes);
-        if (slot.base_deleter == nullptr ||
-            block.get() != block.get_context() ||
-            !block.compare_exchange_deleter(slot.base_deleter,
-                                            &delete_block<N>)) {
-            return block;
-        }
-        if (bytes != 0 && block.get() != nullptr &&
-            slot.reporting.load(std::memory_order_relaxed)) {
-            ia_api->storage_born(reinterpret_cast<uintptr_t>(block.get()),
-                                 bytes, ia::device_code(block.device()));
-        }
+        c10::DataPtr block = allocate_from(slots[N], bytes);
+        take_over<N>(block, bytes);
         return block;
     }
 
@@ -200,7 +209,30 @@ is_delete_block(c10::DeleterFnPtr deleter, std::index_sequence<N...>)
     return ((deleter == &delete_block<N>) || ...);
 }
 
+template <size_t... N>
+void
+take_over_in(int slot, c10::DataPtr &block, size_t bytes,
+             std::index_sequence<N...>)
+{
+    (void)((slot == static_cast<int>(N) && take_over<N>(block, bytes)) || ...);
+}
+
 } // namespace
+
+/* Memory that was allocated by the base under our wrapper, and grows through
+ * the wrapper from here on. */
+void
+ia::adopt_storage(c10::StorageImpl *impl)
+{
+    int slot = current_slot();
+    if (slot < 0 || impl->allocator() != slots[static_cast<size_t>(slot)].base) {
+        return;
+    }
+    c10::Allocator *wrapper = wrappers()[static_cast<size_t>(slot)];
+    take_over_in(slot, impl->_mutable_data_ptr_no_checks(), impl->nbytes(),
+                 std::make_index_sequence<kSlots>());
+    impl->set_allocator(wrapper);
+}
 
 /* Such a block was reported at its birth, or is older than the watch. */
 bool

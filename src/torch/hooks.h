@@ -53,6 +53,12 @@ void ia_share_install(ia_torch_state *);
 void ia_share_uninstall(void);
 void ia_share_silence(void);
 
+/* storage_hook.c: storages that Python makes (GIL).  0, or -1 with an
+ * exception set. */
+int ia_storage_install(ia_torch_state *);
+int ia_storage_uninstall(ia_torch_state *);
+void ia_storage_silence(void);
+
 /* module_hook.c.  0, or -1 with an exception set. */
 int ia_module_install(ia_torch_state *);
 int ia_module_rescan(ia_torch_state *);
@@ -119,6 +125,8 @@ void ia_tensor_sweep(void);
  * *storage filled, or 0; and following what it refers to, weakly. */
 int ia_storage_object_read(PyObject *, ia_storage *storage);
 void ia_storage_object_follow(PyObject *);
+/* Reports the birth of one that was just made, if no allocator has. */
+void ia_storage_object_adopt(PyObject *);
 
 #ifdef __cplusplus
 }
@@ -156,6 +164,9 @@ bool stands_still();
 
 /* allocator_hook.cpp */
 bool from_hooked_allocator(const c10::DataPtr &);
+/* The storage was just made, perhaps of memory that came past our wrapper:
+ * from here on it is as if it had come through it. */
+void adopt_storage(c10::StorageImpl *);
 
 /* tensor_info.cpp.  The storage is read with care where another thread may be
  * about to free it; false where that can't be done, or there is none. */

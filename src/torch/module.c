@@ -45,7 +45,8 @@ torch_install(PyObject *module, PyObject *Py_UNUSED(ignored))
         state->counts_threads = 1;
     }
     if (ia_allocator_install() < 0 || ia_tensor_install(state) < 0 ||
-        ia_module_install(state) < 0 || ia_backward_install(state) < 0) {
+        ia_module_install(state) < 0 || ia_backward_install(state) < 0 ||
+        ia_storage_install(state) < 0) {
         return NULL;
     }
     ia_share_install(state);
@@ -64,6 +65,7 @@ torch_uninstall(PyObject *module, PyObject *Py_UNUSED(ignored))
 
     failed |= ia_tensor_uninstall(state) < 0;
     failed |= ia_module_uninstall(state) < 0;
+    failed |= ia_storage_uninstall(state) < 0;
     ia_share_uninstall();
     ia_allocator_uninstall();
     if (state->counts_threads) {
@@ -281,6 +283,7 @@ torch_free(void *module)
     ia_module_silence();
     ia_allocator_silence();
     ia_share_silence();
+    ia_storage_silence();
     ia_optimizer_classes_silence();
     torch_clear((PyObject *)module);
 }

@@ -301,3 +301,15 @@ ia_storage_object_follow(PyObject *object)
 {
     ia::guarded(0, [&] { return follow_storage(storage_behind(object)); });
 }
+
+void
+ia_storage_object_adopt(PyObject *object)
+{
+    ia::guarded(0, [&] {
+        c10::StorageImpl *impl = storage_behind(object);
+        if (impl != nullptr) {
+            ia::adopt_storage(impl);
+        }
+        return 0;
+    });
+}

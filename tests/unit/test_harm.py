@@ -88,7 +88,12 @@ class State:
     """Everything in the process that a hook may sit in."""
 
     def __init__(self) -> None:
-        bases = (torch._C.TensorBase, torch.nn.Module, torch.optim.Optimizer)
+        bases = (
+            torch._C.TensorBase,
+            torch._C.StorageBase,
+            torch.nn.Module,
+            torch.optim.Optimizer,
+        )
         self.slots = {
             cls: slots(cls) for base in bases for cls in classes(base)
         }

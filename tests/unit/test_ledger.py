@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import importlib.util
 import random
@@ -352,6 +353,40 @@ def test_unseen_in_thousands(
     kept += [make(tmp_path) for _ in range(50)]
     gc.collect()
     check(kept)
+
+
+def test_storages_that_python_makes_are_seen(arbiter: Arbiter) -> None:
+    old = torch.arange(100.0)
+    copies = [
+        copy.deepcopy(old),
+        copy.deepcopy({"weight": old})["weight"],
+        torch.empty(0).set_(old.untyped_storage().clone()),
+        torch.empty(0, dtype=torch.uint8).set_(torch.UntypedStorage(300)),
+    ]
+    check([old, *copies])
+    source = source_of(copies[0])
+    assert source[0] == __file__ and not source[3]
+    copies[-1].untyped_storage().resize_(4000)
+    check([old, *copies])
+    row = row_of(copies[-1])
+    assert row is not None and row["bytes"] == 4000
+    del copies[:]
+    check([old])
+
+
+def test_classes_of_storages_are_as_before_after_a_watch() -> None:
+    kept = torch.UntypedStorage(100)
+    with impactarbiter.watch(step="manual"):
+        watched = torch.UntypedStorage(100)
+
+        class Ours(torch.UntypedStorage):
+            pass
+
+        made = [Ours(100), watched]
+    assert [len(s) for s in (kept, Ours(64), *made)] == [100, 64, 100, 100]
+    made[0].resize_(200)
+    with impactarbiter.watch(step="manual"):
+        assert len(Ours(300)) == 300
 
 
 @pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
