@@ -1,6 +1,7 @@
 """Ledger, criterion and heap walk, in C."""
 
 from collections.abc import Callable, Sequence
+from mmap import mmap
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -280,6 +281,15 @@ def explain(
     objects: tuple[object, ...], paths: int, cost: bool, /
 ) -> list[_Explained]: ...
 def instances(type: type, most: int, /) -> tuple[int, list[_Path]]: ...
+def plain_pickle(data: bytes | mmap, /) -> Any: ...
+def replay(
+    events: np.ndarray[Any, Any],
+    sites: int,
+    end: int,
+    age: int,
+    warmup: int,
+    window: int,
+) -> list[tuple[int, int, int, int, int, int]]: ...
 def _born(key: int, size: int, device: int = 0, /) -> None: ...
 def _died(key: int, /) -> None: ...
 def _fail(what: str, /) -> None: ...

@@ -15,15 +15,17 @@ from ..reports.text import print_report
 from .options import QUIET, Option, detail, parse
 
 HELP = """\
-usage: impactarbiter report RUN.json|BUNDLE|- [--text] [--html F]
-                            [--timeline F.png] [--sarif F] [--flame F]
-                            [--csv F] [--perfetto F]
+usage: impactarbiter report RUN.json|BUNDLE|SNAPSHOT.pickle|- [--text]
+                            [--json F] [--html F] [--timeline F.png]
+                            [--sarif F] [--flame F] [--csv F] [--perfetto F]
                             [--fail-on SEVERITY] [-q | -v]
 
 Shows what `impactarbiter run --json RUN.json` saved: as text on stdout
 (default), as a page, a picture or for code scanning. BUNDLE is a folder that
-the flight recorder wrote: shown as text, its report as the rest. Nothing in
-the files is ever executed. - is a report on stdin, and as F stdout.
+the flight recorder wrote: shown as text, its report as the rest.
+SNAPSHOT.pickle is what torch.cuda.memory._dump_snapshot wrote: lines that keep
+ever more, and what is alive by line and by age; who holds it is not in there.
+Nothing in the files is ever executed. - is a report on stdin, and as F stdout.
 
   --flame F           a page: live bytes by allocating stack
   --csv F             the same as a table
@@ -35,6 +37,7 @@ the files is ever executed. - is a report on stdin, and as F stdout.
 
 OPTIONS = {
     "--text": Option(),
+    "--json": Option(filename),
     "--html": Option(filename),
     "--timeline": Option(filename),
     "--sarif": Option(filename),
@@ -56,13 +59,25 @@ def execute(args: list[str]) -> int:
         )
     if os.path.isdir(files[0]):
         return _show_bundle(files[0], given)
-    report = Report.load("/dev/stdin" if files[0] == STDOUT else files[0])
+    report = _load(files[0])
     outputs = check_outputs(given)
     write_outputs(report, outputs)
     if given.get("--text") or not outputs:
         print_report(report, sys.stdout, detail(given))
     threshold = given.get("--fail-on")
     return gate(report, threshold) if threshold else 0
+
+
+def _load(file: str) -> Report:
+    if file == STDOUT:
+        return Report.load("/dev/stdin")
+    from ..reports.read_recording import is_pickle, read_recordings
+
+    if not is_pickle(file):
+        return Report.load(file)
+    from ..judging.recording import report_of
+
+    return report_of(read_recordings(file))
 
 
 def _show_bundle(folder: str, given: dict[str, Any]) -> int:

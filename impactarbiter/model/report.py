@@ -37,6 +37,19 @@ class GrowingLine:
 
 
 @dataclass(frozen=True)
+class LineBytes:
+    """What is alive of one line, ``bytes`` in ``blocks``.
+
+    ``by_age`` has the same bytes by when they were born, oldest first.
+    """
+
+    site: Site
+    bytes: int
+    blocks: int
+    by_age: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Cost:
     """What watching cost: milliseconds and bytes; None: not measured.
 
@@ -76,6 +89,9 @@ class Report:
     that the findings are about.
     ``live`` is what was alive by allocating stack: at the end, or where the
     program had let most of it go by then at the last look before.
+    ``recorded_by`` names the tool whose recording this is made of ("": we
+    watched), ``lines`` is what was alive then, the most bytes first; such a
+    report has no holders, and its steps may be "allocation"s.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -101,6 +117,8 @@ class Report:
     devices: tuple[DeviceMemory, ...] = ()
     process: Process | None = None
     live: LiveTable = field(default_factory=LiveTable)
+    recorded_by: str = ""
+    lines: tuple[LineBytes, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "findings", tuple(by_rate(self.findings)))

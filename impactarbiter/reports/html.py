@@ -74,6 +74,10 @@ def _view(report: Report) -> dict[str, Any]:
         "warnings": report.warnings,
         "environment": sorted(report.environment.items()),
         "chart": _chart(report.history),
+        "lines": [
+            (format_bytes(one.bytes), one.blocks, str(one.site), one.by_age)
+            for one in report.lines
+        ],
     }
 
 

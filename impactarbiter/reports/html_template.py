@@ -21,11 +21,21 @@ _STYLE = """
   overflow-x: auto; }
 .ia .quiet { color: #5b6370; margin: .2rem 0; }
 .ia svg { width: 100%; height: auto; background: #f4f5f7; }
+.ia table { border-collapse: collapse; font-size: .9rem; }
+.ia td, .ia th { padding: .1rem .7rem .1rem 0; text-align: right;
+  vertical-align: top; }
+.ia td:last-child, .ia th:last-child { text-align: left;
+  overflow-wrap: anywhere; }
 .ia polyline { fill: none; stroke: #1c1e21; stroke-width: 1.5; }
 @media (prefers-color-scheme: dark) {
   .ia { color: #e4e6ea; background: #17191c; }
   .ia pre, .ia svg { background: #24272c; }
-  .ia polyline { stroke: #e4e6ea; }
+  .ia table { border-collapse: collapse; font-size: .9rem; }
+.ia td, .ia th { padding: .1rem .7rem .1rem 0; text-align: right;
+  vertical-align: top; }
+.ia td:last-child, .ia th:last-child { text-align: left;
+  overflow-wrap: anywhere; }
+.ia polyline { stroke: #e4e6ea; }
   .ia dt, .ia .quiet { color: #a3abb8; }
 }
 """
@@ -75,6 +85,22 @@ the top is {{ chart.top|bytes }}</p>
 <svg viewBox="0 0 {{ chart.width }} {{ chart.height }}" role="img">
 <polyline points="{{ chart.points }}"/></svg>
 {% endif %}
+{% for size, blocks, site, ages in lines %}
+{% if loop.first %}
+<table>
+{% endif %}
+{% if loop.changed(ages.keys()|list) %}
+<tr><th>alive</th><th>blocks</th>
+{%- for age in ages %}<th>{{ age|clean }}</th>{% endfor -%}
+<th>line</th></tr>
+{% endif %}
+<tr><td>{{ size }}</td><td>{{ blocks }}</td>
+{%- for bytes in ages.values() %}<td>{{ bytes|bytes }}</td>{% endfor -%}
+<td>{{ site|clean }}</td></tr>
+{% if loop.last %}
+</table>
+{% endif %}
+{% endfor %}
 {% for text in footer %}
 <p class="quiet">{{ text|clean }}</p>
 {% endfor %}

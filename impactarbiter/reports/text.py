@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ..base.units import format_bytes
 from ..model.finding import Finding
 from ..model.order import by_urgency
-from ..model.report import Report
+from ..model.report import LineBytes, Report
 from .console import Line, TextStream, emit, line, plain
-from .wording import Fact, alarming, facts, footer, headline, summary
+from .wording import (
+    Fact,
+    ages_text,
+    alarming,
+    facts,
+    footer,
+    headline,
+    summary,
+)
 
 _SEVERITY_STYLE = {
     "critical": "bold red",
@@ -36,7 +45,10 @@ def report_lines(report: Report, detail: Detail = "usual") -> list[Line]:
         lines.extend(finding_lines(finding, shown))
         if detail == "full":
             lines.extend(_details(finding))
-    if report.findings:
+    if report.lines:
+        lines += [[], line(("alive by line, and since when", "bold"))]
+        lines.extend(_line_rows(report.lines))
+    if report.findings or report.lines:
         lines.append([])
     lines.extend(line((text, "dim")) for text in footer(report))
     lines.extend(
@@ -62,6 +74,20 @@ def finding_lines(
             shown.add(finding.patch)
         lines.extend(_fact_lines(fact))
     return lines
+
+
+def _line_rows(found: tuple[LineBytes, ...]) -> list[Line]:
+    """A line of the program each, and its bytes by age below it."""
+    rows = []
+    for one in found:
+        rows.append(
+            line(
+                f"  {format_bytes(one.bytes):>10} {one.blocks:>7} \u00d7"
+                f" {one.site}"
+            )
+        )
+        rows.append(line(" " * 21, (ages_text(one), "dim")))
+    return rows
 
 
 def _details(finding: Finding) -> list[Line]:

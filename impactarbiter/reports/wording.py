@@ -18,7 +18,8 @@ from ..base.units import (
 )
 from ..model.finding import Cycle, Finding, GraphCost, Site
 from ..model.order import by_urgency
-from ..model.report import Report
+from ..model.recording import RECORDED
+from ..model.report import LineBytes, Report
 from ..model.words import BOUNDED
 from . import growth as growth_words
 
@@ -56,6 +57,8 @@ def summary(report: Report) -> str:
         return _cut(text, ROOM)
     if urgent:
         return _alarm(urgent)
+    if report.recorded_by:
+        return _quiet_recording(report)
     watched = plural(report.steps, "step")
     if report.steps == 0:
         return "no step was seen: call arbiter.step() in each turn of the loop"
@@ -72,6 +75,21 @@ def summary(report: Report) -> str:
         growths = plural(bounded, "bounded growth")
         return f"no leak in {watched}; {growths}, for information only"
     return f"no leak in {watched}"
+
+
+def _quiet_recording(report: Report) -> str:
+    """The first line on another tool's recording in which nothing grows."""
+    steps = plural(report.steps, f"{report.step_kind} step")
+    if report.step_kind == "allocation":
+        steps = plural(report.steps, "allocation")
+    if report.steps == 0:
+        return "nothing can be told of growth: no allocation was recorded"
+    if report.steps < report.needed_steps:
+        return (
+            f"only {steps} recorded, {report.needed_steps} are needed:"
+            " record for longer"
+        )
+    return f"no line keeps ever more in {steps}"
 
 
 def _alarm(urgent: list[Finding]) -> str:
@@ -224,7 +242,7 @@ def facts(finding: Finding) -> list[Fact]:
         found.append(Fact("cycle", _cycle_text(finding.cycle)))
     if finding.tensors:
         found.append(Fact(f"{finding.noun}s", _examples_text(finding)))
-    if finding.verdict not in BOUNDED:
+    if finding.verdict not in BOUNDED and finding.rule != RECORDED:
         found.append(Fact("forecast", _forecast_text(finding)))
     # Nobody is told to change what may be all right.
     do = "if a leak" if finding.verdict == "growing" else "do"
@@ -338,10 +356,20 @@ def _forecast_text(finding: Finding) -> str:
     return text
 
 
+def ages_text(line: LineBytes) -> str:
+    """Where a line's bytes come from in time, the oldest first."""
+    return ", ".join(
+        f"{age}: {format_bytes(size)}"
+        for age, size in line.by_age.items()
+        if size
+    )
+
+
 def footer(report: Report) -> list[str]:
     """What was watched, where the live bytes are, what watching cost."""
+    seen = "recorded" if report.recorded_by else "watched"
     watched = (
-        f"watched {plural(report.steps, 'step')};"
+        f"{seen} {plural(report.steps, 'step')};"
         f" {format_bytes(report.live_bytes)} live at the end,"
         f" {format_bytes(report.peak_bytes)} at the peak"
     )

@@ -350,6 +350,22 @@ CASES: dict[str, tuple[str, str]] = {
         "_core.site_now(site); _core.site_now(1 << 20);"
         " raises(TypeError, _core.site_now, 'one')",
     ),
+    "_core.plain_pickle": (
+        "import pickle; data = pickle.dumps([{'a': (1, 2.5, 1 << 63, b'x')}])",
+        "_core.plain_pickle(data)",
+    ),
+    "_core.plain_pickle.error": (
+        "import pickle; data = pickle.dumps([{'a': (1, 2.5, 1 << 70)}, [0]])",
+        "raises(ValueError, _core.plain_pickle, data);"
+        " raises(ValueError, _core.plain_pickle, data[:20]);"
+        " raises(ValueError, _core.plain_pickle, b'\\x80\\x02](N)q\\x05.');"
+        " raises(TypeError, _core.plain_pickle, 'text')",
+    ),
+    "_core.replay": (
+        "import numpy as np; rows = np.array([[0, 1, 1, 8]] * 9, np.int64)",
+        "_core.replay(rows, 1, 20, 8, 0, 5);"
+        " raises(ValueError, _core.replay, rows, 0, 20, 8, 0, 5)",
+    ),
     "_core.visit": (
         HELD,
         "_core.visit(path); _core.visit(1 << 20);"

@@ -1,4 +1,4 @@
-/* The functions of impactarbiter._core, in three tables. */
+/* The functions of impactarbiter._core, in four tables. */
 #ifndef IA_METHODS_H
 #define IA_METHODS_H
 
@@ -13,5 +13,6 @@
 extern PyMethodDef ia_watching_methods[];
 extern PyMethodDef ia_accounts_methods[];
 extern PyMethodDef ia_questions_methods[];
+extern PyMethodDef ia_traces_methods[];
 
 #endif /* IA_METHODS_H */

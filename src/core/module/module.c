@@ -23,7 +23,8 @@ exec(PyObject *module)
     if (ia_snapshot_init() < 0)
         return -1;
     if (PyModule_AddFunctions(module, ia_accounts_methods) < 0 ||
-        PyModule_AddFunctions(module, ia_questions_methods) < 0)
+        PyModule_AddFunctions(module, ia_questions_methods) < 0 ||
+        PyModule_AddFunctions(module, ia_traces_methods) < 0)
         return -1;
     PyObject *capsule =
         PyCapsule_New((void *)&ia_api, IA_API_CAPSULE, NULL);

@@ -118,7 +118,7 @@ minima_rise(const ia_survivors *s, uint32_t from, int amounts)
  * younger half as in half of its older one?  That the bucket which is being
  * filled has none yet says nothing. */
 static int
-is_even(const ia_survivors *s, uint32_t from)
+is_even(const ia_survivors *s, uint32_t from, uint32_t window)
 {
     uint32_t end = s->current - (s->current > from && !s->born[s->current]);
     uint32_t length = end - from + 1, occupied = 0, empty = 0;
@@ -130,19 +130,20 @@ is_even(const ia_survivors *s, uint32_t from)
         if (empty > MOST_EMPTY(length))
             return 0;
     }
-    return occupied >= state.window && 2 * half[1] >= half[0];
+    return occupied >= window && 2 * half[1] >= half[0];
 }
 
 /* The oldest bucket since which the site grows, or IA_BUCKETS. */
 static uint32_t
-grows_since(const ia_survivors *s, uint32_t now, uint32_t age, int amounts)
+grows_since(const ia_survivors *s, uint32_t now, uint32_t age, uint32_t window,
+            int amounts)
 {
     for (uint32_t i = 0; s->begun && i <= s->current; i++) {
         uint32_t old = now - ia_survivors_begin(s, i);
         if (ia_survivors_begin(s, i) > now || old < age)
             break;
         if (amounts ? minima_rise(s, i, 1)
-                    : s->born[i] > 0 && is_even(s, i) &&
+                    : s->born[i] > 0 && is_even(s, i, window) &&
                           (old > 2 * s->life || minima_rise(s, i, 0)))
             return i;
     }
@@ -156,6 +157,25 @@ note(ia_suspect *out, uint32_t kind, const ia_survivors *s, uint32_t bucket)
     if (out->kinds == 0 || since < out->since)
         out->since = since;
     out->kinds |= kind;
+}
+
+void
+ia_criterion_ask(const ia_survivors *s, uint32_t now, uint32_t age,
+                 uint32_t window, ia_suspect *out)
+{
+    uint32_t since = grows_since(s, now, age, window, 0);
+    if (since < IA_BUCKETS) {
+        note(out, IA_GROWS_COUNT, s, since);
+        for (uint32_t i = since; i <= s->current; i++)
+            out->survivors += s->born[i];
+        return;
+    }
+    since = grows_since(s, now, age, window, 1);
+    if (since == IA_BUCKETS)
+        return;
+    note(out, IA_GROWS_BYTES, s, since);
+    if (minima_rise(s, since, 0))
+        out->kinds |= IA_GROWS_ANEW;
 }
 
 /* Fills *out; 0 where the site does not grow. */
@@ -181,18 +201,9 @@ judge(uint32_t site, ia_clock clock, uint32_t age, ia_suspect *out)
     };
     ia_survivors_advance(s, now, totals->live_count - totals->allowed_count,
                          totals->live_bytes - totals->allowed_bytes);
-    since = grows_since(s, now, age, 0);
-    if (since < IA_BUCKETS) {
-        note(out, IA_GROWS_COUNT, s, since);
-        for (uint32_t i = since; i <= s->current; i++)
-            out->survivors += s->born[i];
-    } else if ((since = grows_since(s, now, age, 1)) < IA_BUCKETS) {
-        note(out, IA_GROWS_BYTES, s, since);
-        if (minima_rise(s, since, 0))
-            out->kinds |= IA_GROWS_ANEW;
-    }
+    ia_criterion_ask(s, now, age, state.window, out);
     if (g != NULL) {
-        since = grows_since(&g->by[clock], now, age, 1);
+        since = grows_since(&g->by[clock], now, age, state.window, 1);
         if (since < IA_BUCKETS)
             note(out, IA_GROWS_GRAPH, &g->by[clock], since);
     }
@@ -225,8 +236,8 @@ ia_criterion_check(ia_clock clock)
     for (uint32_t i = 0; i < state.ngraphs; i++) {
         ia_survivors *s = &state.graphs[i].by[clock];
         if (s->turned && ia_ledger_site(state.graphs[i].site) != NULL)
-            found += grows_since(s, ia_ledger_now((int)clock), age_to_tell(), 1) <
-                     IA_BUCKETS;
+            found += grows_since(s, ia_ledger_now((int)clock), age_to_tell(),
+                                 state.window, 1) < IA_BUCKETS;
         s->turned = 0;
     }
     return found;

@@ -48,6 +48,11 @@ typedef struct {
     uint8_t array; /* its last birth was a block of NumPy's */
 } ia_suspect;
 
+/* The question itself, of any survivors: adds kinds, since and survivors to
+ * what *out says, and nothing where they do not grow. */
+void ia_criterion_ask(const ia_survivors *, uint32_t now, uint32_t age,
+                      uint32_t window, ia_suspect *out);
+
 /* The ledger's lock is held for all of these. */
 void ia_criterion_reset(uint32_t warmup, uint32_t window);
 /* When a stronger kind of event begins to count, what was seen of graphs was
