@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,14 +49,14 @@ def report_of(recordings: Sequence[Recording]) -> Report:
     kept = sum(f.retained_bytes for f in findings)
     older = sum(b.bytes for one in recordings for b in _older(one))
     live = sum(b.bytes for one in recordings for b in one.blocks)
-    curve = _curve(main)
+    levels = _levels(main)
     steps = main.end if len(main.events) else 0
     return Report(
         findings=tuple(DEFAULT_RULES.grade(f) for f in findings),
         steps=steps,
         step_kind=main.kind,
         live_bytes=live,
-        peak_bytes=max([live, *curve.live_bytes]),
+        peak_bytes=max(live, int(levels.max(initial=0))),
         accounted={
             "findings": kept,
             "before_recording": older,
@@ -63,7 +64,7 @@ def report_of(recordings: Sequence[Recording]) -> Report:
         },
         warnings=tuple(_warnings(recordings)),
         environment={"recorded by": TORCH, **_environment(recordings)},
-        history=curve,
+        history=_curve(main, levels),
         needed_steps=_needed(main),
         recorded_by=TORCH,
         lines=_lines(recordings),
@@ -152,20 +153,26 @@ def _note(recording: Recording, kept: traces.Kept) -> str:
 # -- the rest -----------------------------------------------------------------
 
 
-def _curve(recording: Recording) -> History:
-    """Live bytes at the end of each position."""
-    events = recording.events
-    if not len(events):
-        return History()
+def _levels(recording: Recording) -> np.ndarray[Any, Any]:
+    """Live bytes after each event."""
+    if not len(recording.events):
+        return np.zeros(0, np.int64)
+    levels: np.ndarray[Any, Any] = np.cumsum(recording.events[:, 3])
     at_end = sum(block.bytes for block in recording.blocks)
-    levels = np.cumsum(events[:, 3])
     levels += max(at_end - int(levels[-1]), 0)
-    positions = events[:, 1]
-    last = np.append(np.flatnonzero(np.diff(positions)), len(events) - 1)
-    last = last[:: -(-len(last) // MOST_POINTS)]
+    return levels.clip(0)
+
+
+def _curve(recording: Recording, levels: np.ndarray[Any, Any]) -> History:
+    """Live bytes at the end of each position; a long recording is thinned."""
+    if not len(levels):
+        return History()
+    positions = recording.events[:, 1]
+    last = np.append(np.flatnonzero(np.diff(positions)), len(levels) - 1)
+    stride = -(-len(last) // MOST_POINTS)
+    last = last[::-stride][::-1]
     return History(
-        tuple((positions[last] + 1).tolist()),
-        tuple(np.maximum(levels[last], 0).tolist()),
+        tuple((positions[last] + 1).tolist()), tuple(levels[last].tolist())
     )
 
 
