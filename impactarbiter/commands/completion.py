@@ -88,7 +88,8 @@ def _add(
     allowed = None
     if isinstance(how.convert, Choice):
         allowed = how.convert.allowed
-    made: Any = to.add_argument(option, choices=allowed, help=said)
+    many = None if how.optional is None else "?"
+    made: Any = to.add_argument(option, choices=allowed, nargs=many, help=said)
     if how.convert is filename and completes:
         made.complete = completes[""]
 

@@ -17,10 +17,14 @@ from ..reports.text import Detail
 
 @dataclass(frozen=True)
 class Option:
-    """``convert`` makes a value of the text; None: a flag without value."""
+    """``convert`` makes a value of the text; None: a flag without value.
+
+    ``optional``: it may be left out; a word that this accepts is one.
+    """
 
     convert: Callable[[str], Any] | None = None
     many: bool = False
+    optional: Callable[[str], bool] | None = None
 
 
 #: How much is said; every command that shows a report takes these.
@@ -77,6 +81,9 @@ def parse(
                 raise UsageError(f"{name} takes no value: expected {name}")
             values[name] = True
             continue
+        if not equals and not _follows(option, args[at:]):
+            values[name] = None
+            continue
         if not equals:
             if at == len(args):
                 raise UsageError(f"{name} needs a value: {_see(command)}")
@@ -84,6 +91,13 @@ def parse(
             at += 1
         _store(values, name, option, text)
     return values, left
+
+
+def _follows(option: Option, words: list[str]) -> bool:
+    """Whether the option's value is the next word, or has to be."""
+    if option.optional is None:
+        return True
+    return bool(words) and option.optional(words[0])
 
 
 def _store(

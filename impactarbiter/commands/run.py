@@ -11,11 +11,11 @@ import shlex
 import signal
 import sys
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.convert import filename
 from ..base.errors import ImpactArbiterError, UsageError
-from ..base.ranks import JOB, of_rank, rank
+from ..base.ranks import JOB, of_rank, place, rank
 from ..base.text import clean
 from ..base.units import parse_duration
 from ..integrations.huggingface.adopt import adopt
@@ -33,6 +33,9 @@ from . import distributed, launch
 from .live import Live, signal_number
 from .options import QUIET, Option, detail, parse
 from .watch_options import REPORT, WATCH, keywords_of, words_of
+
+if TYPE_CHECKING:
+    from ..integrations.dashboard import Dashboard
 
 HELP = """\
 usage: impactarbiter run [OPTIONS] (SCRIPT | -m MODULE) [ARGS...]
@@ -71,6 +74,8 @@ While it runs (confirmed findings are told on stderr as they come):
   --report-every T    write the files anew every 10m, 90s, 1h30m
   --signal NAME       this signal writes them now (default USR1; none);
                       without files it prints the report
+  --dashboard [PORT]  a page that follows the run, on 127.0.0.1 and with a
+                      token in its URL (impactarbiter[dashboard])
   --live              a status line at the bottom of a terminal: steps, live,
                       peak and resident memory, rate, forecast
   -q, --quiet         no word while it runs, one line at its end
@@ -84,6 +89,13 @@ stands for the rank. Rank 0 prints its report and decides for --fail-on.
 `impactarbiter merge DIR` has the answer for the whole job.
 """
 
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not int(text) < 65536:
+        raise UsageError(f"{text!r} is no port: expected 0 to 65535")
+    return int(text)
+
+
 OPTIONS = {
     **WATCH,
     **REPORT,
@@ -91,6 +103,7 @@ OPTIONS = {
     "--report-every": Option(parse_duration),
     "--signal": Option(signal_number),
     "--live": Option(),
+    "--dashboard": Option(_port, optional=str.isdecimal),
     **QUIET,
 }
 
@@ -133,6 +146,7 @@ def execute(args: list[str]) -> int:
     masked = "--obfuscate" in given
     run = _start(given, outputs, None if masked else command)
     live = _follow(run, given)
+    dashboard = _show(run, given)
     error = launch.run_target(target)
     if os.getpid() != run.pid:
         return _child_exit(error)
@@ -141,6 +155,8 @@ def execute(args: list[str]) -> int:
     report = _make_report(run, error)
     code = _settle(error)
     _publish(run, report)
+    if dashboard is not None:
+        dashboard.end(report)
     if live is not None:
         live.let_go()
     if isinstance(error, KeyboardInterrupt):
@@ -236,6 +252,27 @@ def _follow(run: _Run, given: dict[str, Any]) -> Live | None:
         _warn(run.stream, "nothing is said while it runs", error)
         return None
     return live
+
+
+def _show(run: _Run, given: dict[str, Any]) -> Dashboard | None:
+    """The page that follows the run; each rank of a host has its own."""
+    if run.arbiter is None or "--dashboard" not in given:
+        return None
+    port = given["--dashboard"] or 0
+    try:
+        from ..integrations.dashboard import Dashboard
+
+        dashboard = Dashboard(
+            run.arbiter, port and port + (place().local_rank or 0)
+        )
+        dashboard.start()
+    except Exception as error:
+        _warn(run.stream, "no dashboard", error)
+        return None
+    if run.stream is not None:
+        run.stream.write(f"impactarbiter: dashboard: {dashboard.address}\n")
+        run.stream.flush()
+    return dashboard
 
 
 def _write(run: _Run, report: Report) -> None:

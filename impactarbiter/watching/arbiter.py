@@ -311,6 +311,15 @@ class Arbiter:
             if not self.looking:
                 self._catch_up()
 
+    def glance(self) -> Report:
+        """What the looks so far have settled, and figures of now: no walk.
+
+        After ``stop()``, its report.
+        """
+        if self._last is not None:
+            return self._last
+        return self._diagnostician.glance()
+
     def known_findings(self) -> tuple[Finding, ...]:
         """As the last looks left them; no walk, and none while masked."""
         if self.obfuscates:
