@@ -65,7 +65,7 @@ class Live:
     arbiter: Arbiter
     stream: TextStream | None
     write: Callable[[Report], None]
-    publish: Callable[[Report], None]
+    publish: Callable[[Report], object]
     quiet: bool = False
     status: bool = False
     every: float | None = None
@@ -164,7 +164,7 @@ class Live:
         finally:
             self.let_go()
 
-    def _attempt(self, work: Callable[[], None]) -> None:
+    def _attempt(self, work: Callable[[], object]) -> None:
         try:
             work()
         except Exception as error:

@@ -12,11 +12,12 @@ from ..base.convert import choice, filename
 from ..base.errors import UsageError
 from ..base.files import write_atomic
 from ..base.units import parse_duration
-from ..model.words import SEVERITIES, severity_rank
+from ..model.words import SEVERITIES
 from ..reports.console import emit
 from ..reports.job import Job, files_of, read_job
 from ..reports.job_words import job_lines, job_to_dict
-from ..reports.outputs import FOUND, STDOUT
+from ..reports.outputs import STDOUT
+from .family import gate_of_job
 from .options import Option, parse
 
 HELP = """\
@@ -64,7 +65,8 @@ def execute(args: list[str]) -> int:
             time.sleep(given.get("--interval", INTERVAL))
         except KeyboardInterrupt:
             break
-    return _gate(job, given)
+    threshold = given.get("--fail-on")
+    return gate_of_job(job, threshold) if threshold else 0
 
 
 def _show(job: Job, given: dict[str, Any]) -> None:
@@ -88,14 +90,3 @@ def _show(job: Job, given: dict[str, Any]) -> None:
     if "--watch" in given and sys.stdout.isatty():
         sys.stdout.write("\x1b[H\x1b[2J")
     emit(job_lines(job), sys.stdout)
-
-
-def _gate(job: Job, given: dict[str, Any]) -> int:
-    threshold = given.get("--fail-on")
-    if threshold is None:
-        return 0
-    least = severity_rank(threshold)
-    found = any(
-        severity_rank(group.worst.severity) >= least for group in job.alarms()
-    )
-    return FOUND if found else 0

@@ -21,6 +21,7 @@ from ..base.units import parse_duration
 from ..integrations.huggingface.adopt import adopt
 from ..model.report import Report
 from ..reports.console import TextStream
+from ..reports.job import Job
 from ..reports.outputs import (
     OUTPUTS,
     STDOUT,
@@ -30,6 +31,7 @@ from ..reports.outputs import (
 )
 from ..reports.text import Detail, print_report
 from . import distributed, launch
+from .family import forget, gate_of_job, of_children, tell_of
 from .live import Live, signal_number
 from .options import QUIET, Option, detail, parse
 from .watch_options import REPORT, WATCH, keywords_of, words_of
@@ -54,6 +56,7 @@ Watching:
                       "model.py:forward" or "__main__.replay*"; repeatable
   --obfuscate         mask shapes, names and paths in all that is written
   --no-numpy          leave the memory of NumPy's arrays out
+  --no-children       leave processes out that the program starts
   --memory-limit SIZE the forecast's limit, e.g. 12GiB (default: the device)
 
 Report:
@@ -100,6 +103,7 @@ OPTIONS = {
     **WATCH,
     **REPORT,
     "--job": Option(filename),
+    "--no-children": Option(),
     "--report-every": Option(parse_duration),
     "--signal": Option(signal_number),
     "--live": Option(),
@@ -119,6 +123,7 @@ class _Run:
     outputs: dict[str, str]
     command: str | None  # None: not to be told
     detail: Detail
+    children: str | None = None  # the folder that they write into
 
 
 def execute(args: list[str]) -> int:
@@ -154,7 +159,7 @@ def execute(args: list[str]) -> int:
         live.end()
     report = _make_report(run, error)
     code = _settle(error)
-    _publish(run, report)
+    family = _last_words(run, report)
     if dashboard is not None:
         dashboard.end(report)
     if live is not None:
@@ -166,7 +171,7 @@ def execute(args: list[str]) -> int:
     # A rank that fails early has the others killed at whatever they do.
     threshold = None if run.rank else given.get("--fail-on")
     if code == 0 and threshold and report is not None:
-        return gate(report, threshold)
+        return gate(report, threshold) or gate_of_job(family, threshold)
     return code
 
 
@@ -225,8 +230,23 @@ def _start(
         raise
     except Exception as error:
         _warn(stream, "running without watching", error)
+    folder = None
+    if arbiter is not None:
+        from ..watching import children
+
+        if "--no-children" in given:
+            children.disarm()
+        else:
+            folder = children.arm(keywords_of(given))
     return _Run(
-        os.getpid(), rank(), stream, arbiter, outputs, command, detail(given)
+        os.getpid(),
+        rank(),
+        stream,
+        arbiter,
+        outputs,
+        command,
+        detail(given),
+        folder,
     )
 
 
@@ -238,7 +258,7 @@ def _follow(run: _Run, given: dict[str, Any]) -> Live | None:
         arbiter=run.arbiter,
         stream=run.stream,
         write=lambda report: _write(run, _with_command(report, run.command)),
-        publish=lambda report: _publish(
+        publish=lambda report: _last_words(
             run, _with_command(report, run.command)
         ),
         quiet=run.detail == "short",
@@ -321,6 +341,15 @@ def _child_exit(error: BaseException | None) -> int:
         sys.excepthook = lambda *_: None
         raise KeyboardInterrupt from None
     return code
+
+
+def _last_words(run: _Run, report: Report | None) -> Job | None:
+    """The report, then what children have found; that is given back."""
+    _publish(run, report)
+    family = of_children(run.children)
+    tell_of(family, run.stream, run.detail)
+    forget(run.children)
+    return family
 
 
 def _publish(run: _Run, report: Report | None) -> None:

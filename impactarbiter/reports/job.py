@@ -137,6 +137,28 @@ class Job:
                 self._found[key] = group
             group.add(number, finding)
 
+    def below(self, pid: int) -> Job:
+        """The children of a process of this host, as a job of their own."""
+        host = socket.gethostname()
+        chosen = [
+            n
+            for n, m in enumerate(self.members)
+            if m.process.parent == pid and m.process.host in (host, "host")
+        ]
+        place = {n: i for i, n in enumerate(chosen)}
+        part = Job([self.members[n] for n in chosen])
+        for key, group in self._found.items():
+            kept = group.only(set(chosen))
+            if kept is not None:
+                part._found[key] = JobFinding(
+                    kept.role,
+                    kept.worst,
+                    {place[n]: v for n, v in kept.rates.items()},
+                    {place[n]: v for n, v in kept.held.items()},
+                    {place[n]: v for n, v in kept.since.items()},
+                )
+        return part
+
     # -- who is who -----------------------------------------------------------
 
     def settle(self) -> None:

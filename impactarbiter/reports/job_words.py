@@ -121,7 +121,9 @@ def sentence(job: Job) -> str:
     if missing := job.missing():
         left = "left no report (killed?)"
         parts.append(f"{named('rank', missing)} {left}")
-    if lost := job.lost():
+    # A worker is often ended by whoever started it.
+    lost = [n for n in job.lost() if job.members[n].process.owns_rank]
+    if lost:
         for role in sorted({job.members[n].process.role for n in lost}):
             those = [n for n in lost if job.members[n].process.role == role]
             parts.append(
@@ -187,7 +189,7 @@ def job_lines(job: Job) -> list[Line]:
     found = job.findings()
     for group in found[:MOST_TOLD]:
         lines.append([])
-        lines += _finding_lines(job, group)
+        lines += finding_lines(job, group)
     if len(found) > MOST_TOLD or job.left_out:
         rest = len(found) - MOST_TOLD + job.left_out
         lines += [[], line(f"{plural(rest, 'more finding')}: see --json")]
@@ -273,7 +275,8 @@ def _spread(
     return text
 
 
-def _finding_lines(job: Job, group: JobFinding) -> list[Line]:
+def finding_lines(job: Job, group: JobFinding) -> list[Line]:
+    """What was found, and the labelled lines below it."""
     worst = group.worst
     head = f"{worst.severity.upper()} {worst.verdict}: {subject(worst)}"
     lines = _wrapped(head, "  ", _STYLE[worst.severity])

@@ -398,6 +398,17 @@ class Arbiter:
         self.stop()
 
 
+def abandon() -> None:
+    """In the child of a ``fork()``: the parent's watch is taken apart here,
+    so that one of the child's own may begin."""
+    global _current
+    before, _current = _current, None
+    if before is not None and before.pid != os.getpid():
+        before.dismiss()
+    else:
+        _current = before
+
+
 def current() -> Arbiter | None:
     """The arbiter that watches now, if one does.
 

@@ -422,6 +422,8 @@ from impactarbiter.model.finding import Finding, Site
 from impactarbiter.model.report import Report
 
 class Arbiter:
+    job = None
+
     def subscribe(self, listener):
         pass
 

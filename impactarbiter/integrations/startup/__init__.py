@@ -1,0 +1,1 @@
+"""A folder for ``PYTHONPATH``: what Pythons below a watched one begin with."""

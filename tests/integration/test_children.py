@@ -1,0 +1,206 @@
+"""Processes that a watched program starts, by whatever way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import warm
+
+LOADER = """\
+import sys, torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+class Data(Dataset):
+    seen = None
+    def __init__(self):
+        self.seen = []
+    def __len__(self):
+        return 160
+    def __getitem__(self, i):
+        x = torch.full((1000,), float(i))
+        if "leak" in sys.argv:
+            self.seen.append(x)
+        return x * 2
+
+class Stream(IterableDataset, Data):
+    def __iter__(self):
+        return map(self.__getitem__, range(80))
+
+def main():
+    loader = DataLoader(
+        Stream() if "stream" in sys.argv else Data(), batch_size=4,
+        num_workers=2,
+        persistent_workers="keep" in sys.argv,
+        multiprocessing_context=sys.argv[1])
+    total = 0
+    for _ in range(1 + ("keep" in sys.argv)):
+        for x in loader:
+            total += x.sum()
+    print(int(total))
+
+if __name__ == "__main__":
+    main()
+"""
+
+SPAWNED = """\
+import os, sys, torch
+import torch.multiprocessing as mp
+kept = []
+
+def work(rank):
+    layer = torch.nn.Linear(10, 2)
+    for _ in range(40):
+        layer(torch.ones(3, 10))
+        if rank == 1:
+            kept.append(torch.zeros(1000))
+    if rank == 1 and "raise" in sys.argv:
+        raise ValueError
+
+if __name__ == "__main__":
+    mp.start_processes(work, nprocs=2, start_method=sys.argv[1])
+"""
+
+
+def run(
+    folder: Path, source: str, *args: str, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(source)
+    return warm.run(
+        ["-m", "impactarbiter", "run", *options, "program.py", *args],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        timeout=240,
+    )
+
+
+def files(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(p.read_text()) for p in sorted(folder.iterdir())]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("fork", "leak"),
+        pytest.param(("spawn", "leak", "keep"), marks=pytest.mark.slow),
+        pytest.param(("fork", "leak", "keep"), marks=pytest.mark.slow),
+        pytest.param(("fork", "leak", "stream"), marks=pytest.mark.slow),
+        pytest.param(("forkserver", "leak"), marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
+)
+def test_the_dataset_of_a_worker_that_grows(
+    tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    done = run(
+        tmp_path, LOADER, *args, options=("--job", "J", "--fail-on", "info")
+    )
+    assert done.returncode == 3, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "ImpactArbiter, children: DataLoader worker 0 and 1 leak" in said
+    assert "a batch at program.py:13" in said
+    workers = [
+        f for f in files(tmp_path / "J") if f["process"]["role"] != "train"
+    ]
+    assert [w["process"]["worker"] for w in workers] in ([0, 1], [1, 0])
+    for worker in workers:
+        (found,) = worker["findings"]
+        assert found["holder"]["expression"].endswith(".dataset.seen")
+
+
+def test_workers_that_keep_nothing(tmp_path: Path) -> None:
+    """And what they compute is what it is without us."""
+    watched = run(tmp_path, LOADER, "fork", options=("--fail-on", "info"))
+    plain = run(tmp_path, LOADER, "fork", options=("--no-children",))
+    assert watched.returncode == 0, watched.stderr
+    assert watched.stdout == plain.stdout
+    assert "children: no leak in 2 processes" in watched.stderr
+    assert "children" not in plain.stderr
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "fork",
+        pytest.param("spawn", marks=pytest.mark.slow),
+        pytest.param("forkserver", marks=pytest.mark.slow),
+    ],
+)
+def test_what_multiprocessing_starts(tmp_path: Path, method: str) -> None:
+    done = run(tmp_path, SPAWNED, method, "raise", options=("--job", "J"))
+    assert done.returncode == 1
+    assert "children: 1 child process leaks" in " ".join(done.stderr.split())
+    by_role = {
+        f["process"]["ended"]: f
+        for f in files(tmp_path / "J")
+        if f["process"]["role"] == "spawned"
+    }
+    # So does torch.multiprocessing end what has raised.
+    (found,) = by_role["exit 1"]["findings"]
+    assert found["holder"]["expression"] == "__main__.kept"
+    # The other one has ended, or was ended by the parent for this error.
+    others = [f for end, f in by_role.items() if end != "exit 1"]
+    assert not any(f["findings"] for f in others)
+
+
+OTHERS = """\
+import os, subprocess, sys, torch
+code = "import sys; print(sys.path, 'impactarbiter' in sys.modules)"
+def call(env=None):
+    return subprocess.check_output([sys.executable, "-c", code], env=env)
+plain = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+if len(sys.argv) > 1:
+    plain["PYTHONPATH"] = sys.argv[1]
+assert call() == call(plain), (call(), call(plain))
+assert b"False" in call()
+assert os.fork() or os._exit(0)
+os.wait()
+assert sys.argv[1:] == [] or b"the program's own" in call()
+"""
+
+
+def test_a_child_without_torch_does_not_know_of_us(tmp_path: Path) -> None:
+    """Not on its path, not among its modules; a sitecustomize is executed."""
+    done = run(tmp_path, OTHERS, options=("--job", "J"))
+    assert done.returncode == 0, done.stderr
+    assert len(files(tmp_path / "J")) == 1
+    (tmp_path / "own").mkdir()
+    own = tmp_path / "own" / "sitecustomize.py"
+    own.write_text("print(\"the program's own\", __name__, __file__)")
+    (tmp_path / "program.py").write_text(OTHERS)
+    done = warm.run(
+        ["-m", "impactarbiter", "run", "program.py", str(own.parent)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(own.parent)},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+PYTHON = """\
+import subprocess, sys
+code = '''
+import torch
+kept = []
+layer = torch.nn.Linear(2, 2)
+for _ in range(60):
+    kept.append(torch.zeros(1000))
+    layer(torch.ones(1, 2))
+sys = __import__("sys"); sys.exit(4)
+'''
+assert subprocess.run([sys.executable, "-c", code]).returncode == 4
+"""
+
+
+def test_another_python(tmp_path: Path) -> None:
+    done = run(tmp_path, PYTHON, options=("--job", "J"))
+    assert done.returncode == 0, done.stderr
+    assert "children: 1 child process" in " ".join(done.stderr.split())
+    (child,) = (
+        f for f in files(tmp_path / "J") if f["process"]["role"] == "spawned"
+    )
+    (found,) = child["findings"]
+    assert found["holder"]["expression"] == "__main__.kept"
