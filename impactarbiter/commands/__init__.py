@@ -18,6 +18,7 @@ from ..base.text import clean
 COMMANDS = {
     "run": "run a script or module and report what leaks",
     "attach": "watch a process that runs already, or ask it who holds what",
+    "top": "follow a process or a job in the terminal",
     "report": "show a saved report again, or turn it into a page or picture",
     "diff": "compare two runs: what is new, what is gone",
     "fix": "show or apply the changes that a saved report suggests",

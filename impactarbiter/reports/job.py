@@ -382,6 +382,7 @@ def _needed(data: Any, curves: bool) -> Any:
     data.pop("taken_back", None)
     data.pop("growing_lines", None)
     data.pop("excerpts", None)
+    data.pop("live", None)
     history = data.pop("history", None)
     if curves and isinstance(history, dict):
         steps, live = history.get("steps"), history.get("live_bytes")

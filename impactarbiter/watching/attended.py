@@ -32,6 +32,10 @@ from .named import answer_about
 POLL = 0.1
 #: Looks between two words about how far it is.
 PER_WORD = 5
+#: Seconds between two pictures at least; and so many times what one costs: no
+#: more than a hundredth of a processor.
+VIEW_PAUSE = 0.5
+VIEW_COST = 100
 
 _open: Attended | None = None
 
@@ -48,6 +52,9 @@ def begin(folder: str, task: dict[str, Any]) -> dict[str, Any]:
         if watching is None:
             return {"refused": "idle"}
         _thread.start_new_thread(_give, (watching, folder))
+        return {"wait": True}
+    if watching is not None and task.get("join"):
+        _thread.start_new_thread(_follow, (watching, folder))
         return {"wait": True}
     if watching is not None:
         return {"refused": "watched"}
@@ -79,6 +86,44 @@ def _give(watching: Arbiter, folder: str) -> None:
     between_bytecodes(give, lambda: not watching.looking)
 
 
+def _follow(watching: Arbiter, folder: str) -> None:
+    """Pictures of a watch that goes on, as long as who asked is there."""
+    pid = os.getpid()
+    with suppress(Exception):
+        over = False
+        while not over and os.getpid() == pid:
+            over = arbiters.current() is not watching
+            pause = _show(watching, folder, over)
+            give_up = time.monotonic() + pause
+            while time.monotonic() < give_up:
+                time.sleep(POLL)
+                if _is_alone(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    return
+
+
+def _show(watching: Arbiter, folder: str, over: bool) -> float:
+    """One picture; seconds until the next one is paid for."""
+    from ..reports.live_view import live_view
+
+    began = time.thread_time()
+    view = live_view(watching.glance(), watching.moment(), over)
+    _write(folder, "view.json", json.dumps(view).encode())
+    return max(VIEW_PAUSE, VIEW_COST * (time.thread_time() - began))
+
+
+def _is_alone(folder: str) -> bool:
+    """Whether who asked is gone."""
+    try:
+        with open(os.path.join(folder, "alive")) as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 class Attended:
     """One watch from outside, from its beginning to its end."""
 
@@ -86,6 +131,7 @@ class Attended:
         self.folder = folder
         self.pid = os.getpid()
         self.most_steps: int | None = task.get("steps")
+        self.viewed = bool(task.get("view"))
         self.findings: list[dict[str, Any]] = []
         options = task["options"]
         before = arbiters.current()
@@ -111,6 +157,8 @@ class Attended:
         _open = self
         atexit.register(self._at_exit)
         _thread.start_new_thread(self._attend, ())
+        if self.viewed:
+            _thread.start_new_thread(_follow, (self.arbiter, self.folder))
 
     def _found(self, finding: Finding) -> None:
         if not finding.confirmed:
@@ -127,7 +175,7 @@ class Attended:
             if os.getpid() != self.pid or _open is not self:
                 return
             try:
-                if self._is_alone():
+                if _is_alone(self.folder):
                     self._leave()
                     return
                 if self._is_over():
@@ -141,17 +189,6 @@ class Attended:
                 self._fail(error)
                 return
             turn += 1
-
-    def _is_alone(self) -> bool:
-        """Whether who asked is gone."""
-        try:
-            with open(os.path.join(self.folder, "alive")) as stream:
-                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-        return True
 
     def _is_over(self) -> bool:
         if arbiters.current() is not self.arbiter:

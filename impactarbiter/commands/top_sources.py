@@ -1,0 +1,74 @@
+"""What ``impactarbiter top`` follows: a process, the processes of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..base.errors import ReportError
+from ..base.units import format_bytes
+from ..model.moment import Moment
+from ..model.report import Report
+from ..reports.job import files_of, read_job
+from ..reports.job_words import job_to_dict
+from ..reports.live_view import live_view
+
+#: What is followed: its next picture, None before the first; AttachError
+#: where there is none any more.
+Source = Callable[[], dict[str, Any] | None]
+
+
+def of_job(folder: str) -> dict[str, Any]:
+    """A job's processes; ReportError where there is none."""
+    files = files_of(folder)
+    if not files:
+        raise ReportError(
+            f"{folder!r} has no file of a job yet: expected the folder of"
+            " `impactarbiter run --job`"
+        )
+    return {"job": job_to_dict(read_job(files))}
+
+
+def of_file(file: str) -> dict[str, Any]:
+    """One process of a job, as it was when its file was written."""
+    report = Report.load(file)
+    over = report.process is None or report.process.ended is not None
+    return live_view(report, _moment(report), over)
+
+
+def _moment(report: Report) -> Moment:
+    found = [f for f in report.findings if f.confirmed]
+    resident = report.history.resident_bytes
+    ends = [f for f in found if f.steps_to_oom is not None]
+    first = min(ends, key=lambda f: f.steps_to_oom or 0, default=None)
+    return Moment(
+        steps=report.steps,
+        step_kind=report.step_kind,
+        live_bytes=report.live_bytes,
+        peak_bytes=report.peak_bytes,
+        resident_bytes=resident[-1] if resident else 0,
+        bytes_per_step=sum(f.all_bytes_per_step for f in found),
+        findings=len(found),
+        steps_to_oom=None if first is None else first.steps_to_oom,
+        seconds_to_oom=None if first is None else first.seconds_to_oom,
+    )
+
+
+def row_of(process: dict[str, Any]) -> tuple[str, ...]:
+    """A process of a job as cells: COLUMNS says of what."""
+    rank = "" if process["rank"] is None else str(process["rank"])
+    role = process["role"]
+    if process["worker"] is not None:
+        role += f" {process['worker']}"
+    return (
+        rank,
+        role,
+        str(process["pid"]),
+        process["state"],
+        f"{process['steps']:,}",
+        format_bytes(process["live_bytes"]),
+        format_bytes(process["peak_bytes"]),
+    )
+
+
+COLUMNS = ("rank", "role", "pid", "state", "steps", "live", "peak")
