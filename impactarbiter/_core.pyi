@@ -121,6 +121,7 @@ class _Holder(TypedDict):
     branches: int
     others: tuple[int, int, int]
     shared: int
+    needed: tuple[int, list[tuple[str, str]]] | None
 
 class _Tally(TypedDict):
     types: dict[str, tuple[int, int]]
@@ -138,6 +139,7 @@ class _Walk(TypedDict):
     seconds: float
 
 class _Explained(TypedDict):
+    needed: tuple[int, list[tuple[str, str]]] | None
     type: str
     verdict: Literal["held", "cycle", "native", "free"]
     paths: list[_Path]

@@ -54,6 +54,8 @@ class Look:
             first_step=self.step(min(g.first for g in held.groups)),
             last_step=self.step(max(g.last for g in held.groups)),
             graph=held.graph,
+            needed_by=None if held.device == "numpy" else held.needed_by,
+            readers=held.readers,
             cycle=self._cycle(held),
             tensors=self._examples(held),
             stack=stack_of(held.stack),

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..knowledge.advice import advise
-from ..model.finding import Cycle, Finding, GraphCost, Holder, Site
+from ..model.finding import Cycle, Finding, GraphCost, Holder, Reader, Site
 from ..model.growth import ProcessGrowth
 from ..model.history import History
 from ..model.path import Edge, Path, name_in
@@ -204,6 +204,7 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
         cycle=_cycle(finding.cycle, masks),
         holder=holder,
         graph=_graph(finding.graph, masks),
+        needed_by=_readers(finding.needed_by, masks),
         grown_at=masks.site(finding.grown_at),
         stack=tuple(masks.site(s) or s for s in finding.stack),
         tensors=tuple(replace(t, shape=None) for t in finding.tensors),
@@ -226,6 +227,14 @@ def _graph(graph: GraphCost | None, masks: _Masks) -> GraphCost | None:
         return None
     biggest = tuple((masks.type(n), c, b) for n, c, b in graph.biggest)
     return replace(graph, biggest=biggest)
+
+
+def _readers(
+    readers: tuple[Reader, ...] | None, masks: _Masks
+) -> tuple[Reader, ...] | None:
+    if readers is None:
+        return None
+    return tuple(replace(r, node=masks.type(r.node)) for r in readers)
 
 
 def _cycle(cycle: Cycle | None, masks: _Masks) -> Cycle | None:

@@ -71,6 +71,18 @@ class GraphCost:
 
 
 @dataclass(frozen=True)
+class Reader:
+    """An operation of a live graph whose backward will read a block:
+    ``node`` has it as ``saved``, such as "saved[mat1]"."""
+
+    node: str
+    saved: str
+
+    def __str__(self) -> str:
+        return f"{self.node}.{self.saved}"
+
+
+@dataclass(frozen=True)
 class Kept:
     """What a holder's items keep by themselves, whatever graphs they have.
 
@@ -142,6 +154,9 @@ class Finding:
     the program has run a backward, ``ages`` its lines' survivors by age.
     ``graph_bytes_per_step`` is the memory of autograd nodes, no tensors,
     that is kept beside ``bytes_per_step`` of tensor memory.
+    ``needed_by`` are operations of live graphs that will read the example's
+    memory, ``readers`` how many they are (the first of many are listed):
+    none, and every backward that used it is done with it.  None: not known.
     ``signature`` is made from site and holder when it is not given.
     """
 
@@ -177,6 +192,8 @@ class Finding:
     trains: bool = True
     ages: Ages | None = None
     note: str | None = None
+    needed_by: tuple[Reader, ...] | None = None
+    readers: int = 0
     signature: str = ""
 
     def __post_init__(self) -> None:

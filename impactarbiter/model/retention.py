@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..base.shell import pretty
 from .door import text_of
-from .finding import GraphCost
+from .finding import GraphCost, Reader
 from .path import Path
 
 
@@ -22,6 +22,9 @@ class Retention:
     (only C or C++ code) or "free" (nothing but the caller).  ``collectable``:
     the collector frees that cycle when it runs; it can't where C++ is part
     of it.  ``note``: what is known besides, in a sentence or two.
+    ``needed_by``: operations of live graphs that will read its memory in
+    their backward, ``readers`` of them (the first of many are listed); None:
+    it has no tensor memory, or graphs were left out.
     ``referrers``: distinct references that were met.  ``noun``: what is
     counted, "tensor", or "array" for an array of NumPy's.
     """
@@ -38,6 +41,8 @@ class Retention:
     collectable: bool = True
     note: str | None = None
     noun: str = "tensor"
+    needed_by: tuple[Reader, ...] | None = None
+    readers: int = 0
 
     def __str__(self) -> str:
         return text_of("retention text", self)

@@ -9,6 +9,7 @@ from ..base.units import format_bytes, format_count, plural
 from ..model.finding import GraphCost
 from ..model.path import Edge, Path, compress_runs
 from ..model.retention import Instances, Retention
+from .wording import needed_text
 
 _MEANING = {
     "held": "",
@@ -31,6 +32,8 @@ def retention_text(r: Retention) -> str:
         lines.append(clean(f"  cycle  {r.cycle} -> itself"))
     if r.graph is not None:
         lines.append(clean(f"  graph  {_graph(r.graph)}"))
+    if r.needed_by:
+        lines.append(clean(f"  needed by  {needed_text(r)}"))
     if r.note:
         lines.append(clean(f"  note  {r.note}"))
     if r.verdict == "native":
@@ -134,6 +137,8 @@ def retention_fragment(r: Retention) -> str:
         parts.append(f"<div>cycle: <code>{_safe(str(r.cycle))}</code></div>")
     if r.graph is not None:
         parts.append(f"<div>graph: {_safe(_graph(r.graph))}</div>")
+    if r.needed_by:
+        parts.append(f"<div>needed by: {_safe(needed_text(r))}</div>")
     if r.note:
         parts.append(f"<div>note: {_safe(r.note)}</div>")
     return "".join(parts) + "</div>"

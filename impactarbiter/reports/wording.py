@@ -20,6 +20,7 @@ from ..model.finding import Cycle, Finding, GraphCost, Site
 from ..model.order import by_urgency
 from ..model.recording import RECORDED
 from ..model.report import LineBytes, Report
+from ..model.retention import Retention
 from ..model.words import BOUNDED
 from . import growth as growth_words
 
@@ -238,6 +239,9 @@ def facts(finding: Finding) -> list[Fact]:
     found.append(Fact("retained", _retained_text(finding)))
     if finding.graph is not None:
         found.append(Fact("graph", graph_text(finding.graph)))
+    # Of a program without a backward nobody expects to need it.
+    if finding.needed_by or (finding.needed_by == () and finding.trains):
+        found.append(Fact("needed by", needed_text(finding)))
     if finding.cycle is not None:
         found.append(Fact("cycle", _cycle_text(finding.cycle)))
     if finding.tensors:
@@ -334,6 +338,20 @@ def graph_text(graph: GraphCost) -> str:
         )
         text += f"; biggest {most}"
     return text
+
+
+#: Operations that are named where something is still needed.
+MOST_READERS = 3
+
+
+def needed_text(thing: Finding | Retention) -> str:
+    """``AddmmBackward0.saved[mat1] and 2 more``, or that nothing will."""
+    readers = thing.needed_by or ()
+    if not readers:
+        return "nothing: no live graph will read it"
+    text = ", ".join(str(reader) for reader in readers[:MOST_READERS])
+    more = thing.readers - MOST_READERS
+    return f"{text} and {format_count(more)} more" if more > 0 else text
 
 
 def _examples_text(finding: Finding) -> str:

@@ -69,6 +69,8 @@ def _retention(answer: Answer) -> Retention:
         refcount=answer.refcount,
         collectable=not answer.forever,
         note=note,
+        needed_by=answer.needed_by,
+        readers=answer.readers,
         noun="array" if answer.target.device == "numpy" else "tensor",
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import _core
-from ...model.finding import GraphCost
+from ...model.finding import GraphCost, Reader
 from ...model.path import Edge, Path, name_in
 
 if TYPE_CHECKING:
@@ -71,6 +71,15 @@ def graph_of(cost: _Retained) -> GraphCost | None:
     )
 
 
+def readers_of(
+    raw: tuple[int, list[tuple[str, str]]] | None,
+) -> tuple[int, tuple[Reader, ...] | None]:
+    """(how many operations will read a block, the first of them)."""
+    if raw is None:
+        return 0, None
+    return raw[0], tuple(Reader(*one) for one in raw[1])
+
+
 # -- who holds an object ------------------------------------------------------
 
 
@@ -109,10 +118,13 @@ class Answer:
     referrers: int
     refcount: int
     still: bool
+    readers: int
+    needed_by: tuple[Reader, ...] | None
 
 
 def answer_of(raw: _Explained) -> Answer:
     """One object's."""
+    readers, needed_by = readers_of(raw["needed"])
     return Answer(
         target=_target(raw["type"], raw["tensor"]),
         verdict=raw["verdict"],
@@ -125,6 +137,8 @@ def answer_of(raw: _Explained) -> Answer:
         referrers=raw["referrers"],
         refcount=raw["refcount"],
         still=bool(raw["still"]),
+        readers=readers,
+        needed_by=needed_by,
     )
 
 
@@ -194,6 +208,8 @@ class Held:
     others_storages: int
     others_bytes: int
     shared: bool
+    readers: int
+    needed_by: tuple[Reader, ...] | None
 
     def goes_by_the_name_of(self, other: Held) -> bool:
         """Whether the way to the one holder is that to the other."""
@@ -215,6 +231,7 @@ def held_of(raw: _Holder) -> Held:
     """One holder."""
     holder, cost, example = raw["object"], raw["cost"], raw["example"]
     others, others_storages, others_bytes = raw["others"]
+    readers, needed_by = readers_of(raw["needed"])
     return Held(
         site=raw["site"],
         stack=raw["stack"],
@@ -245,6 +262,8 @@ def held_of(raw: _Holder) -> Held:
         others_storages=others_storages,
         others_bytes=others_bytes,
         shared=bool(raw["shared"]),
+        readers=readers,
+        needed_by=needed_by,
     )
 
 

@@ -23,6 +23,7 @@
 #include "../holders/visits.h"
 #include "describe.h"
 #include "diagnosis.h"
+#include "needed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ typedef struct {
     ia_groups groups;
     ia_holders holders;
     ia_cost *costs;
+    ia_needed *needed; /* owned; by holder: who reads its example */
     uint8_t *shared; /* owned; by holder: others hold the same */
     int still; /* what walk_begin said */
     int remember; /* paths, so that they can be visited */
@@ -309,10 +311,11 @@ build_holder(diagnosis *d, uint32_t i)
     int forever = 0;
     PyObject *cycle = tensor ? build_cycle(d, example->entry, &forever)
                              : NULL;
-    if (cycle != NULL)
+    PyObject *needed = cycle ? ia_needed_build(&d->w, d->needed, i) : NULL;
+    if (needed != NULL)
         return Py_BuildValue(
             "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,s:(IIK),"
-            "s:i}",
+            "s:i,s:N}",
             "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
             path, "object", object, "groups", groups, "cost", cost,
@@ -326,13 +329,32 @@ build_holder(diagnosis *d, uint32_t i)
                               ia_entry_is_container(&d->w, k->entry))
                         : IA_NO_PATH,
             "branches", k->branches, "others", k->others, k->others_count,
-            (unsigned long long)k->others_bytes, "shared", d->shared[i]);
+            (unsigned long long)k->others_bytes, "shared", d->shared[i],
+            "needed", needed);
     Py_XDECREF(path);
     Py_XDECREF(object);
     Py_XDECREF(groups);
     Py_XDECREF(cost);
     Py_XDECREF(tensor);
+    Py_XDECREF(cycle);
     return NULL;
+}
+
+/* Which nodes will still read the examples. */
+static int
+find_needed(diagnosis *d)
+{
+    d->needed = calloc((size_t)d->holders.count + 1, sizeof *d->needed);
+    if (d->needed == NULL)
+        return ia_no_memory();
+    for (uint32_t i = 0; i < d->holders.count; i++) {
+        const ia_holder *k = &d->holders.items[i];
+        uint32_t example = d->groups.items[k->primary].example;
+        d->needed[i].key = d->storages.items[example].key;
+    }
+    return ia_needed_find(&d->w, d->needed, d->holders.count) < 0
+               ? ia_no_memory()
+               : 0;
 }
 
 static PyObject *
@@ -347,7 +369,7 @@ build_holders(diagnosis *d)
 static PyObject *
 build(diagnosis *d)
 {
-    PyObject *holders = build_holders(d);
+    PyObject *holders = find_needed(d) < 0 ? NULL : build_holders(d);
     PyObject *purposes = holders ? ia_purposes_build(&d->storages) : NULL;
     PyObject *tally = purposes == NULL           ? NULL
                       : d->tally.counted != NULL ? ia_tally_build(&d->tally)
@@ -373,6 +395,8 @@ finish(diagnosis *d)
     ia_storages_free(&d->storages);
     ia_roots_free(&d->roots);
     ia_groups_free(&d->groups);
+    ia_needed_free(d->needed, d->holders.count);
+    free(d->needed);
     ia_holders_free(&d->holders);
     free(d->costs);
     free(d->shared);

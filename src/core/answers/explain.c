@@ -22,6 +22,7 @@
 #include "../holders/retained.h"
 #include "describe.h"
 #include "explain.h"
+#include "needed.h"
 
 #include <stdlib.h>
 
@@ -55,6 +56,7 @@ typedef struct {
     uint32_t ncuts;
     ia_handed handed; /* owned array */
     uint32_t handed_capacity;
+    ia_needed *needed; /* owned: by live graphs, one for each target */
     int past_targets; /* on through the targets */
     uint32_t *above; /* owned: the nearest target above each entry, or NONE */
     uint32_t traced, above_capacity;
@@ -354,6 +356,8 @@ finish(question *q)
     ia_ptrmap_free(&q->index);
     for (Py_ssize_t i = 0; q->targets != NULL && i < q->ntargets; i++)
         free(q->targets[i].referrers);
+    ia_needed_free(q->needed, (uint32_t)q->ntargets);
+    free(q->needed);
     free(q->targets);
     free(q->above);
     free(q->cuts);
@@ -528,8 +532,8 @@ measure(const question *q, ia_cost *costs)
     return bad < 0 ? ia_no_memory() : 0;
 }
 
-static PyObject *
-build_tensor(PyObject *op)
+static ia_storage
+storage_of(PyObject *op)
 {
     ia_storage s = {0};
     int kind = ia_kind_of(Py_TYPE(op));
@@ -537,6 +541,31 @@ build_tensor(PyObject *op)
         ia_the_framework->storage_of(op, &s);
     else if (kind == IA_KIND_NDARRAY)
         s = block_of_array(op);
+    return s;
+}
+
+/* Which nodes of all that the walk has met will read the targets' memory. */
+static int
+find_needed(question *q)
+{
+    q->needed = calloc((size_t)q->ntargets + 1, sizeof *q->needed);
+    if (q->needed == NULL)
+        return ia_no_memory();
+    for (Py_ssize_t i = 0; i < q->ntargets; i++) {
+        ia_storage s = storage_of(q->targets[i].op);
+        const ia_reached *item =
+            s.data || s.impl ? ia_storages_get(&q->storages, &s) : NULL;
+        q->needed[i].key = item != NULL ? item->key : 0;
+    }
+    return ia_needed_find(&q->w, q->needed, (uint32_t)q->ntargets) < 0
+               ? ia_no_memory()
+               : 0;
+}
+
+static PyObject *
+build_tensor(PyObject *op)
+{
+    ia_storage s = storage_of(op);
     return ia_tensor_build((uintptr_t)op, s.device, s.bytes);
 }
 
@@ -546,6 +575,7 @@ build_target(question *q, const target *t, Py_ssize_t most,
 {
     judgement j;
     PyObject *type = NULL, *paths = NULL, *costs = NULL, *tensor = NULL;
+    PyObject *needed = NULL;
     if (judge(q, t, &j) == 0)
         type = ia_type_build((uintptr_t)t->op);
     if (type != NULL)
@@ -555,15 +585,18 @@ build_target(question *q, const target *t, Py_ssize_t most,
     if (costs != NULL)
         tensor = build_tensor(t->op);
     if (tensor != NULL)
+        needed = ia_needed_build(&q->w, q->needed, t - q->targets);
+    if (needed != NULL)
         return Py_BuildValue(
-            "{s:N,s:s,s:N,s:N,s:i,s:N,s:N,s:I,s:n,s:i}", "type", type,
+            "{s:N,s:s,s:N,s:N,s:i,s:N,s:N,s:N,s:I,s:n,s:i}", "type", type,
             "verdict", j.verdict, "paths", paths, "cycle", j.cycle, "forever",
-            j.forever, "cost", costs, "tensor", tensor, "referrers", t->count,
+            j.forever, "cost", costs, "tensor", tensor, "needed", needed, "referrers", t->count,
             "refcount", Py_REFCNT(t->op) - 1 - (Py_ssize_t)t->variables,
             "still", q->still);
     Py_XDECREF(type);
     Py_XDECREF(paths);
     Py_XDECREF(costs);
+    Py_XDECREF(tensor);
     Py_XDECREF(j.cycle);
     return NULL;
 }
@@ -588,6 +621,8 @@ build(question *q, Py_ssize_t most, int cost)
         if (measure(q, costs) < 0)
             goto done;
     }
+    if (find_needed(q) < 0)
+        goto done;
     list = PyList_New(0);
     for (Py_ssize_t i = 0; list && i < q->ntargets; i++)
         ia_list_add(&list, build_target(q, target_of(q, i), most,
