@@ -14,7 +14,7 @@ from ..attaching.target import AttachError, find
 from ..base.errors import MissingExtraError, UsageError
 from ..reports.live_text import picture
 from .options import Option, parse
-from .top_sources import COLUMNS, Source, of_job, row_of
+from .top_sources import Source, of_job
 
 HELP = """\
 usage: impactarbiter top PID [--once]
@@ -99,8 +99,8 @@ def _print(source: Source) -> None:
         return
     console.print(Text(view["job"]["answer"], "bold"))
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in COLUMNS:
+    for name in view["job"]["columns"]:
         table.add_column(name)
-    for process in view["job"]["processes"]:
-        table.add_row(*map(Text, row_of(process)))
+    for row in view["job"]["rows"]:
+        table.add_row(*map(Text, row))
     console.print(table)

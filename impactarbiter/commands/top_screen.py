@@ -13,7 +13,8 @@ from textual.widgets import DataTable, Footer, Static
 from ..base.errors import ImpactArbiterError
 from ..base.text import clean
 from ..reports.live_text import picture
-from .top_sources import COLUMNS, Source, of_file, row_of
+from ..reports.live_view import JOB_COLUMNS
+from .top_sources import Source, of_file
 
 #: Seconds between two looks at what is followed.
 PAUSE = 0.5
@@ -50,7 +51,7 @@ class Screen(App[None]):
 
     def on_mount(self) -> None:
         """Begins to follow."""
-        self.query_one(DataTable).add_columns(*COLUMNS)
+        self.query_one(DataTable).add_columns(*JOB_COLUMNS)
         self.look()
         self.set_interval(PAUSE, self.look)
 
@@ -78,9 +79,9 @@ class Screen(App[None]):
         chosen = table.cursor_row
         table.display = True
         table.clear()
-        for process in job["processes"]:
-            table.add_row(*map(Text, row_of(process)))
-        self._files = [process["file"] for process in job["processes"]]
+        for row in job["rows"]:
+            table.add_row(*map(Text, row))
+        self._files = job["files"]
         table.move_cursor(row=min(chosen, len(self._files) - 1))
 
     def on_data_table_row_highlighted(self) -> None:

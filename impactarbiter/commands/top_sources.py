@@ -6,12 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.errors import ReportError
-from ..base.units import format_bytes
 from ..model.moment import Moment
 from ..model.report import Report
-from ..reports.job import files_of, read_job
-from ..reports.job_words import job_to_dict
-from ..reports.live_view import live_view
+from ..reports.job import files_of
+from ..reports.live_view import job_view, live_view
 
 #: What is followed: its next picture, None before the first; AttachError
 #: where there is none any more.
@@ -26,7 +24,7 @@ def of_job(folder: str) -> dict[str, Any]:
             f"{folder!r} has no file of a job yet: expected the folder of"
             " `impactarbiter run --job`"
         )
-    return {"job": job_to_dict(read_job(files))}
+    return {"job": job_view(files)}
 
 
 def of_file(file: str) -> dict[str, Any]:
@@ -52,23 +50,3 @@ def _moment(report: Report) -> Moment:
         steps_to_oom=None if first is None else first.steps_to_oom,
         seconds_to_oom=None if first is None else first.seconds_to_oom,
     )
-
-
-def row_of(process: dict[str, Any]) -> tuple[str, ...]:
-    """A process of a job as cells: COLUMNS says of what."""
-    rank = "" if process["rank"] is None else str(process["rank"])
-    role = process["role"]
-    if process["worker"] is not None:
-        role += f" {process['worker']}"
-    return (
-        rank,
-        role,
-        str(process["pid"]),
-        process["state"],
-        f"{process['steps']:,}",
-        format_bytes(process["live_bytes"]),
-        format_bytes(process["peak_bytes"]),
-    )
-
-
-COLUMNS = ("rank", "role", "pid", "state", "steps", "live", "peak")

@@ -25,9 +25,10 @@ from contextlib import suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import MissingExtraError, UsageError
+from ..base.errors import MissingExtraError, ReportError, UsageError
 from ..model.report import Report
-from ..reports.live_view import live_view
+from ..reports.job import files_of
+from ..reports.live_view import job_view, live_view
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -161,7 +162,18 @@ class Dashboard:
 
     def _picture(self, report: Report, over: bool) -> bytes:
         view = live_view(report, self._arbiter.moment(), over)
+        if self._arbiter.job is not None:
+            view["job"] = self._of_job(self._arbiter.job.folder)
         return b"data: " + json.dumps(view).encode() + b"\n\n"
+
+    def _of_job(self, folder: str) -> dict[str, Any] | None:
+        """What each process of the job does; None where nobody knows."""
+        try:
+            job = job_view(files_of(folder))
+        except ReportError:
+            return None
+        del job["files"]  # paths are masked where names are
+        return job
 
     def _hand_out(self, picture: bytes) -> None:
         """To every reader, in place of one that it has not read yet."""

@@ -6,6 +6,7 @@ so masked where the report is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +17,8 @@ from ..model.moment import Moment
 from ..model.order import by_urgency
 from ..model.report import Report
 from ..model.words import BOUNDED
+from .job import read_job
+from .job_words import job_to_dict
 from .status import status_text
 from .wording import headline, summary
 
@@ -23,6 +26,8 @@ from .wording import headline, summary
 MOST_POINTS = 300
 MOST_ROWS = 12
 MOST_TEXT = 300
+#: Processes of a job that are shown.
+MOST_PROCESSES = 256
 
 
 def live_view(report: Report, moment: Moment, over: bool) -> dict[str, Any]:
@@ -39,6 +44,41 @@ def live_view(report: Report, moment: Moment, over: bool) -> dict[str, Any]:
         "lines": _lines(report),
         "holders": _holders(findings),
     }
+
+
+#: Columns of ``job_view``'s processes.
+JOB_COLUMNS = ("rank", "role", "pid", "state", "steps", "live", "peak")
+
+
+def job_view(files: Iterable[str]) -> dict[str, Any]:
+    """What each process of a job does, and the answer for all of them.
+
+    ``rows`` are cells, as JOB_COLUMNS says; ``files`` stand beside them.
+    """
+    job = job_to_dict(read_job(files))
+    shown = job["processes"][:MOST_PROCESSES]
+    return {
+        "answer": _text(job["answer"]),
+        "columns": list(JOB_COLUMNS),
+        "rows": [_process(process) for process in shown],
+        "files": [process["file"] for process in shown],
+        "left_out": len(job["processes"]) - len(shown),
+    }
+
+
+def _process(process: dict[str, Any]) -> list[str]:
+    role = process["role"]
+    if process["worker"] is not None:
+        role += f" {process['worker']}"
+    return [
+        "" if process["rank"] is None else str(process["rank"]),
+        role,
+        str(process["pid"]),
+        _text(process["state"]),
+        f"{process['steps']:,}",
+        format_bytes(process["live_bytes"]),
+        format_bytes(process["peak_bytes"]),
+    ]
 
 
 def _text(text: str) -> str:

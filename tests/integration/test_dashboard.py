@@ -27,6 +27,7 @@ from impactarbiter.integrations.dashboard import MOST_READERS, Dashboard
 from impactarbiter.model.finding import Finding, Holder, Site
 from impactarbiter.model.history import History, LineCurve
 from impactarbiter.model.moment import Moment
+from impactarbiter.model.process import Process
 from impactarbiter.model.report import Report
 from impactarbiter.reports.live_view import (
     MOST_POINTS,
@@ -228,6 +229,28 @@ def test_masked() -> None:
                 made.step()
             text = json.dumps(picture)
             assert "zebra" not in text and "test_dashboard" not in text
+    finally:
+        made.page.end(made.arbiter.stop())
+
+
+def test_the_processes_of_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IMPACTARBITER_JOB", str(tmp_path))
+    other = Process(rank=1, world_size=2, pid=7, ended="SIGKILL")
+    Report(steps=9, process=other).to_json(tmp_path / other.file_name)
+    made = Served()
+    try:
+        with made.ask("/events") as answer:
+            for picture in pictures(answer):
+                if len(picture["job"]["rows"]) == 2:
+                    break
+                made.step(1)
+        ours, theirs = picture["job"]["rows"]
+        assert ours[2:4] == [str(os.getpid()), "running"]
+        assert theirs[:5] == ["1", "train", "7", "SIGKILL", "9"]
+        assert "rank 0" in picture["job"]["answer"]
+        assert str(tmp_path) not in json.dumps(picture)
     finally:
         made.page.end(made.arbiter.stop())
 
