@@ -151,14 +151,12 @@ def _longer(graph: GraphCost, factor: float) -> GraphCost:
     )
 
 
-def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
-    """Whether it was there until the last tick, and its lines still had as
-    many then as it was found with."""
-    broken = history.broken_at
-    if broken is None or broken.tick < status.ticks:
-        return False
+def stood_at_the_end(history: HolderHistory) -> bool:
+    """Whether all that its lines had made when it was last walked to was
+    still there when the last tick ended: its path broke, by a call that
+    returned or a name that was given away, and nothing was let go."""
     at_tick = sum(heap.site_now(s).at_tick for s in history.sites)
-    return at_tick >= history.walked.storages
+    return at_tick >= max(history.walked.storages, 1)
 
 
 def _fits(history: HolderHistory, room: int | None) -> bool:

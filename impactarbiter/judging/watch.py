@@ -15,6 +15,10 @@ from .memory import HolderHistory
 #: whole turns of the program's loop, wherever in it the watch begins.  The
 #: first shows the statement, the second whether it grows this holder alone.
 TURNS = 3
+#: What does not grow in each turn is watched for so many times the turns that
+#: lie between two of its steps on the average, and at most for so many.
+GAPS = 1.5
+MOST_TURNS = 128
 #: Watches of one holder in a row; later ones wait until it is twice as old,
 #: as what grows at every hundredth step is rarely caught.
 TRIES = 3
@@ -57,12 +61,17 @@ class StatementWatch:
         history = self._history
         if history is None:
             return
-        if not now and status.now < self._began + TURNS:
+        if not now and status.now < self._began + _turns(history):
             return
         history.saw(heap.end_statement())
         history.census = heap.census(history.held.visit)
         history.seen_age = history.age
         self._history = None
+
+
+def _turns(history: HolderHistory) -> int:
+    gap = history.age / max(history.generations, 1)
+    return min(max(TURNS, round(GAPS * gap) + 1), MOST_TURNS)
 
 
 def grown_at(history: HolderHistory) -> Site | None:

@@ -46,6 +46,33 @@ ia_is_deallocating(PyThreadState *thread)
 #endif
 }
 
+/* Gives every thread that has the trace function `from` (NULL: none) another
+ * (NULL: none); code that runs already is traced from its next line on.  From
+ * 3.12 on only the calling thread where others have one of their own.  0, or
+ * -1 with an exception set. */
+static inline int
+ia_trace_threads(Py_tracefunc from, Py_tracefunc to)
+{
+    PyThreadState *here = PyThreadState_Get();
+    PyThreadState *t = PyInterpreterState_ThreadHead(here->interp);
+#if PY_VERSION_HEX >= 0x030C0000
+    for (; t != NULL; t = PyThreadState_Next(t))
+        if (t->c_tracefunc != from && t->c_tracefunc != to)
+            break;
+    if (t == NULL)
+        PyEval_SetTraceAllThreads(to, NULL);
+    else if (here->c_tracefunc == from)
+        PyEval_SetTrace(to, NULL);
+    return PyErr_Occurred() ? -1 : 0;
+#else
+    int result = 0;
+    for (; t != NULL && result == 0; t = PyThreadState_Next(t))
+        if (t->c_tracefunc == from)
+            result = _PyEval_SetTrace(t, to, NULL);
+    return result;
+#endif
+}
+
 /* Does this thread run Python code, or C code that such code has called? */
 static inline int
 ia_has_frames(PyThreadState *thread)

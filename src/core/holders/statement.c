@@ -19,11 +19,19 @@ typedef struct {
     Py_ssize_t items;
 } statement;
 
+/* Threads of a program that is watched; where there are more, none is. */
+#define MOST_THREADS 64
+
+typedef struct {
+    PyThreadState *thread; /* compared only */
+    statement now; /* where it is, as far as it was seen */
+} position;
+
 static struct {
     uint32_t path; /* IA_NO_PATH: nothing is watched */
-    PyThreadState *thread;
     ia_visit last;
-    statement now; /* where the program is, as far as it was seen */
+    position positions[MOST_THREADS];
+    int nthreads;
     statement seen[IA_MOST_STATEMENTS];
     int nseen;
     uint32_t events;
@@ -59,6 +67,8 @@ is_growth(const ia_visit *before, const ia_visit *after)
 {
     if (before->length >= 0)
         return after->length > before->length;
+    if (after->names > before->names && before->names >= 0)
+        return 1;
     return after->value != before->value || after->graph != before->graph;
 }
 
@@ -88,15 +98,18 @@ entry_for(const statement *s)
     return new;
 }
 
+/* What has grown since the event before is put down to the statement that ends
+ * with this one.  Where another thread did it, its own next event came first:
+ * a thread keeps the GIL from a statement's end to the next line's begin. */
 static void
-compare(void)
+compare(const statement *now)
 {
     ia_visit after = ia_visit_path(watch.path);
     if (after.state != IA_PATH_INTACT)
         return;
-    if (watch.last.state == IA_PATH_INTACT && watch.now.file != NULL &&
+    if (watch.last.state == IA_PATH_INTACT && now->file != NULL &&
         is_growth(&watch.last, &after)) {
-        statement *s = entry_for(&watch.now);
+        statement *s = entry_for(now);
         if (s != NULL) {
             s->times++;
             s->running = 0;
@@ -107,19 +120,19 @@ compare(void)
     watch.last = after;
 }
 
-/* The program is at the user's frame that is next outwards from `frame`. */
+/* The thread is at the user's frame that is next outwards from `frame`. */
 static void
-note_position(PyFrameObject *frame)
+note_position(statement *now, PyFrameObject *frame)
 {
     PyFrameObject *f = (PyFrameObject *)Py_XNewRef((PyObject *)frame);
     while (f != NULL) {
         PyCodeObject *code = PyFrame_GetCode(f);
         int user = is_user(code);
         if (user) {
-            forget(&watch.now);
-            watch.now.file = Py_NewRef(code->co_filename);
-            watch.now.function = Py_NewRef(code->co_qualname);
-            watch.now.line = PyFrame_GetLineNumber(f);
+            forget(now);
+            now->file = Py_NewRef(code->co_filename);
+            now->function = Py_NewRef(code->co_qualname);
+            now->line = PyFrame_GetLineNumber(f);
         }
         Py_DECREF(code);
         if (user)
@@ -134,13 +147,22 @@ note_position(PyFrameObject *frame)
 /* A statement that begins again without growth in between grew something
  * else, or nothing. */
 static void
-note_run(void)
+note_run(const statement *now)
 {
-    statement *s = watch.now.file ? known(&watch.now) : NULL;
+    statement *s = now->file ? known(now) : NULL;
     if (s == NULL)
         return;
     s->idle += (uint32_t)s->running;
     s->running = 1;
+}
+
+static position *
+position_of(PyThreadState *thread)
+{
+    for (int i = 0; i < watch.nthreads; i++)
+        if (watch.positions[i].thread == thread)
+            return &watch.positions[i];
+    return NULL;
 }
 
 /* A thread that is traced and never comes to a boundary again is let go after
@@ -158,59 +180,109 @@ trace(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
         PyEval_SetTrace(NULL, NULL);
     if (!user || what == PyTrace_OPCODE || watch.path == IA_NO_PATH)
         return 0;
-    compare();
+    position *at = position_of(PyThreadState_Get());
+    if (at == NULL)
+        return 0;
+    compare(&at->now);
     if (what == PyTrace_RETURN) {
         PyFrameObject *back = PyFrame_GetBack(frame);
-        note_position(back);
+        note_position(&at->now, back);
         Py_XDECREF(back);
     } else {
-        note_position(frame);
+        note_position(&at->now, frame);
     }
     if (what == PyTrace_LINE)
-        note_run();
+        note_run(&at->now);
     return 0;
+}
+
+static void
+forget_positions(void)
+{
+    for (int i = 0; i < watch.nthreads; i++)
+        forget(&watch.positions[i].now);
+    watch.nthreads = 0;
+}
+
+/* Does every thread have this trace function, and none a profiler? */
+static int
+all_trace_by(Py_tracefunc function)
+{
+    PyThreadState *t =
+        PyInterpreterState_ThreadHead(PyThreadState_Get()->interp);
+    for (; t != NULL; t = PyThreadState_Next(t))
+        if (t->c_tracefunc != function || t->c_profilefunc != NULL)
+            return 0;
+    return 1;
+}
+
+/* 0 where there are too many. */
+static int
+note_threads(void)
+{
+    PyThreadState *t =
+        PyInterpreterState_ThreadHead(PyThreadState_Get()->interp);
+    for (; t != NULL; t = PyThreadState_Next(t)) {
+        if (watch.nthreads == MOST_THREADS)
+            return 0;
+        position *at = &watch.positions[watch.nthreads++];
+        *at = (position){.thread = t};
+        PyFrameObject *frame = PyThreadState_GetFrame(t);
+        note_position(&at->now, frame);
+        Py_XDECREF(frame);
+    }
+    return 1;
+}
+
+static void
+forget_seen(void)
+{
+    for (int i = 0; i < watch.nseen; i++)
+        forget(&watch.seen[i]);
+    watch.nseen = 0;
 }
 
 int
 ia_statement_watch(uint32_t path)
 {
-    PyThreadState *here = PyThreadState_Get();
-    if (watch.path != IA_NO_PATH || here->c_tracefunc != NULL ||
-        here->c_profilefunc != NULL)
+    if (watch.path != IA_NO_PATH || !all_trace_by(NULL))
         return 0;
     ia_visit now = ia_visit_path(path);
     if (now.state != IA_PATH_INTACT)
         return 0;
-    for (int i = 0; i < watch.nseen; i++)
-        forget(&watch.seen[i]);
-    watch.nseen = 0;
+    forget_seen();
     watch.events = 0;
     watch.last = now;
-    watch.thread = here;
     watch.path = path;
-    PyFrameObject *frame = PyThreadState_GetFrame(here);
-    note_position(frame);
-    Py_XDECREF(frame);
-    PyEval_SetTrace(trace, NULL);
-    if (here->c_tracefunc == trace)
+    if (note_threads() && ia_trace_threads(NULL, trace) == 0)
         return 1;
+    PyErr_Clear();
     watch.path = IA_NO_PATH;
+    forget_positions();
     return 0;
 }
 
-/* On another thread the trace function stays until that thread comes here; it
- * does nothing meanwhile. */
+/* Where somebody has set another tracer meanwhile, or a thread has begun that
+ * nobody traced, the growth may be theirs: nothing was seen.  A trace function
+ * that stays does nothing. */
 void
 ia_statement_end(void)
 {
     PyThreadState *here = PyThreadState_Get();
-    if (here->c_tracefunc == trace)
-        PyEval_SetTrace(NULL, NULL);
-    if (watch.path == IA_NO_PATH || watch.thread != here)
+    if (watch.path == IA_NO_PATH) {
+        if (here->c_tracefunc == trace)
+            PyEval_SetTrace(NULL, NULL);
         return;
-    compare();
+    }
+    position *at = position_of(here);
+    if (at != NULL)
+        compare(&at->now);
     watch.path = IA_NO_PATH;
-    forget(&watch.now);
+    if (watch.events <= MOST_EVENTS && !all_trace_by(trace))
+        forget_seen();
+    if (ia_trace_threads(trace, NULL) < 0)
+        PyErr_Clear();
+    forget_positions();
     ia_ptrmap_free(&watch.is_user);
 }
 

@@ -1,9 +1,9 @@
 /* The statement that grows a holder, seen while it does.
  *
- * For one stretch between two boundaries of a thread, each line of the user's
- * code that it runs is an occasion to look at the holder: the line before the
- * one at which it has changed is the statement.  A C trace function does it;
- * where another tracer is set, nothing is watched.  What grows the holder
+ * For one stretch between two boundaries, each line of the user's code that any
+ * thread runs is an occasion to look at the holder: the line before the one at
+ * which it has changed is the statement.  A C trace function does it; where
+ * another tracer is set, nothing is watched.  What grows the holder
  * within library code is put down to the user's line that called.
  */
 #ifndef IA_STATEMENT_H
@@ -14,9 +14,9 @@
 /* Statements that are told apart for one holder. */
 #define IA_MOST_STATEMENTS 4
 
-/* Watches a path's holder on the calling thread: 1, or 0 where it can't. */
+/* Watches a path's holder on all threads: 1, or 0 where it can't. */
 int ia_statement_watch(uint32_t path);
-/* Ends it: at a boundary of the same thread, or when watching stops. */
+/* Ends it, on any thread. */
 void ia_statement_end(void);
 /* [(file, line, function, times, items)] of what was seen since the watch
  * began; new reference. */

@@ -27,6 +27,9 @@ typedef struct {
     ia_root_kind root;
     PyCodeObject *code; /* of a frame; compared, never followed */
     int container;
+    PyTypeObject *type; /* of a container; compared, never followed */
+    uintptr_t eldest;  /* item of a container at the last visit */
+    Py_ssize_t length; /* likewise */
     uint32_t count;
     hop *links; /* owned; links[0] is the root */
     void *node; /* behind the tensor at the last visit; never followed */
@@ -188,6 +191,8 @@ ia_visits_remember(const ia_walk *w, uint32_t holder, int container)
                 .links = links};
     if (start->kind == IA_ROOT_FRAME)
         p->code = ia_frame_code((ia_frame *)IA_ADDRESS(start->ref));
+    if (container && IA_TAG(w->queue[holder].ref) == IA_TAG_OBJECT)
+        p->type = Py_TYPE((PyObject *)w->queue[holder].ref);
     for (uint32_t entry = holder; n > 0; entry = w->queue[entry].parent)
         links[--n] = (hop){w->queue[entry].ref, -1};
     uint32_t found = 1;
@@ -241,24 +246,29 @@ is_root_alive(const path *p)
                : is_frame_running(p->links[0].ref, p->code);
 }
 
-/* Follows all links but the last. */
+static int
+follow_link(path *p, uint32_t i)
+{
+    hop *l = &p->links[i];
+    uintptr_t parent = p->links[i - 1].ref;
+    if (IA_TAG(parent) == IA_TAG_OBJECT &&
+        is_item((PyObject *)parent, l->place, l->ref))
+        return 1;
+    search s = {.wanted = l->ref, .place = l->place};
+    search_in(parent, &s);
+    if (s.found >= 0)
+        l->place = s.found;
+    return s.found >= 0;
+}
+
 static int
 follow(path *p, uint32_t upto)
 {
     if (!is_root_alive(p))
         return 0;
-    for (uint32_t i = 1; i < upto; i++) {
-        hop *l = &p->links[i];
-        uintptr_t parent = p->links[i - 1].ref;
-        if (IA_TAG(parent) == IA_TAG_OBJECT &&
-            is_item((PyObject *)parent, l->place, l->ref))
-            continue;
-        search s = {.wanted = l->ref, .place = l->place};
-        search_in(parent, &s);
-        if (s.found < 0)
+    for (uint32_t i = 1; i < upto; i++)
+        if (!follow_link(p, i))
             return 0;
-        l->place = s.found;
-    }
     return 1;
 }
 
@@ -279,6 +289,18 @@ first_item(PyObject *op)
     return first;
 }
 
+/* The item that has been in it for longest, as it is shown; lists and tuples
+ * show their last one first. */
+static uintptr_t
+eldest_item(PyObject *op)
+{
+    if (PyList_Check(op) || PyTuple_Check(op))
+        return Py_SIZE(op) > 0
+                   ? (uintptr_t)PySequence_Fast_GET_ITEM(op, 0)
+                   : 0;
+    return first_item(op);
+}
+
 /* Nodes of the graph that a visit may look at. */
 #define MOST_NODES 20000
 
@@ -297,36 +319,70 @@ read_tensor(path *p, PyObject *op, ia_visit *v)
     p->sequence = ia_the_framework->node_sequence(node);
 }
 
+/* Where they have a dict: from some 30 on, or once somebody asked for it. */
+static Py_ssize_t
+count_names(PyObject *op)
+{
+    PyObject *dict = ia_get_instance_dict(op);
+    return dict != NULL && PyDict_Check(dict) ? PyDict_GET_SIZE(dict) : -1;
+}
+
 static void
 read_holder(path *p, PyObject *op, ia_visit *v)
 {
     v->value = (uintptr_t)op;
     if (p->container) {
-        v->length = ia_container_length(op);
+        p->length = v->length = ia_container_length(op);
         v->first = v->length > 0 ? first_item(op) : 0;
+        p->eldest = eldest_item(op);
     } else if (still && ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR) {
         read_tensor(p, op, v);
+    } else {
+        v->names = count_names(op);
     }
 }
 
-/* A holder that is no container is a name that is given another value: the
- * last link leads to what is there now. */
+/* What stands where the last link led to: a name that is given another value
+ * leads to what is there now. */
+static PyObject *
+at_last_link(const path *p)
+{
+    search s = {.wanted = 0, .place = p->links[p->count - 1].place};
+    search_in(p->links[p->count - 2].ref, &s);
+    return s.there != 0 && IA_TAG(s.there) == IA_TAG_OBJECT
+               ? (PyObject *)s.there
+               : NULL;
+}
+
+/* Is it the container of the last visit, made anew with more in it?  Its eldest
+ * item is alive as long as one of the two has it. */
+static int
+stands_in(const path *p, PyObject *op)
+{
+    return p->eldest != 0 && Py_TYPE(op) == p->type &&
+           ia_container_length(op) >= p->length &&
+           eldest_item(op) == p->eldest;
+}
+
 static ia_visit
 visit_path(path *p)
 {
-    ia_visit v = {.state = IA_PATH_BROKEN, .length = -1};
-    if (p->count == 1 || !follow(p, p->container ? p->count : p->count - 1))
+    ia_visit v = {.state = IA_PATH_BROKEN, .length = -1, .names = -1};
+    if (p->count == 1 || !follow(p, p->count - 1))
         return v;
-    uintptr_t ref = p->links[p->count - 1].ref;
-    if (!p->container) {
-        search s = {.wanted = 0, .place = p->links[p->count - 1].place};
-        search_in(p->links[p->count - 2].ref, &s);
-        ref = s.there;
+    hop *last = &p->links[p->count - 1];
+    PyObject *op = p->container && follow_link(p, p->count - 1)
+                       ? (PyObject *)last->ref
+                       : at_last_link(p);
+    if (p->container && (uintptr_t)op != last->ref) {
+        if (op == NULL || !stands_in(p, op))
+            return v;
+        last->ref = (uintptr_t)op;
     }
-    if (ref == 0 || IA_TAG(ref) != IA_TAG_OBJECT)
+    if (op == NULL)
         return v;
     v.state = IA_PATH_INTACT;
-    read_holder(p, (PyObject *)ref, &v);
+    read_holder(p, op, &v);
     return v;
 }
 
@@ -335,7 +391,8 @@ ia_visit_path(uint32_t number)
 {
     path *p = find(number);
     if (p == NULL)
-        return (ia_visit){.state = IA_PATH_UNKNOWN, .length = -1};
+        return (ia_visit){
+            .state = IA_PATH_UNKNOWN, .length = -1, .names = -1};
     if (ia_the_framework == NULL)
         return visit_path(p);
     still = ia_the_framework->walk_begin(0);

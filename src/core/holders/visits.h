@@ -4,7 +4,9 @@
  * its parent shows.  A visit starts at the root, looks for each child where it
  * was, else among the parent's other references, and reads the holder's length
  * only when every link held: each object is alive because the one before it
- * has just shown it.  Some microseconds, no user code, no reference kept.
+ * has just shown it.  A container that another one stands in for, which begins
+ * with the same item and is no shorter (`x = x + (y,)`), is the same holder.
+ * Some microseconds, no user code, no reference kept.
  * Needs the GIL.
  */
 #ifndef IA_VISITS_H
@@ -23,6 +25,7 @@ typedef enum {
 typedef struct {
     ia_path_state state;
     Py_ssize_t length;   /* items; -1 where the holder is no container */
+    Py_ssize_t names;    /* attributes of one that is no container, or -1 */
     uintptr_t value;     /* what the last link leads to */
     uintptr_t first;     /* a container's first item, or 0 */
     void *graph;         /* node behind a holder that is a tensor, or NULL */
