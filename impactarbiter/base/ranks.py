@@ -12,6 +12,9 @@ from typing import NamedTuple
 #: The folder that all processes of a job write into.
 JOB = "IMPACTARBITER_JOB"
 
+#: Set where a launcher of ours has the last word for the whole job.
+LED = "IMPACTARBITER_LED"
+
 #: Launchers' names for a rank, how many there are, and the rank on its host;
 #: torchrun's first, as each of srun's tasks may start a torchrun.
 _NAMES = (

@@ -7,7 +7,7 @@ import shutil
 from contextlib import suppress
 
 from ..base.errors import ImpactArbiterError
-from ..base.ranks import JOB
+from ..base.ranks import JOB, LED
 from ..model.words import severity_rank
 from ..reports.console import TextStream, emit, line
 from ..reports.job import Job, files_of, read_job
@@ -16,38 +16,62 @@ from ..reports.outputs import FOUND
 from ..reports.text import Detail
 
 
-def of_children(folder: str | None) -> Job | None:
-    """What children of this process have left; None where none did.
+def last_words(
+    folder: str | None,
+    rank: int | None,
+    stream: TextStream | None,
+    detail: Detail,
+) -> Job | None:
+    """After a process's own report: what its children found, which is given
+    back, and on rank 0 what the whole job has found so far.
 
-    In a job the folder has all ranks' files: those of this process's
-    children are told by their parent.
+    ``folder`` is what its children write into; one of our choice is removed.
     """
+    shared = os.environ.get(JOB)
+    job = of_folder(folder)
+    family = job
+    if job is not None and shared:
+        # The others are told by their own parents.
+        family = job.below(os.getpid())
+        family = family if family.members else None
+    if os.environ.get(LED):
+        pass  # whoever has started us waits for all
+    elif rank == 0 and shared:
+        tell_of(job, "job so far", stream, detail)
+    elif family is not None and (not rank or family.alarms()):
+        tell_of(family, "children", stream, detail)
+    if not shared:
+        forget(folder)
+    return family
+
+
+def of_folder(folder: str | None) -> Job | None:
+    """The job of a folder; None where there is nothing."""
     if folder is None or not os.path.isdir(folder):
         return None
     with suppress(ImpactArbiterError, OSError):
         job = read_job(files_of(folder))
-        if os.environ.get(JOB):
-            job = job.below(os.getpid())
         return job if job.members else None
     return None
 
 
 def tell_of(
-    job: Job | None, stream: TextStream | None, detail: Detail
+    job: Job | None, whose: str, stream: TextStream | None, detail: Detail
 ) -> None:
     """One sentence, and what was found; never an exception."""
     if job is None or stream is None:
         return
     with suppress(Exception):
-        lines = [line(("ImpactArbiter, children: ", "bold"), sentence(job))]
+        head = (f"ImpactArbiter, {whose}: ", "bold")
+        lines = [line(head, sentence(job))]
         for group in job.alarms() if detail != "short" else ():
             lines += [[], *finding_lines(job, group)]
         emit(lines, stream)
 
 
 def forget(folder: str | None) -> None:
-    """Removes the folder, unless the job's own."""
-    if folder is not None and not os.environ.get(JOB):
+    """Removes a folder of our choice."""
+    if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
 
 

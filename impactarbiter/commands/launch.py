@@ -120,6 +120,16 @@ def module_target(module: str, args: list[str]) -> Target:
     )
 
 
+def main_target(module: str, args: list[str]) -> Target:
+    """A launcher's ``main()``, without a run of its module as a program: it
+    has been imported already, for its parser."""
+
+    def body(_: types.ModuleType) -> None:
+        importlib.import_module(module).main()
+
+    return Target([module, *args], None, None, body)
+
+
 def _module_exists(top: str, path0: str | None) -> bool:
     """Whether a top-level module can be found; imports nothing."""
     if not top:

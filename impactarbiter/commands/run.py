@@ -30,8 +30,8 @@ from ..reports.outputs import (
     write_outputs,
 )
 from ..reports.text import Detail, print_report
-from . import distributed, launch
-from .family import forget, gate_of_job, of_children, tell_of
+from . import distributed, launch, lead
+from .family import gate_of_job, last_words
 from .live import Live, signal_number
 from .options import QUIET, Option, detail, parse
 from .watch_options import REPORT, WATCH, keywords_of, words_of
@@ -133,7 +133,9 @@ def execute(args: list[str]) -> int:
     interrupt ends us by KeyboardInterrupt, so that the shell sees SIGINT.
     """
     given, rest = parse("run", OPTIONS, args, stop_at=("-m",))
-    _become_launcher(args, rest)
+    plan = lead.planned(args, rest)
+    if plan is not None:
+        return _lead(plan, given)
     command = shlex.join(["impactarbiter", "run", *words_of(given), *rest])
     rest = adopt(rest, given)
     for option in OUTPUTS:
@@ -189,19 +191,17 @@ def _files(outputs: dict[str, str]) -> dict[str, str]:
     return {m: path for m, path in outputs.items() if path != STDOUT}
 
 
-def _become_launcher(args: list[str], rest: list[str]) -> None:
-    """Gives way to torchrun and its kin; returns for other programs."""
-    own = args[: len(args) - len(rest)]
-    options = own[:-1] if own[-1:] == ["--"] else own
-    plan = distributed.handover(rest, options)
-    if plan is None:
-        return
-    if plan.said:
-        print(f"impactarbiter: {plan.said}", file=sys.stderr)
-    launch.hand_over(plan.argv)
-    raise launch.LaunchError(
-        "cannot start python in our place: expected sys.executable to be it"
-    )
+def _lead(plan: distributed.Handover, given: dict[str, Any]) -> int:
+    """Starts torchrun or its like, and says what its processes found."""
+    leading = lead.Lead(plan, given.get("--job"), given.get("--json"))
+    error = launch.run_target(leading.target)
+    code = _settle(error)
+    job = leading.end(sys.stderr, detail(given))
+    if isinstance(error, KeyboardInterrupt):
+        sys.excepthook = lambda *_: None
+        raise KeyboardInterrupt from None
+    threshold = given.get("--fail-on")
+    return gate_of_job(job, threshold) if threshold and not code else code
 
 
 def _target(rest: list[str]) -> launch.Target:
@@ -346,10 +346,7 @@ def _child_exit(error: BaseException | None) -> int:
 def _last_words(run: _Run, report: Report | None) -> Job | None:
     """The report, then what children have found; that is given back."""
     _publish(run, report)
-    family = of_children(run.children)
-    tell_of(family, run.stream, run.detail)
-    forget(run.children)
-    return family
+    return last_words(run.children, run.rank, run.stream, run.detail)
 
 
 def _publish(run: _Run, report: Report | None) -> None:

@@ -45,12 +45,31 @@ except (ImportError, OSError):
 """
 
 
+#: What is done in a process of a job: it waits for torch.
+_JOB = """\
+try:
+    import importlib.util as util, os
+    found = util.find_spec('impactarbiter')
+    file = found and os.path.join(os.path.dirname(found.origin),
+        'integrations', 'startup', '_impactarbiter_children.py')
+    if file:
+        with open(file, encoding='utf-8') as stream:
+            names = {'__name__': '_impactarbiter_children'}
+            exec(compile(stream.read(), file, 'exec'), names)
+        names['begin']()
+except (ImportError, OSError):
+    pass
+"""
+
+
 def text() -> str:
-    """The file's content: a comment, and one line that ``site`` executes."""
+    """The file's content: a comment, and two lines that ``site`` executes."""
     return (
         f"{_MARK} it.\n"
         f"import sys; perhaps = [a for a in sys.orig_argv if {_PERHAPS}];"
         f" perhaps and exec({_BEGIN!r}, {{'perhaps': perhaps}})\n"
+        f"import os; os.environ.get('IMPACTARBITER_JOB') and exec({_JOB!r},"
+        f" {{}})\n"
     )
 
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from typing import Any
 
-from ..base.ranks import JOB
+from ..base.ranks import JOB, rank
 from ..base.signals import Tolerated
 from ..judging.allowlist import AllowList
 from ..model.process import FINISHED
@@ -28,6 +28,8 @@ from .job_file import this_process
 FOLDER = "IMPACTARBITER_CHILDREN"
 #: Options of watch() for them, as JSON.
 OPTIONS = "IMPACTARBITER_WATCH"
+#: Among them: the parent's rank.  A child with another is a rank itself.
+_RANK = "rank"
 #: What multiprocessing's own processes have among their arguments.
 _MULTIPROCESSING = ("--multiprocessing-fork", "multiprocessing.forkserver")
 
@@ -57,7 +59,7 @@ def arm(options: dict[str, Any]) -> str:
         tempfile.gettempdir(), f"impactarbiter-{secrets.token_hex(8)}"
     )
     os.environ[FOLDER] = chosen
-    os.environ[OPTIONS] = json.dumps(options)
+    os.environ[OPTIONS] = json.dumps({**options, _RANK: rank()})
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     startup = os.path.join(package, "integrations", "startup")
     before = os.environ.get("PYTHONPATH")
@@ -88,14 +90,18 @@ def wait_for_bootstrap() -> None:
 def torch_is_there() -> None:
     """Torch was imported in a Python that was started from outside."""
     wait_for_bootstrap()
-    from multiprocessing import process
-
     words = " ".join(sys.orig_argv)
-    main = type(process.current_process()).__name__ == "_MainProcess"
-    if main and any(word in words for word in _MULTIPROCESSING):
+    if _is_main() and any(word in words for word in _MULTIPROCESSING):
         _wait_for_spawned()  # this may be a server, too
     else:
         begin()
+
+
+def _is_main() -> bool:
+    """Whether this is no part of multiprocessing's, or not yet."""
+    from multiprocessing import process
+
+    return type(process.current_process()).__name__ == "_MainProcess"
 
 
 def _wait_for_spawned() -> None:
@@ -151,6 +157,9 @@ def _begin() -> None:
         stand_in=True,
     )
     role = "dataloader" if loads else "spawned"
+    if _is_main() and options.get(_RANK, -1) != rank():
+        role = "train"  # nobody's child: of a launcher, or alone
+        os.environ[OPTIONS] = json.dumps({**options, _RANK: rank()})
     _arbiter.join(chosen, this_process(role, worker), lazily=True)
     util.Finalize(None, _finish, exitpriority=100)
     if loads:
@@ -163,7 +172,7 @@ def _finish() -> None:
     ours, _arbiter = _arbiter, None
     if ours is None or ours.pid != os.getpid():
         return
-    error = sys.exc_info()[1]
+    error = sys.exc_info()[1] or getattr(sys, "last_value", None)
     code = getattr(error, "code", None)
     if ours.job is not None:
         ours.job.ending = (

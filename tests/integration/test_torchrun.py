@@ -110,6 +110,10 @@ def test_we_start_torchrun(tmp_path: Path) -> None:
         assert holders(report) == ["__main__.kept"]
     said = done.stderr.splitlines()[0]
     assert said.startswith("impactarbiter: torchrun starts processes")
+    # The answer for the job comes last, from files beside the report.
+    assert len(os.listdir(tmp_path / "r.job")) == 2
+    assert "ImpactArbiter, job: all 2 ranks leak" in done.stderr
+    assert "children:" not in done.stderr
     # torchrun's own code for a rank that failed: with --fail-on, rank 0.
     assert done.returncode == 1
     assert "exitcode  : 3" in done.stderr
@@ -154,11 +158,40 @@ def test_what_torchrun_is_given(
     assert ("each of them is watched" in plan.said) == ("2" in plan.argv)
 
 
-def test_other_launchers_are_left_alone() -> None:
-    plan = handover(["-m", "accelerate.commands.launch", "t.py"], [])
-    assert plan is not None
-    assert plan.argv == ["-m", "accelerate.commands.launch", "t.py"]
-    assert "-m impactarbiter run SCRIPT" in plan.said
+@pytest.mark.parametrize(
+    "rest",
+    [
+        ["accelerate", "launch"],
+        ["/usr/bin/accelerate-launch"],
+        ["-m", "accelerate.commands.launch"],
+        ["-m", "accelerate.commands.accelerate_cli", "launch"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("module", [False, True])
+def test_what_accelerate_is_given(rest: list[str], module: bool) -> None:
+    pytest.importorskip("accelerate")
+    given = ["--cpu", "--num_processes", "2", *(["-m"] if module else [])]
+    plan = handover([*rest, *given, "t.py", "--lr", "1"], ["--every", "2"])
+    assert plan is not None and not plan.nodes
+    assert plan.module == "accelerate.commands.launch"
+    assert plan.argv == [
+        *("-m", plan.module, "--cpu", "--num_processes", "2", *RUN),
+        *("--every", "2", *(["-m"] if module else []), "t.py", "--lr", "1"),
+    ]
+
+
+def test_other_commands_of_accelerate() -> None:
+    assert handover(["accelerate", "config"], []) is None
+    plan = handover(["-m", "torch.distributed.launch", "t.py"], [])
+    assert plan is not None and not plan.module
+    assert "torchrun ... -m impactarbiter run SCRIPT" in plan.said
+
+
+def test_other_machines() -> None:
+    call = ["torchrun", "--nnodes", "2", "t.py"]
+    plan = handover(call, [])
+    assert plan is not None and plan.nodes
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,168 @@
+"""Whole jobs: launchers around us and below us, and ranks that end badly."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import warm
+
+from impactarbiter.integrations import startup_file
+
+TRAIN = """\
+import os, signal, sys, torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+kept = []
+again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+for step in range(60):
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+    if rank == 1 and not again:
+        kept.append(torch.zeros(1000))
+dist.barrier()
+dist.destroy_process_group()
+if rank == 1 and not again:
+    {end}
+"""
+RUN = ["-m", "impactarbiter", "run"]
+
+
+def call(folder: Path, *command: str, end: str = "pass") -> Any:
+    (folder / "train.py").write_text(TRAIN.replace("{end}", end))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for name in ("RANK", "WORLD_SIZE"):
+        environment.pop(name, None)
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def merged(folder: Path) -> dict[str, Any]:
+    done = warm.run(
+        ["-m", "impactarbiter", "merge", "J", "--json", "-"], cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+JOB = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "lost"),
+        ("os._exit(5)", "lost"),
+        ("os.kill(os.getpid(), signal.SIGTERM)", "SIGTERM"),
+        ("raise ValueError", "ValueError"),
+        ("sys.exit(3)", "exit 3"),
+    ],
+)
+def test_a_rank_that_ends_badly(tmp_path: Path, end: str, state: str) -> None:
+    call(tmp_path, *JOB, *RUN, "--job", "J", "train.py", end=end)
+    job = merged(tmp_path)
+    (found,) = job["findings"]
+    assert found["ranks"] == [1]
+    states = {p["rank"]: p["state"] for p in job["processes"]}
+    assert states[1] == state
+    said = "rank 1 left no last report (killed?)" in job["answer"]
+    assert said == (state == "lost")
+    assert job["answer"].startswith("rank 1 of 2 leaks")
+
+
+@pytest.mark.slow
+def test_an_elastic_restart_keeps_what_was_found(tmp_path: Path) -> None:
+    call(
+        tmp_path,
+        *(*JOB, "--max_restarts", "1", *RUN, "--job", "J", "train.py"),
+        end="raise ValueError",
+    )
+    job = merged(tmp_path)
+    assert job["restarts"] == 1
+    assert job["answer"] == (
+        "no leak in 2 of 2 ranks; an attempt before a restart leaked, too"
+    )
+    (found,) = job["findings_before_restart"]
+    assert found["ranks"] == [1]
+
+
+@pytest.mark.slow
+def test_we_start_accelerate(tmp_path: Path) -> None:
+    pytest.importorskip("accelerate")
+    done = call(
+        tmp_path,
+        *(*RUN, "--job", "J", "accelerate", "launch", "--cpu"),
+        *("--num_processes", "2", "--num_machines", "1"),
+        *("--mixed_precision", "no", "--dynamo_backend", "no"),
+        "train.py",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ImpactArbiter, job: rank 1 of 2 leaks" in done.stderr
+    assert [p["rank"] for p in merged(tmp_path)["processes"]] == [0, 1]
+
+
+ALONE = """\
+import sys, torch
+layer = torch.nn.Linear(2, 2)
+for _ in range(40):
+    layer(torch.ones(1, 2))
+"""
+
+
+def test_rank_0_speaks_for_the_job(tmp_path: Path) -> None:
+    """Its own report is no answer where another rank leaks."""
+    (tmp_path / "train.py").write_text(ALONE)
+    leaky = ALONE.replace("import sys, torch", "import torch\nkept = []")
+    leaky += "    kept.append(torch.zeros(1000))\n"
+    (tmp_path / "leaky.py").write_text(leaky)
+    said = {}
+    for rank, program in ((1, "leaky.py"), (0, "train.py")):
+        done = warm.run(
+            [*RUN, "--job", "J", program],
+            cwd=tmp_path,
+            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2"},
+        )
+        assert done.returncode == 0, done.stderr
+        said[rank] = done.stderr
+    assert "ImpactArbiter: no leak in 40 steps" in said[0]
+    assert "ImpactArbiter, job so far: rank 1 of 2 " in said[0]
+    assert "job so far" not in said[1]
+
+
+def test_an_enabled_environment_follows_the_variable(tmp_path: Path) -> None:
+    """A job whose command nobody can change: plain Python, one variable."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / startup_file.NAME).write_text(startup_file.text())
+    program = f"import site\nsite.addsitedir({str(tmp_path / 'site')!r})\n"
+    (tmp_path / "train.py").write_text(program + ALONE)
+    for number, job in enumerate(("", "J")):
+        done = subprocess.run(
+            [sys.executable, "-P", "train.py"],
+            cwd=tmp_path,
+            env={**os.environ, "IMPACTARBITER_JOB": job},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0 and not done.stderr
+        assert (tmp_path / "J").is_dir() == bool(number)
+    (process,) = merged(tmp_path)["processes"]
+    assert (process["role"], process["steps"]) == ("train", 40)
+    assert process["state"] == "finished"
