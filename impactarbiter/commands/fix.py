@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from ..base.convert import filename
 from ..base.errors import UsageError
 from ..base.files import write_atomic
 from ..judging.diffs import diff
@@ -11,11 +14,13 @@ from ..model.finding import Finding
 from ..model.order import by_urgency
 from ..model.report import Report
 from .changes import changes_of, say
+from .given_patch import changes_of_patch
 from .options import Option, parse
 from .verify import verify
 
 HELP = """\
 usage: impactarbiter fix RUN.json [--apply] [--verify]
+       impactarbiter fix RUN.json --verify --patch F.diff
 
 Prints the patches of a saved report as a unified diff: a number instead of a
 tensor (`.item()`), or a tensor without the graph that made it (`.detach()`).
@@ -28,12 +33,18 @@ written.
   --verify  run the program twice more, as it is and patched, in a private
             copy of its folder, and show both rates of growth and whether its
             output changed; with --apply, write what was found to hold
+  --patch F a unified diff of your own to verify, in place of the report's:
+            it is held against all that the report says leaks
 
 Exit codes: 0, also when there is nothing to change; 1 where --verify found
 that the patches do not hold or that the output changed; 2 for a wrong call.
 """
 
-OPTIONS = {"--apply": Option(), "--verify": Option()}
+OPTIONS = {
+    "--apply": Option(),
+    "--verify": Option(),
+    "--patch": Option(filename),
+}
 
 
 def execute(args: list[str]) -> int:
@@ -45,6 +56,8 @@ def execute(args: list[str]) -> int:
             " `impactarbiter fix RUN.json [--apply] [--verify]`"
         )
     report = Report.load(files[0])
+    if "--patch" in given:
+        return _verified(report, given)
     findings = list(by_urgency(report.findings))
     offered = [f for f in findings if f.patch and f.confirmed]
     changes = changes_of(offered)
@@ -62,6 +75,25 @@ def execute(args: list[str]) -> int:
             write_atomic(change.file, data)
             say(f"changed {change.file}")
     return 0
+
+
+def _verified(report: Report, given: dict[str, Any]) -> int:
+    """Whether a patch of somebody else's holds; nothing is written."""
+    if "--apply" in given or "--verify" not in given:
+        raise UsageError("--patch is for --verify alone: apply it yourself")
+    try:
+        with open(given["--patch"], encoding="utf-8") as stream:
+            text = stream.read()
+    except (OSError, UnicodeError) as error:
+        raise UsageError(
+            f"cannot read {given['--patch']!r}: {error}"
+        ) from None
+    folder = report.environment.get("cwd", "")
+    leaks = [f for f in report.findings if f.confirmed]
+    changes = changes_of_patch(text, folder or os.getcwd(), leaks)
+    for change in changes:
+        print(diff(change.file, change.before, change.after), end="")
+    return 0 if verify(report, changes) else 1
 
 
 def _say_what_is_left(findings: Iterable[Finding], apply: bool) -> None:

@@ -105,7 +105,10 @@ def test_from_a_leaky_script_to_a_verified_patch(tmp_path: Path) -> None:
             .splitlines()[1]
             .endswith("    my_history.append(loss)")
         )
-        verified = await answer(client, "verify_patch", report=ran["report"])
+        patch = told["patch"].replace(".detach()", ".item()")
+        verified = await answer(
+            client, "verify_patch", report=ran["report"], patch=patch
+        )
         assert verified["holds"] is True
         assert any("the patches hold" in text for text in verified["says"])
         assert script.read_text() == SCRIPT

@@ -39,6 +39,8 @@ MOST_CONTEXT = 40
 MOST_SECONDS = 3600
 #: Where a copy runs twice or three times.
 MOST_RUNS = 3
+#: Characters of a patch.
+MOST_PATCH = 50_000
 
 Name = Annotated[str, Field(description="a report's name, such as r1")]
 Rank = Annotated[
@@ -210,27 +212,43 @@ class Tools:
             return {"text": block(done.output)}
 
     async def verify_patch(
-        self, report: Name, seconds: Seconds = 600
+        self,
+        report: Name,
+        patch: Annotated[
+            str | None,
+            Field(
+                max_length=MOST_PATCH,
+                description="a unified diff; default: the report's patches",
+            ),
+        ] = None,
+        seconds: Seconds = 600,
     ) -> dict[str, Any]:
-        """RUNS A PROGRAM: copies its folder, applies the report's patches in
-        the copy, runs the program there as it is and patched, and says what
-        they stop and whether its output changed. The program's own files are
-        not changed, but what it does outside of its folder it does again, up
-        to three times. Refused by --read-only."""
+        """RUNS A PROGRAM: copies its folder, applies a patch in the copy,
+        the report's own or one that is given, runs the program there as it is
+        and patched, and says how much of the growth stops and whether its
+        output changed. The program's own files are not changed, but what it
+        does outside of its folder it does again, up to three times. Refused
+        by --read-only."""
         with _said():
             self._check("verify_patch", "runs the program again")
-            found = self._shelf[report].findings
-            if not any(f.patch and f.confirmed for f in found):
-                raise UsageError(
-                    f"report {report} has no patch to verify:"
-                    " finding(...)['why_no_patch'] says why"
-                )
             words = ["fix", self._shelf.path(report), "--verify"]
+            if patch is not None:
+                file = os.path.join(self._shelf.folder, "given.diff")
+                with open(file, "w", encoding="utf-8") as stream:
+                    stream.write(patch)
+                words += ["--patch", file]
+            elif not any(
+                f.patch and f.confirmed for f in self._shelf[report].findings
+            ):
+                raise UsageError(
+                    f"report {report} has no patch to verify, finding() says"
+                    " why: give one"
+                )
             done = await called(words, None, MOST_RUNS * seconds)
+            if not done.in_time:
+                raise UsageError(f"it took longer than {seconds:g} s a run")
             if done.code not in (0, 1):
                 raise UsageError(_reason(done))
-            if not done.in_time:
-                raise UsageError(f"it took longer than {seconds} s a run")
             return {
                 "holds": done.code == 0,
                 "says": [cut(_bare(x)) for x in done.errors.splitlines()][:20],

@@ -1,0 +1,103 @@
+"""Patches that somebody else wrote, applied in memory."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from impactarbiter.base.errors import UsageError
+from impactarbiter.commands.given_patch import _applied, _files
+from impactarbiter.commands.given_patch import changes_of_patch as changes
+
+FILE = "a\nb\nc\nd\ne\nf\ng\nh\n"
+
+
+def diff(before: str, after: str, name: str = "x.py", context: int = 3) -> str:
+    return "".join(
+        difflib.unified_diff(
+            before.splitlines(True),
+            after.splitlines(True),
+            f"a/{name}",
+            f"b/{name}",
+            n=context,
+        )
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "x.py").write_text(FILE)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "y.py").write_bytes(b"one\r\ntwo\r\n")
+    return tmp_path
+
+
+def test_a_patch_of_two_files(folder: Path) -> None:
+    text = diff(FILE, FILE.replace("b\n", "B\n").replace("g\n", ""))
+    text += diff("one\ntwo\n", "one\nnew\ntwo\n", "sub/y.py")
+    first, second = changes(f"From me:\n\n{text}", str(folder), ())
+    assert first.after == "a\nB\nc\nd\ne\nf\nh\n"
+    assert second.after == "one\r\nnew\r\ntwo\r\n"
+    assert (folder / "x.py").read_text() == FILE
+
+
+def test_a_patch_without_prefixes_for_lines_that_moved(folder: Path) -> None:
+    (folder / "x.py").write_text("new\n" + FILE)
+    text = diff(FILE, FILE.replace("d\n", "D\n"))
+    text = text.replace("a/x.py", "x.py").replace("b/x.py", "x.py")
+    (change,) = changes(text, str(folder), ())
+    assert change.after == "new\n" + FILE.replace("d\n", "D\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected a unified diff"),
+        ("@@ -1 +1 @@\n-a\n+b\n", "names no file"),
+        (diff("q\n", "r\n"), "fits no place"),
+        (diff(FILE, "a\n").rsplit("\n", 3)[0] + "\n", "cut short"),
+        (diff("a\n", "b\n", "../x.py"), "which is not in"),
+        (diff("a\n", "b\n", "none.py"), "which is not in"),
+        ("--- /dev/null\n+++ b/z\n@@ -0,0 +1 @@\n+q\n", "makes or removes"),
+        ("--- a/x.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n", "makes or removes"),
+    ],
+)
+def test_what_does_not_fit(folder: Path, text: str, said: str) -> None:
+    outside = folder / "inside"
+    outside.mkdir()
+    (outside / "x.py").write_text(FILE)
+    with pytest.raises(UsageError, match=said):
+        changes(text, str(outside), ())
+
+
+def test_an_absolute_name_as_ours_have(folder: Path) -> None:
+    name = str(folder / "x.py").lstrip("/")
+    text = diff(FILE, FILE.replace("d\n", "D\n"), name)
+    (change,) = changes(text, str(folder), ())
+    assert change.file == str(folder / "x.py")
+
+
+def test_several_places_are_none(folder: Path) -> None:
+    (folder / "x.py").write_text("q\na\nq\na\n")
+    text = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
+    with pytest.raises(UsageError, match="several places"):
+        changes(text, str(folder), ())
+
+
+#: Few words, so that lines repeat.
+LINES = st.lists(st.sampled_from("abcx"), max_size=12).map(
+    lambda words: "".join(f"{word}\n" for word in words)
+)
+
+
+@given(LINES, LINES, st.integers(0, 3))
+def test_what_difflib_makes_is_applied(
+    before: str, after: str, context: int
+) -> None:
+    for name, hunks in _files(diff(before, after, context=context)):
+        assert name == "b/x.py"
+        assert _applied(before, hunks, name) == after
