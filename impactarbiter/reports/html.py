@@ -1,121 +1,119 @@
-"""The report as one static page: no scripts, nothing loaded from outside."""
+"""Pages: one file each, nothing loaded from outside, readable without script.
+
+Jinja2 belongs to the extra `report`: whoever has not installed it has the
+same words as text, and may render the page from the JSON elsewhere.
+"""
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
 import html
+import itertools
 import os
+from pathlib import Path as File
 from typing import Any
 
 from ..base.errors import MissingExtraError
 from ..base.files import write_atomic
 from ..base.text import clean
-from ..base.units import format_bytes
-from ..model.finding import Finding
-from ..model.order import by_urgency
-from ..model.report import History, Report
-from .html_template import TEMPLATES
-from .retention import path_fragment
-from .wording import facts, footer, headline, summary
+from ..model.report import Report
+from .page_view import view_of
 
-_WIDTH, _HEIGHT = 720, 160
-#: More points than this cannot be told apart at that width.
-_MOST_POINTS = 720
+_TEMPLATES = File(__file__).with_name("templates")
+#: Several reports in one notebook must not share the ids of their parts.
+_fragments = itertools.count(1)
 
 
 def write_html(report: Report, path: str | os.PathLike[str]) -> None:
     """Writes the page atomically; ReportError where it can't."""
-    page = report_page(report)
+    write_page(report_page(report), path)
+
+
+def write_page(page: str, path: str | os.PathLike[str]) -> None:
+    """Writes what one of these functions has made."""
     write_atomic(path, page.encode("utf-8", "backslashreplace"))
 
 
 def report_page(report: Report) -> str:
     """A whole page; MissingExtraError without jinja2."""
-    return str(_environment().get_template("page").render(_view(report)))
+    return page_of("report.html.j2", view_of(report))
 
 
 def report_fragment(report: Report) -> str:
     """For a notebook; without jinja2 the text report in ``<pre>``."""
     try:
-        environment = _environment()
+        return fragment_of("report.html.j2", view_of(report))
     except MissingExtraError:
         return f"<pre>{html.escape(str(report))}</pre>"
-    return str(environment.get_template("fragment").render(_view(report)))
+
+
+def page_of(part: str, view: Any) -> str:
+    """A whole page of a template and what it is given as ``view``.
+
+    ``view.title`` is the page's.  MissingExtraError without jinja2.
+    """
+    return _render("page.html.j2", part, view, "")
+
+
+def fragment_of(part: str, view: Any) -> str:
+    """The same for a notebook, in a ``<main>`` of its own, without script."""
+    ids = f"ia{next(_fragments)}-"
+    return _render("fragment.html.j2", part, view, ids)
+
+
+def _render(whole: str, part: str, view: Any, ids: str) -> str:
+    template = _environment().get_template(whole)
+    return str(template.render(part=part, view=view, ids=ids))
 
 
 @functools.cache
 def _environment() -> Any:
     try:
-        from jinja2 import DictLoader, Environment, StrictUndefined
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        from markupsafe import Markup
     except ImportError:
         raise MissingExtraError("jinja2", "the HTML page", "report") from None
     environment = Environment(
-        loader=DictLoader(TEMPLATES),
+        loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        # Every text goes through clean, then through the escaping.
+        finalize=_finalized,
     )
-    # Every text goes through clean, then through the escaping.
-    environment.filters["clean"] = clean
-    environment.filters["bytes"] = format_bytes
+    environment.filters["percent"] = lambda value: f"{value:.2f}%"
+    environment.filters["ticks"] = _with_code
+    script = _text_of("copy.js")
+    digest = hashlib.sha256(script.encode()).digest()
+    environment.globals.update(
+        style=Markup(_text_of("style.css")),
+        script=Markup(script),
+        script_hash="sha256-" + base64.b64encode(digest).decode(),
+        arrow="\N{LEFTWARDS ARROW}",
+        up="\N{BLACK UP-POINTING TRIANGLE}",
+    )
     return environment
 
 
-def _view(report: Report) -> dict[str, Any]:
-    findings = by_urgency(report.findings)
-    return {
-        "summary": summary(report),
-        "findings": [
-            _finding_view(finding, index == 0)
-            for index, finding in enumerate(findings)
-        ],
-        "footer": footer(report),
-        "warnings": report.warnings,
-        "environment": sorted(report.environment.items()),
-        "chart": _chart(report.history),
-        "lines": [
-            (format_bytes(one.bytes), one.blocks, str(one.site), one.by_age)
-            for one in report.lines
-        ],
-    }
+def _text_of(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
-def _finding_view(finding: Finding, first: bool) -> dict[str, Any]:
-    from markupsafe import Markup
+def _with_code(text: str) -> Any:
+    """Escaped, and what stands between backticks as code."""
+    from markupsafe import Markup, escape
 
-    path = finding.path
-    return {
-        # Escaped already, text by text.
-        "tree": Markup(path_fragment(path)) if path is not None else "",
-        "severity": finding.severity,
-        "verdict": finding.verdict,
-        "headline": headline(finding),
-        "facts": facts(finding),
-        "stack": [(str(site), site.source) for site in finding.stack],
-        "signature": finding.signature,
-        "open": first,
-    }
+    pieces = (escape(clean(piece)) for piece in text.split("`"))
+    shown = [
+        Markup("<code>{}</code>").format(piece) if i % 2 else piece
+        for i, piece in enumerate(pieces)
+    ]
+    return Markup("").join(shown)
 
 
-def _chart(history: History) -> dict[str, Any] | None:
-    """Points of an SVG line, or None where there is no curve to show."""
-    stride = max(len(history.steps) // _MOST_POINTS, 1)
-    steps = history.steps[::stride]
-    live = history.live_bytes[::stride]
-    if len(steps) < 2 or steps[-1] <= steps[0] or max(live) <= 0:
-        return None
-    width, top = steps[-1] - steps[0], max(live)
-    points = " ".join(
-        f"{(step - steps[0]) / width * _WIDTH:.1f},"
-        f"{_HEIGHT - size / top * _HEIGHT:.1f}"
-        for step, size in zip(steps, live, strict=True)
-    )
-    return {
-        "points": points,
-        "width": _WIDTH,
-        "height": _HEIGHT,
-        "top": top,
-        "first": steps[0],
-        "last": steps[-1],
-    }
+def _finalized(value: Any) -> Any:
+    """Texts of the program's, cleaned; Markup is ours, and stays."""
+    return clean(value) if type(value) is str else value

@@ -51,13 +51,15 @@ def alarming(report: Report) -> list[Finding]:
     return [f for f in by_urgency(report.findings) if f.verdict not in BOUNDED]
 
 
-def summary(report: Report) -> str:
-    """The first line: the verdict, and what to do."""
+def summary(report: Report, room: int | None = None) -> str:
+    """The first line: the verdict, and what to do; ``room`` for a terminal's
+    where it is not given."""
+    room = ROOM if room is None else room
     urgent = alarming(report)
     if text := growth_words.unexplained(report):
-        return _cut(text, ROOM)
+        return _cut(text, room)
     if urgent:
-        return _alarm(urgent)
+        return _alarm(urgent, room)
     if report.recorded_by:
         return _quiet_recording(report)
     watched = plural(report.steps, "step")
@@ -93,7 +95,7 @@ def _quiet_recording(report: Report) -> str:
     return f"no line keeps ever more in {steps}"
 
 
-def _alarm(urgent: list[Finding]) -> str:
+def _alarm(urgent: list[Finding], room: int) -> str:
     """Severity, rate, line and what to change, in so much room."""
     counts: dict[str, int] = {}
     for finding in urgent:
@@ -113,8 +115,8 @@ def _alarm(urgent: list[Finding]) -> str:
         if len(name) > MOST_NAME:
             name = "\u2026" + name[1 - MOST_NAME :]
         text += f" at {name}:{first.site.line}"
-    todo = _todo(first, ROOM - len(text) - 2) if first.confirmed else ""
-    return _cut(f"{text}; {todo}" if todo else text, ROOM)
+    todo = _todo(first, room - len(text) - 2) if first.confirmed else ""
+    return _cut(f"{text}; {todo}" if todo else text, room)
 
 
 #: Characters of a first line, less those before the summary.

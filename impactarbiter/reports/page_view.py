@@ -1,0 +1,465 @@
+"""What a page says of a report: plain texts and numbers for the templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..base.units import format_bytes, format_count, plural
+from ..model.finding import Finding, TensorExample
+from ..model.history import Excerpt
+from ..model.order import by_urgency
+from ..model.path import Path, compress_runs
+from ..model.report import Report
+from ..model.site import Site
+from ..model.words import BOUNDED
+from .charts import AgesView, Chart, ages_view, growth_chart, memory_chart
+from .reasons import otherwise, why
+from .wording import (
+    Fact,
+    alarming,
+    facts,
+    footer,
+    headline,
+    subject,
+    summary,
+)
+
+#: Characters of a headline.
+HEADLINE = 120
+#: Edges of a path that get a line of their own.
+MOST_EDGES = 24
+#: Facts that a page shows as something better than a line of text.
+_SHOWN_OTHERWISE = (
+    "allocated",
+    "grown at",
+    "grown maybe",
+    "kept by",
+    "holder",
+    "patch",
+    "do",
+    "if a leak",
+    "settled by",
+)
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of an excerpt; ``mark`` says what it is guilty of."""
+
+    number: int
+    text: str
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """An excerpt with its guilty lines marked."""
+
+    title: str
+    lines: tuple[SourceLine, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A line of a path's tree; ``notes`` are figures of this object."""
+
+    text: str
+    type: str = ""
+    notes: tuple[str, ...] = ()
+    grows: bool = False
+
+
+@dataclass(frozen=True)
+class DiffLine:
+    """A line of a patch: ``kind`` is "add", "cut", "head" or "same"."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class HeldView:
+    """One of the holders that a statement feeds."""
+
+    headline: str
+    tree: tuple[Node, ...]
+    ages: AgesView | None
+    facts: tuple[Fact, ...]
+    why: tuple[str, ...]
+    otherwise: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BlockView:
+    """All findings that one statement makes."""
+
+    anchor: str
+    severity: str
+    verdict: str
+    headline: str
+    where: str
+    confirmed: bool
+    advice: str
+    sources: tuple[Source, ...]
+    patch: tuple[DiffLine, ...]
+    held: tuple[HeldView, ...]
+    stack: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A box of an icicle, with the boxes that it is made of."""
+
+    text: str
+    size: int
+    look: str = ""
+    cells: tuple[Cell, ...] = ()
+
+    @property
+    def bytes(self) -> str:
+        return format_bytes(self.size)
+
+
+@dataclass(frozen=True)
+class ReportView:
+    """The whole page."""
+
+    title: str
+    state: str
+    todo: str
+    change: tuple[DiffLine, ...]
+    change_at: str
+    blocks: tuple[BlockView, ...]
+    charts: tuple[Chart, ...]
+    icicles: tuple[tuple[str, Cell], ...]
+    footer: tuple[str, ...]
+    warnings: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    figures: tuple[tuple[str, ...], ...]
+    recorded: tuple[tuple[str, ...], ...]
+
+
+def view_of(report: Report) -> ReportView:
+    """What the template of a report is given."""
+    blocks = tuple(
+        _block(number, group, report.excerpts)
+        for number, group in enumerate(_by_statement(report.findings), 1)
+    )
+    urgent = alarming(report)
+    first = urgent[0] if urgent and urgent[0].confirmed else None
+    changed = tuple(
+        line
+        for block in blocks[:1]
+        for line in block.patch
+        if first and line.kind in ("add", "cut")
+    )
+    charts = (growth_chart(report), memory_chart(report))
+    return ReportView(
+        title=summary(report, HEADLINE),
+        state=urgent[0].severity if urgent else "quiet",
+        todo=first.advice if first else "",
+        change=changed,
+        change_at=str(first.site) if first and first.site.known else "",
+        blocks=blocks,
+        charts=tuple(chart for chart in charts if chart is not None),
+        icicles=_icicles(report),
+        footer=tuple(footer(report)),
+        warnings=tuple(report.warnings),
+        environment=tuple(sorted(report.environment.items())),
+        figures=_figures(report),
+        recorded=_recorded(report),
+    )
+
+
+# -- findings -----------------------------------------------------------------
+
+
+def _by_statement(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Findings that share one statement, the most urgent first."""
+    groups: dict[object, list[Finding]] = {}
+    for finding in by_urgency(findings):
+        site = finding.site
+        key: object = (site.file, site.line, finding.verdict in BOUNDED)
+        groups.setdefault(key if site.known else id(finding), []).append(
+            finding
+        )
+    return list(groups.values())
+
+
+def _block(
+    number: int, group: Sequence[Finding], excerpts: Sequence[Excerpt]
+) -> BlockView:
+    first = group[0]
+    patch = next((f.patch for f in group if f.patch and f.confirmed), None)
+    return BlockView(
+        anchor=f"finding-{number}",
+        severity=first.severity,
+        verdict=first.verdict,
+        headline=headline(first),
+        where=str(first.site) if first.site.known else "",
+        confirmed=first.confirmed,
+        advice=first.advice,
+        sources=sources_of(group, excerpts),
+        patch=diff_lines(patch),
+        held=tuple(_held(finding) for finding in group),
+        stack=tuple((str(site), site.source) for site in first.stack),
+    )
+
+
+def _held(finding: Finding) -> HeldView:
+    return HeldView(
+        headline=headline(finding),
+        tree=tree_of(finding),
+        ages=ages_view(finding.ages, finding.noun),
+        facts=tuple(
+            fact
+            for fact in facts(finding)
+            if fact.label not in _SHOWN_OTHERWISE
+        ),
+        why=tuple(why(finding)),
+        otherwise=tuple(otherwise(finding)),
+    )
+
+
+def diff_lines(patch: str | None) -> tuple[DiffLine, ...]:
+    """A unified diff, line by line."""
+    return tuple(
+        DiffLine(_kind(line), line) for line in (patch or "").splitlines()
+    )
+
+
+def _kind(line: str) -> str:
+    if line.startswith(("---", "+++", "@@")):
+        return "head"
+    return {"+": "add", "-": "cut"}.get(line[:1], "same")
+
+
+# -- source -------------------------------------------------------------------
+
+
+def sources_of(
+    group: Sequence[Finding], excerpts: Sequence[Excerpt]
+) -> tuple[Source, ...]:
+    """The excerpts around the statements, each guilty line marked once."""
+    marks: dict[Site, str] = {}
+    for finding in group:
+        for site, said in (
+            (finding.allocated_at, "makes it"),
+            (finding.grown_at, "keeps it"),
+            (finding.maybe_grown_at, "may keep it"),
+        ):
+            if site is not None and site.known:
+                before = marks.get(site)
+                if before is None:
+                    marks[site] = said
+                elif said not in before and "keep" not in before:
+                    marks[site] = f"{before} and {said}"
+    found: dict[object, Source] = {}
+    for site in marks:
+        excerpt = next(
+            (e for e in excerpts if _holds(e, site)),
+            Excerpt(site.file, site.line, (site.source,)),
+        )
+        key = (excerpt.file, excerpt.first)
+        if key not in found and any(excerpt.lines):
+            found[key] = _source(site, excerpt, marks)
+    return tuple(found.values())
+
+
+def _holds(excerpt: Excerpt, site: Site) -> bool:
+    last = excerpt.first + len(excerpt.lines)
+    return excerpt.file == site.file and excerpt.first <= site.line < last
+
+
+def _source(site: Site, excerpt: Excerpt, marks: dict[Site, str]) -> Source:
+    of_line = {
+        s.line: said for s, said in marks.items() if s.file == excerpt.file
+    }
+    return Source(
+        str(site),
+        tuple(
+            SourceLine(number, text, of_line.get(number, ""))
+            for number, text in enumerate(excerpt.lines, excerpt.first)
+        ),
+    )
+
+
+# -- paths --------------------------------------------------------------------
+
+
+def tree_of(finding: Finding) -> tuple[Node, ...]:
+    """From the root to the tensor; the holder is the one that grows."""
+    path = finding.path
+    if path is None:
+        return ()
+    depth = finding.holder_depth if finding.holder else len(path.edges)
+    above = _nodes(path.upto(depth))
+    top = Node(
+        above[-1].text, above[-1].type, _held_notes(finding), grows=True
+    )
+    below = _nodes(Path(path.root, path.edges[depth:]))[1:]
+    return (*above[:-1], top, *_with_leaf(below, finding.tensors))
+
+
+def _held_notes(finding: Finding) -> tuple[str, ...]:
+    holder, notes = finding.holder, []
+    if holder is not None and holder.length is not None:
+        text = plural(holder.length, "item")
+        if holder.growth_per_step:
+            text += f", {holder.growth_per_step:+.3g} a step"
+        notes.append(text)
+    if finding.retained_tensors:
+        notes.append(
+            f"retains {format_bytes(finding.retained_bytes)} in"
+            f" {plural(finding.retained_tensors, finding.noun)}"
+        )
+    if finding.graph is not None and finding.graph.node_bytes:
+        nodes = format_bytes(finding.graph.node_bytes)
+        notes.append(f"and {nodes} of autograd nodes")
+    if holder is not None and holder.alike > 1:
+        notes.append(f"and {format_count(holder.alike - 1)} alike")
+    return tuple(notes)
+
+
+def _with_leaf(
+    nodes: tuple[Node, ...], examples: Sequence[TensorExample]
+) -> tuple[Node, ...]:
+    if not nodes or not examples:
+        return nodes
+    tensor = examples[0]
+    shape = "" if tensor.shape is None else f"{list(tensor.shape)} "
+    note = f"such as {shape}{tensor.dtype}, {format_bytes(tensor.bytes)}"
+    last = nodes[-1]
+    return (*nodes[:-1], Node(last.text, last.type, (note,)))
+
+
+def _nodes(path: Path) -> tuple[Node, ...]:
+    """The root, then a node for each edge; runs of equal edges stand once."""
+    found = [Node(path.root)]
+    run: list[str] = []
+    of_type = ""
+    for edge in path.edges:
+        if run and (edge.text, edge.type) != (run[0], of_type):
+            found.append(Node(compress_runs(run)[0], of_type))
+            run = []
+        run.append(edge.text)
+        of_type = edge.type
+    if run:
+        found.append(Node(compress_runs(run)[0], of_type))
+    if len(found) > MOST_EDGES:
+        left_out = len(found) - MOST_EDGES
+        half = MOST_EDGES // 2
+        found[half:-half] = [Node(f"\u2026 {left_out} more \u2026")]
+    return tuple(found)
+
+
+def path_nodes(path: Path) -> tuple[Node, ...]:
+    """A path whose holder is not known."""
+    return _nodes(path)
+
+
+# -- where live bytes are -----------------------------------------------------
+
+
+def _icicles(report: Report) -> tuple[tuple[str, Cell], ...]:
+    found = [
+        ("by the line that made it", _by_line(report)),
+        ("by what it is for, and who holds it", _by_holder(report)),
+    ]
+    return tuple((title, cell) for title, cell in found if cell is not None)
+
+
+def _by_line(report: Report) -> Cell | None:
+    """Live bytes at the last boundary: file, then line."""
+    history = report.history
+    if not history.lines or not history.live_bytes[-1]:
+        return None
+    files: dict[str, list[Cell]] = {}
+    for line in history.lines:
+        size = line.live_bytes[-1] or 0
+        if size:
+            file = str(Site(line.site.file, 0, ""))
+            text = f"{line.site.line} in {line.site.function}"
+            files.setdefault(file, []).append(Cell(text, size))
+    cells = [_sum(file, cells) for file, cells in files.items()]
+    total = history.live_bytes[-1]
+    rest = total - sum(cell.size for cell in cells)
+    if rest > 0:
+        cells.append(Cell("other lines", rest, "other"))
+    return Cell("live tensors", total, "", _sorted(cells))
+
+
+def _by_holder(report: Report) -> Cell | None:
+    """Purposes, as the fullest of the last walks saw them, and holders."""
+    seen = [p.bytes for p in report.history.purposes[-2:]]
+    seen.append(report.accounted)
+    known = max(seen, key=lambda purposes: sum(purposes.values()))
+    cells = [
+        Cell(name.replace("_", " "), size, "other" if name == "other" else "")
+        for name, size in known.items()
+        if size and name != "findings"
+    ]
+    held = [
+        Cell(subject(f), f.retained_bytes, f.severity)
+        for f in report.findings
+        if f.retained_bytes
+    ]
+    if held:
+        cells.append(_sum("findings", held))
+    elif known.get("findings"):
+        cells.append(Cell("findings", known["findings"]))
+    return _sum("live tensors", cells) if cells else None
+
+
+def _sum(text: str, cells: Sequence[Cell]) -> Cell:
+    return Cell(text, sum(c.size for c in cells), "", _sorted(cells))
+
+
+def _sorted(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    return tuple(sorted(cells, key=lambda cell: -cell.size))
+
+
+# -- the curves as figures ----------------------------------------------------
+
+
+def _figures(report: Report) -> tuple[tuple[str, ...], ...]:
+    """Some ten rows of the history: what a picture says, in words."""
+    history = report.history
+    count = len(history.steps)
+    if count < 3:
+        return ()
+    rows = [("step", "live tensors", "autograd nodes", "process")]
+    for at in sorted({round(i * (count - 1) / 9) for i in range(10)}):
+        step = history.steps[at]
+        nodes = [
+            size
+            for s, size in zip(
+                history.node_steps, history.node_bytes, strict=True
+            )
+            if s <= step
+        ]
+        rows.append(
+            (
+                format_count(step),
+                format_bytes(history.live_bytes[at]),
+                format_bytes(nodes[-1]) if nodes else "not measured",
+                format_bytes(history.resident_bytes[at])
+                if history.resident_bytes
+                else "not measured",
+            )
+        )
+    return tuple(rows)
+
+
+def _recorded(report: Report) -> tuple[tuple[str, ...], ...]:
+    """Lines of another tool's recording, by age."""
+    if not report.lines:
+        return ()
+    ages = list(dict.fromkeys(a for one in report.lines for a in one.by_age))
+    rows = [("line", "alive", "blocks", *ages)]
+    for one in report.lines:
+        by_age = (format_bytes(one.by_age.get(age, 0)) for age in ages)
+        size, blocks = format_bytes(one.bytes), format_count(one.blocks)
+        rows.append((str(one.site), size, blocks, *by_age))
+    return tuple(rows)

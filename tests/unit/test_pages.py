@@ -1,0 +1,227 @@
+"""The page: what it shows, what it escapes, and that a leak looks like one."""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+import re
+from dataclasses import replace
+from pathlib import Path as File
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from impactarbiter.judging.rules import RULES
+from impactarbiter.model.finding import Finding, GraphCost, Holder
+from impactarbiter.model.history import Ages, Excerpt, History, LineCurve
+from impactarbiter.model.path import Edge, Path
+from impactarbiter.model.report import Report
+from impactarbiter.model.site import Site
+from impactarbiter.reports.charts import growth_of, slope
+from impactarbiter.reports.html import report_fragment, report_page
+from impactarbiter.reports.page_view import HEADLINE, view_of
+from impactarbiter.reports.reasons import CHANGES
+
+KIB = 1 << 10
+PATCH = """\
+--- a/train.py
++++ b/train.py
+@@ -6,3 +6,3 @@
+     loss.backward()
+-    running += loss
++    running += loss.detach()
+     step()
+"""
+
+
+def finding(name: str = "running", **fields: object) -> Finding:
+    edge = Edge("local", name, "Tensor", f".{name}")
+    made = Finding(
+        verdict="leak",
+        severity="critical",
+        allocated_at=Site("train.py", 7, "train", "running += loss"),
+        grown_at=Site("train.py", 7, "train", "running += loss"),
+        path=Path("train()", (edge,)),
+        holder=Holder(f"train().{name}", "Tensor", depth=1),
+        graph_bytes_per_step=5.0 * KIB,
+        retained_bytes=4,
+        retained_tensors=1,
+        graph=GraphCost(3000, 0, 0, (), 2 << 20),
+        first_step=4,
+        last_step=100,
+        confirmed_step=40,
+        rule="keeps-all",
+        advice="detach before adding to `running`",
+        patch=PATCH,
+    )
+    return replace(made, signature="", **fields)  # type: ignore[arg-type]
+
+
+def history(node_rate: int, live_rate: int = 0) -> History:
+    steps = tuple(range(1, 101))
+    live = tuple(600 * KIB + live_rate * s for s in steps)
+    return History(
+        steps=steps,
+        live_bytes=live,
+        seconds=tuple(s / 10 for s in steps),
+        resident_bytes=tuple((300 << 20) + s % 7 * KIB for s in steps),
+        phases=("",) * 50 + ("train",) * 50,
+        lines=(LineCurve(Site("train.py", 5, "train"), live),),
+        node_steps=steps[::5],
+        node_bytes=tuple(node_rate * s for s in steps[::5]),
+    )
+
+
+def report(*findings: Finding, rate: int = 5 * KIB) -> Report:
+    lines = tuple(f"line {n}" for n in range(3, 12))
+    return Report(
+        findings=findings,
+        steps=100,
+        step_kind="optimizer",
+        live_bytes=600 * KIB,
+        history=history(rate if findings else 0),
+        excerpts=(Excerpt("train.py", 3, lines),),
+    )
+
+
+def text_of(page: str) -> str:
+    body = re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]+>", " ", body))
+
+
+def test_what_a_page_says() -> None:
+    view = view_of(report(finding()))
+    assert len(view.title) <= HEADLINE
+    assert [line.text for line in view.change] == [
+        "-    running += loss",
+        "+    running += loss.detach()",
+    ]
+    (block,) = view.blocks
+    (source,) = block.sources
+    assert [line.number for line in source.lines if line.mark] == [7]
+    (held,) = block.held
+    assert [node.grows for node in held.tree] == [False, True]
+    assert "2.0 MiB of autograd nodes" in str(held.tree[-1].notes)
+    page = report_page(report(finding()))
+    assert "signature" not in page and "generation" not in page
+    words = text_of(page)
+    assert "It was confirmed at step 40." in words
+    assert 'watch(allow=["train().running*"])' in words
+
+
+def test_findings_of_one_statement_are_one_block() -> None:
+    view = view_of(report(finding(), finding("total")))
+    (block,) = view.blocks
+    assert len(block.held) == 2
+    assert report_page(report(finding(), finding("total"))).count("@@ -6") == 1
+
+
+def test_nobody_is_told_to_change_what_is_unconfirmed() -> None:
+    growing = finding(verdict="growing", rule="unconfirmed")
+    view = view_of(report(replace(growing, confirmed_step=None)))
+    assert view.change == () and view.todo == ""
+    page = text_of(report_page(report(growing)))
+    assert "If it is a leak:" in page and "Suggested patch" not in page
+
+
+def test_every_rule_says_what_would_change_it() -> None:
+    assert set(CHANGES) == {rule.name for rule in RULES if rule.verdict}
+
+
+def test_a_leak_of_nodes_and_its_fix_differ_by_slope() -> None:
+    leaky, fixed = growth_of(history(5 * KIB)), growth_of(history(0))
+    assert leaky is not None and fixed is not None
+    assert slope(leaky.nodes) == pytest.approx(5 * KIB)
+    assert slope(fixed.nodes) == slope(fixed.tensors) == 0
+    # The highest of the leak's curve and of the fix's, in percent from above.
+    charts = [view_of(r).charts[0] for r in (report(finding()), report())]
+    tops = []
+    for chart in charts:
+        (curve,) = (s for s in chart.curves if s.look == "nodes")
+        heights = [float(y) for y in re.findall(r" ([\d.]+)(?: L|$)", curve.d)]
+        tops.append(heights[0] - min(heights))
+    assert tops[0] > 25 and tops[1] == 0
+
+
+def test_what_was_not_measured_is_said_so() -> None:
+    bare = replace(history(0), node_steps=(), node_bytes=())
+    chart = view_of(replace(report(), history=bare)).charts[0]
+    assert ("nodes", "not measured") in [(k.look, k.value) for k in chart.keys]
+    assert all(shape.look != "nodes" for shape in chart.curves)
+
+
+def test_a_staircase_and_a_flat_line() -> None:
+    leak = Ages(tuple(range(1, 33)), (2,) * 32, 32)
+    cache = Ages(tuple(range(1, 33)), (64,) + (0,) * 31, 32)
+    found = [
+        view_of(report(finding(ages=ages))).blocks[0].held[0].ages
+        for ages in (leak, cache)
+    ]
+    heights = [
+        {float(y) for y in re.findall(r"V([\d.]+)", a.d)} for a in found if a
+    ]
+    assert [len(h) for h in heights] == [32, 1]
+
+
+def test_one_script_that_is_named_by_its_hash() -> None:
+    page = report_page(report(finding()))
+    assert page.count("<script>") == page.count("<script") == 1
+    assert not re.search(r"(src|href)=|url\(|@import", page)
+    assert "<script" not in report_fragment(report(finding()))
+
+
+NASTY = st.text(
+    st.sampled_from("<>&'\"`{}%#\\/=\n\t\0\x1b\u202e\ud800ax "), max_size=24
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(NASTY, NASTY, NASTY)
+def test_no_name_leaves_its_place(name: str, file: str, words: str) -> None:
+    site = Site(file + "x", 7, name, words)
+    made = finding(
+        name,
+        allocated_at=site,
+        grown_at=site,
+        advice=words,
+        patch=f"--- {file}\n+++ {file}\n@@ -1 +1 @@\n-{words}\n+{name}\n",
+        phase=name,
+        ages=Ages((1, 2), (1, 1), 3),
+        stack=(site,),
+    )
+    hostile = replace(
+        report(made),
+        excerpts=(Excerpt(site.file, 6, (words, name, file)),),
+        warnings=(words,),
+        environment={name: words},
+        history=replace(
+            history(1),
+            lines=(LineCurve(site, (1,) * 100),),
+            phases=(name,) * 100,
+        ),
+    )
+    plain = re.sub(r"\d", "", report_page(report(finding())))
+    page = report_page(hostile)
+    # Whatever the names are, the tags and attributes are the template's.
+    allowed = set(re.findall(r"<[/!]?[a-zA-Z]+", plain)) | {
+        "<b",
+        "<code",
+        "</code",
+        "<i",
+        "</i",
+    }
+    assert set(re.findall(r"<[/!]?[a-zA-Z]+", page)) <= allowed | TEMPLATES
+    assert "\x1b" not in page and "\u202e" not in page and "\0" not in page
+    assert page.count("<script") == 1
+
+
+TEMPLATES = {
+    tag
+    for file in File(
+        importlib.util.find_spec("impactarbiter.reports").origin  # type: ignore[union-attr,arg-type]
+    )
+    .with_name("templates")
+    .glob("*.j2")
+    for tag in re.findall(r"<[/!]?[a-zA-Z]+", file.read_text())
+}
