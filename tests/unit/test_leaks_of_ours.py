@@ -400,6 +400,10 @@ CASES: dict[str, tuple[str, str]] = {
     "_core.rows": (LEAKING, "_core.rows()"),
     "_core.consistent": (LEAKING, "_core.consistent()"),
     "_core.diagnose": (LEAKING, "_core.diagnose([site], [])"),
+    "_core.diagnose.weigh": (
+        LEAKING,
+        "_core.diagnose([site], [], False, [], True)",
+    ),
     "_core.diagnose.error": (
         LEAKING,
         "raises(TypeError, _core.diagnose, ['a'], []);"
@@ -452,6 +456,11 @@ CASES: dict[str, tuple[str, str]] = {
         " raises(TypeError, _core.interval_close, '')",
     ),
     "_core.resident_bytes": ("", "_core.resident_bytes()"),
+    "_core.process_memory": ("", "_core.process_memory()"),
+    "_core._footprint": (
+        "",
+        "[_core._footprint(one) for one in ([1], {1: 2}, 'a', {3}, 1 << 99)]",
+    ),
     "_core.arrays_install": (
         "_core.arrays_uninstall()",
         "_core.arrays_install(); _core.arrays_uninstall();"
