@@ -333,7 +333,7 @@ def test_report_command(
     # A saved report is shown as any other.
     assert str(Report.load(outputs[0])).strip() == text.strip()
     page = Path(outputs[1]).read_text()
-    assert "<script>" not in page and "before the recording" in page
+    assert "<script>alert" not in page and "before the recording" in page
 
 
 # -- what it refuses ----------------------------------------------------------
