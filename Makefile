@@ -106,6 +106,7 @@ sweep: build
 	@IMPACTARBITER_EXAMPLES=300 $(PYTEST) tests/leaks \
 	    tests/unit/test_op_db.py tests/unit/test_walk_oracle.py \
 	    tests/integration/test_children.py tests/integration/test_jobs.py \
+	    tests/integration/test_ray.py \
 	    -m 'slow or not slow' $(ARGS)
 
 lint: venv
