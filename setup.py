@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 import re
 import shutil
+import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+import setuptools
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
@@ -41,6 +44,19 @@ class BuildError(SystemExit):
 
     def __init__(self, message: str) -> None:
         super().__init__(f"impactarbiter: {message}")
+
+
+#: The first that reads pyproject.toml's license as it is written.
+SETUPTOOLS = 77
+
+
+def require_setuptools() -> None:
+    """Before setup(), which fails with pages about pyproject.toml."""
+    if int(setuptools.__version__.partition(".")[0]) < SETUPTOOLS:
+        raise BuildError(
+            f"setuptools {setuptools.__version__} is too old to build with:"
+            f" pip install 'setuptools>={SETUPTOOLS}' 'numpy>=1.26'"
+        )
 
 
 def switch(name: str, default: bool = False) -> bool:
@@ -125,7 +141,8 @@ def common_flags() -> Flags:
     if switch("IMPACTARBITER_DEBUG"):
         flags.common += ["-O0", "-g", "-UNDEBUG"]
     else:
-        flags.common += ["-O2", "-DNDEBUG"]
+        # Python's own flags ask for debug information: 15 MB of it.
+        flags.common += ["-O2", "-DNDEBUG", "-g0"]
     if switch("IMPACTARBITER_WERROR"):
         flags.common += ["-Werror"]
     sanitize = os.environ.get("IMPACTARBITER_SANITIZE", "")
@@ -173,7 +190,7 @@ def core_flags() -> Flags:
         import numpy
     except ImportError as error:
         raise BuildError(
-            "NumPy is needed to build: pip install numpy"
+            "NumPy is needed to build: pip install 'numpy>=1.26'"
         ) from error
     flags = common_flags()
     flags.system.append(numpy.get_include())
@@ -274,7 +291,11 @@ class BuildExt(build_ext):
         require_gil()
         require_python_headers()
         torch = require_torch()
-        inplace = bool(self.inplace or getattr(self, "editable_mode", False))
+        editable = bool(getattr(self, "editable_mode", False))
+        inplace = bool(self.inplace or editable)
+        if editable:
+            # Not in pip's temporary folder: objects are for the next time.
+            self.build_temp = str(ROOT / "build" / "temp.editable")
         self.flags = {
             "impactarbiter._core": core_flags(),
             "impactarbiter._torch": torch_flags(torch, inplace),
@@ -325,6 +346,26 @@ class BuildExt(build_ext):
                 raise
         for ext, objects in built:
             self.link(ext, objects)
+        self.note()
+
+    def note(self) -> None:
+        """Beside the modules, what they were built for: core/built.py."""
+        import numpy
+        import torch
+
+        folder = Path(self.get_ext_fullpath("impactarbiter._core")).parent
+        if getattr(self, "editable_mode", False):
+            folder = ROOT / "impactarbiter"
+        facts = {
+            "torch": torch.__version__,
+            "cuda": torch.version.cuda,
+            "numpy": numpy.__version__,
+            "python": sys.version.split()[0],
+            "compiler": self.compiler.compiler_so[0],
+            "modules": [ext.name.split(".")[1] for ext in self.extensions],
+        }
+        text = json.dumps(facts, indent=1)
+        (folder / "built.json").write_text(text + "\n")
 
     def folder(self, ext: Extension) -> Path:
         return Path(self.build_temp) / self.flags[ext.name].key()
@@ -381,4 +422,5 @@ def up_to_date(target: Path, inputs: list[str]) -> bool:
     )
 
 
+require_setuptools()
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})

@@ -36,6 +36,3 @@ def graph_size(
 
 def walk_failures() -> int:
     """How often a look at one of torch's objects had to be given up."""
-
-def torch_version() -> str:
-    """The version of torch that this module was compiled against."""

@@ -177,6 +177,19 @@ def forbidden(pid: int) -> str:
     )
 
 
+def may_trace() -> str:
+    """What this system allows of ``attach``, in words."""
+    scope = _scope()
+    if scope == 0 or (scope < 3 and os.geteuid() == 0):
+        return f"allowed to this user (kernel.yama.ptrace_scope is {scope})"
+    if scope == 1:
+        return (
+            "forbidden but for child processes: sudo sysctl"
+            " kernel.yama.ptrace_scope=0, or run it as root"
+        )
+    return f"forbidden by kernel.yama.ptrace_scope, which is {scope}"
+
+
 def _scope() -> int:
     """Yama's setting; 0 where there is none."""
     try:

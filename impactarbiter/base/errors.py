@@ -6,6 +6,11 @@ Each message is one line: what is wrong, what was expected, what to do.
 
 from __future__ import annotations
 
+import re
+import shlex
+import sys
+from importlib import metadata
+
 
 class ImpactArbiterError(Exception):
     """Base of every error of this package."""
@@ -21,16 +26,50 @@ class ReportError(ImpactArbiterError):
     """A report that cannot be read, or cannot be written."""
 
 
+class NotBuiltError(ImpactArbiterError, ImportError):
+    """The C modules are not there, or were built for another torch."""
+
+
 class MissingExtraError(ImpactArbiterError, ImportError):
-    """An optional package is not installed; names the extra that brings it."""
+    """An optional package is not installed; names all that its extra brings.
+
+    Not the extra: pip would look for us on its index, wherever we came from.
+    """
 
     def __init__(self, package: str, purpose: str, extra: str) -> None:
+        wanted = " ".join(requirements(extra) or [package])
         super().__init__(
             f"{purpose} needs {package}, which is not installed:"
-            f" pip install 'impactarbiter[{extra}]'"
+            f" pip install {wanted}"
         )
         self.package = package
         self.extra = extra
+
+
+def extras() -> list[str]:
+    """What may be installed besides, [] where we are not installed."""
+    try:
+        told = metadata.metadata("impactarbiter").get_all("Provides-Extra")
+    except metadata.PackageNotFoundError:
+        return []
+    return list(told or [])
+
+
+def requirements(extra: str) -> list[str]:
+    """What an extra of ours asks for here, each quoted for a shell."""
+    try:
+        found = metadata.requires("impactarbiter") or []
+    except metadata.PackageNotFoundError:
+        return []
+    wanted = []
+    for line in found:
+        name, _, condition = line.partition(";")
+        needed = re.search(r"""python_version < ["']3\.(\d+)""", condition)
+        if needed and sys.version_info >= (3, int(needed[1])):
+            continue
+        if re.search(rf"""extra == ["']{re.escape(extra)}["']""", condition):
+            wanted.append(shlex.quote(name.strip()))
+    return wanted
 
 
 class AlreadyWatchingError(ImpactArbiterError, RuntimeError):

@@ -24,6 +24,7 @@ COMMANDS = {
     "fix": "show or apply the changes that a saved report suggests",
     "merge": "put the ranks of one job side by side",
     "mcp": "serve a coding assistant, over stdin and stdout",
+    "doctor": "say what works in this environment, and what does not",
     "enable": "let plain `python` know --detect_memory_leaks",
     "disable": "take that back",
     "completion": "for bash and zsh, and the page for man",

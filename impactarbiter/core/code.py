@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from types import ModuleType
 
 from ..base.files import own_prefix
+from .built import torch_module
 
 
-def prepare() -> None:
-    """Tells ``_core`` whose code is whose and what torch's objects are."""
+def prepare() -> ModuleType:
+    """Tells ``_core`` whose code is whose and what torch's objects are.
+
+    Gives ``_torch``; NotBuiltError where it is another torch's.
+    """
     import torch
 
-    from .. import _core, _torch
+    from .. import _core
 
+    ours = torch_module()
     _core.set_code(_library_prefixes(), _user_files(), own_prefix())
     _core.set_types(torch.nn.Module, torch.optim.Optimizer)
-    _torch.register()
+    ours.register()
+    return ours
 
 
 def _library_prefixes() -> tuple[str, ...]:

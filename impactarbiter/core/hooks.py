@@ -11,6 +11,7 @@ from typing import Protocol
 from .. import _core
 from ..base.signals import is_from_handler
 from . import devices
+from .built import torch_module
 from .code import prepare
 
 
@@ -49,7 +50,7 @@ def start(
     raises ends the watch, unless that came from a handler of signals.
     Raises RuntimeError where torch refuses a hook; then nothing is left.
     """
-    prepare()
+    torch = prepare()
     _core.start(
         every=every,
         warmup=warmup,
@@ -58,12 +59,10 @@ def start(
         callback=callback,
         is_programs=is_from_handler,
     )
-    from .. import _torch
-
     try:
-        return _install(_torch, numpy)
+        return _install(torch, numpy)
     except BaseException:
-        stop(Hooks(_torch))
+        stop(Hooks(torch))
         raise
 
 
@@ -74,6 +73,11 @@ def stop(hooks: Hooks) -> None:
     """
     _core.stop()
     _uninstall(hooks)
+
+
+def in_place() -> dict[str, bool]:
+    """Which of the hooks are in, by name."""
+    return {**torch_module().installed(), "numpy": _core.arrays_installed()}
 
 
 def step() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .. import _core
 from ..model.path import Path
 from . import wire
+from .built import torch_module
 from .code import prepare
 
 #: Paths to one object that can be asked for.
@@ -61,9 +62,6 @@ def failures_from_now() -> Callable[[], int]:
 
     What it gives imports nothing of ours when it is called.
     """
-    import torch  # noqa: F401  its libraries come before ours
-
-    from .. import _torch
-
-    count, before = _torch.walk_failures, _torch.walk_failures()
+    ours = torch_module()
+    count, before = ours.walk_failures, ours.walk_failures()
     return lambda: count() - before

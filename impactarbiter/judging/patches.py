@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..base.errors import MissingExtraError
 from ..base.signals import Tolerated
 from ..knowledge.advice import advise, needs_graph
 from ..model.finding import Finding, Site
@@ -102,7 +103,7 @@ def _mended(
         except NoPatchError as reason:
             return [_without(f, reason) for f in group]
         except ImportError:
-            note = "libcst is not installed: pip install 'impactarbiter[fix]'"
+            note = str(MissingExtraError("libcst", "a patch", "fix"))
             return [replace(f, patch_note=note) for f in group]
     if plan is None:
         return list(group)

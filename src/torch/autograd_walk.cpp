@@ -252,9 +252,3 @@ ia_autograd_in_graph_task(void)
 {
     return torch::autograd::get_current_graph_task_id() != -1;
 }
-
-const char *
-ia_autograd_torch_version(void)
-{
-    return TORCH_VERSION;
-}

@@ -101,8 +101,6 @@ const ia_framework *ia_autograd_framework(void);
 /* Nonzero where this thread runs inside the engine just now. */
 int ia_autograd_in_graph_task(void);
 
-const char *ia_autograd_torch_version(void);
-
 /* graph_size.cpp */
 
 typedef struct {

@@ -162,16 +162,6 @@ torch_walk_failures(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return PyLong_FromUnsignedLongLong(ia_failures());
 }
 
-PyDoc_STRVAR(torch_version_doc,
-             "torch_version()\n--\n\n"
-             "The version of torch that this module was compiled against.");
-
-static PyObject *
-torch_torch_version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
-{
-    return PyUnicode_FromString(ia_autograd_torch_version());
-}
-
 static PyMethodDef torch_methods[] = {
     {"register", torch_register, METH_NOARGS, register_doc},
     {"install", torch_install, METH_NOARGS, install_doc},
@@ -181,7 +171,6 @@ static PyMethodDef torch_methods[] = {
     {"graph_size", (PyCFunction)(void (*)(void))torch_graph_size,
      METH_VARARGS | METH_KEYWORDS, graph_size_doc},
     {"walk_failures", torch_walk_failures, METH_NOARGS, walk_failures_doc},
-    {"torch_version", torch_torch_version, METH_NOARGS, torch_version_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -244,7 +244,8 @@ def test_a_package_that_is_missing(
     call = getattr(module, "export", None) or module.log_metrics
     with pytest.raises(impactarbiter.MissingExtraError) as caught:
         call(None)
-    assert f"pip install 'impactarbiter[{extra}]'" in str(caught.value)
+    assert f"pip install '{name.replace('_', '-')}>=" in str(caught.value)
+    assert caught.value.extra == extra
 
 
 @pytest.mark.parametrize("name", ["transformers", "lightning", "accelerate"])
@@ -263,4 +264,4 @@ def test_a_framework_that_is_missing(
         monkeypatch.delitem(sys.modules, module)
     with pytest.raises(impactarbiter.MissingExtraError) as caught:
         importlib.import_module(ours)
-    assert f"pip install 'impactarbiter[{name}]'" in str(caught.value)
+    assert f"pip install '{name}>=" in str(caught.value)

@@ -533,7 +533,6 @@ CASES: dict[str, tuple[str, str]] = {
         " raises(TypeError, _torch.graph_size, 1)",
     ),
     "_torch.walk_failures": ("", "_torch.walk_failures()"),
-    "_torch.torch_version": ("", "_torch.torch_version()"),
 }
 if "explain" in impactarbiter.__all__:
     CASES |= {

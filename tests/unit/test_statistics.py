@@ -239,5 +239,5 @@ except MissingExtraError as error:
     assert done.stdout.splitlines() == [
         "1",
         "a trend needs scipy, which is not installed:"
-        " pip install 'impactarbiter[analysis]'",
+        " pip install 'scipy>=1.11'",
     ], done.stderr

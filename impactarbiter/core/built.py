@@ -1,0 +1,73 @@
+"""What the C modules were built for, and whether that is what runs here."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from dataclasses import dataclass
+from types import ModuleType
+
+from ..base.errors import NotBuiltError
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_AGAIN = (
+    "build it again in its source folder: pip install --no-build-isolation"
+    " --no-deps --force-reinstall ."
+)
+
+
+@dataclass(frozen=True)
+class Build:
+    """What setup.py noted; all None where nothing was built."""
+
+    torch: str | None = None
+    cuda: str | None = None
+    numpy: str | None = None
+    python: str | None = None
+    compiler: str | None = None
+    modules: tuple[str, ...] = ()
+
+
+def build() -> Build:
+    """What the installed modules were built for."""
+    try:
+        with open(os.path.join(_PACKAGE, "built.json")) as stream:
+            told = json.load(stream)
+        return Build(**told | {"modules": tuple(told["modules"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return Build()
+
+
+def require_core() -> None:
+    """NotBuiltError where this is a folder of sources."""
+    if importlib.util.find_spec("impactarbiter._core") is None:
+        raise NotBuiltError(
+            f"impactarbiter in {_PACKAGE} has no built modules: install it"
+            " with `pip install --no-build-isolation .` and start Python in"
+            " another folder, or with -P"
+        )
+
+
+def torch_module() -> ModuleType:
+    """``_torch``; NotBuiltError where it was built for another torch.
+
+    torch's C++ classes change between releases: what was compiled for one
+    reads another's memory wrong.
+    """
+    import torch
+
+    built = build().torch
+    if built is not None and _release(built) != _release(torch.__version__):
+        raise NotBuiltError(
+            f"impactarbiter was built for torch {built}, and torch"
+            f" {torch.__version__} is imported: {_AGAIN}"
+        )
+    from .. import _torch
+
+    return _torch
+
+
+def _release(version: str) -> str:
+    """Without what tells a build for CPUs from one for CUDA."""
+    return str(version).partition("+")[0]
