@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ..base.shell import cell_name
 from ..base.units import (
     GIB,
     format_bytes,
@@ -111,7 +112,8 @@ def _alarm(urgent: list[Finding], room: int) -> str:
     rate = sum(f.all_bytes_per_step for f in urgent)
     text = f"{first.severity.upper()}, {said}: {format_bytes(rate)} a step"
     if first.site.known:
-        name = first.site.file.rpartition("/")[2]
+        file = first.site.file
+        name = cell_name(file) or file.rpartition("/")[2]
         if len(name) > MOST_NAME:
             name = "\u2026" + name[1 - MOST_NAME :]
         text += f" at {name}:{first.site.line}"

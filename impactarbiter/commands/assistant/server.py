@@ -31,7 +31,8 @@ Finds memory leaks of PyTorch programs and says which line leaks, who holds
 it, and what to change. Usually: run_script (or attach to a process that runs,
 or load_report) -> finding, for the worst group -> source -> verify_patch ->
 change the file yourself -> run_script again -> diff of both reports.
-A verdict "growing" is not confirmed: what_would_settle_it says what would.
+A verdict "growing" is not confirmed: what_would_change_it says what settles
+it.
 Verdicts "cache" and "accumulation" are bounded: no leaks."""
 
 #: Lines of source on each side, and seconds of a run.
@@ -86,7 +87,8 @@ class Tools:
 
     def findings(self, report: Name) -> dict[str, Any]:
         """A report's findings as short ranked groups: rule, evidence, holder,
-        statement, path, and what would settle it. Changes nothing."""
+        statement, path, and what would settle or change it. Changes
+        nothing."""
         with _said():
             return self._told(report)
 

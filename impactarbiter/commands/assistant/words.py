@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base.text import clean
-from ...judging.rules import RULES
 from ...model.finding import Finding, Site
 from ...model.order import by_urgency
 from ...model.report import Report
+from ...reports.reasons import otherwise, why
 from ...reports.wording import VERDICT_MEANING, growth, headline, summary
 
 #: Characters of one text, of a patch or an output, and of a whole answer: an
@@ -26,19 +26,6 @@ MOST_ANSWER = 20_000
 MOST_GROUPS = 10
 #: Frames of a stack.
 MOST_FRAMES = 12
-
-_WORDS_OF_RULE = {rule.name: rule.words for rule in RULES}
-#: Verdict -> what more would have to be seen for another one.
-_SETTLES = {
-    "leak": "settled; it would be taken back if the holder let go of what it"
-    " holds, or stopped growing",
-    "cycle": "settled; gc.collect() in the program shows whether the"
-    " collector frees it",
-    "native": "settled; only C or C++ code can let go of it",
-    "growing": "a longer run",
-    "accumulation": "settled: what it collects is let go of",
-    "cache": "settled: it fills up to its bound",
-}
 
 
 def cut(text: str, most: int = MOST_TEXT) -> str:
@@ -111,7 +98,7 @@ def short(group: Sequence[Finding], rank: int) -> dict[str, Any]:
         "confirmed": first.confirmed,
         "says": cut(headline(first)),
         "rule": first.rule,
-        "evidence": cut(_evidence(first)),
+        "evidence": cut(" ".join([f"{growth(first)}.", *why(first)])),
         "holder": _holder(first),
         "statement": _statement(first),
         "allocated": cut(str(first.allocated_at)),
@@ -119,9 +106,7 @@ def short(group: Sequence[Finding], rank: int) -> dict[str, Any]:
         "bytes_per_step": _number(sum(f.all_bytes_per_step for f in group)),
         "retained_bytes": sum(f.retained_bytes for f in group),
         "steps_to_out_of_memory": first.steps_to_oom,
-        "what_would_settle_it": cut(
-            first.confirmation or _SETTLES[first.verdict]
-        ),
+        "what_would_change_it": cut(" ".join(otherwise(first))),
         "advice": cut(first.advice),
         "has_patch": any(f.patch and f.confirmed for f in group),
     }
@@ -161,15 +146,6 @@ def full(group: Sequence[Finding], rank: int) -> dict[str, Any]:
     why = next((f.patch_note for f in group if f.patch_note), None)
     answer["why_no_patch"] = cut(why) if why and patch is None else None
     return answer
-
-
-def _evidence(finding: Finding) -> str:
-    words = _WORDS_OF_RULE.get(finding.rule, "")
-    seen = (
-        f"{growth(finding)}; seen in {finding.generations} steps, from step"
-        f" {finding.first_step} to {finding.last_step}"
-    )
-    return f"{words}; {seen}" if words else seen
 
 
 def _holder(finding: Finding) -> dict[str, Any] | None:
