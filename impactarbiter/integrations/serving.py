@@ -64,6 +64,10 @@ class LeakDetectionMiddleware:
         if not self._begun:
             self._begun = True
             self._session = open_session(**self._watch)
+            if self._session is not None:
+                job = self._session.arbiter.job
+                if job is not None:
+                    job.serves()
 
     @harmless
     def _step(self) -> None:

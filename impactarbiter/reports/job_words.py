@@ -111,27 +111,36 @@ def sentence(job: Job) -> str:
     there = [n for n in range(len(job.members)) if n not in old]
     parts += _without(job, there, {n for g in alarms for n in g.rates})
     if not alarms:
+        short = there and all(job.members[n].too_short for n in there)
         clear = "no leak" if job.members else "no report"
+        if short:
+            return "; ".join(["too few steps to tell", *_absent(job)])
         size = job.world_size
         if size > 1:
             clear += f" in {len(_present(job)):,} of {size:,} ranks"
         elif len(there) > 1:
             clear += f" in {plural(len(there), 'process', 'processes')}"
         parts.insert(0, clear)
+    parts += _absent(job)
+    if any(group.confirmed for group in job.findings(earlier=True)):
+        parts.append("an attempt before a restart leaked, too")
+    return "; ".join(parts)
+
+
+def _absent(job: Job) -> list[str]:
+    """Ranks that are not there, and that have not said how they ended."""
+    parts = []
     if missing := job.missing():
         left = "left no report (killed?)"
         parts.append(f"{named('rank', missing)} {left}")
     # A worker is often ended by whoever started it.
     lost = [n for n in job.lost() if job.members[n].process.owns_rank]
-    if lost:
-        for role in sorted({job.members[n].process.role for n in lost}):
-            those = [n for n in lost if job.members[n].process.role == role]
-            parts.append(
-                f"{_plain(job, role, those)} left no last report (killed?)"
-            )
-    if any(group.confirmed for group in job.findings(earlier=True)):
-        parts.append("an attempt before a restart leaked, too")
-    return "; ".join(parts)
+    for role in sorted({job.members[n].process.role for n in lost}):
+        those = [n for n in lost if job.members[n].process.role == role]
+        parts.append(
+            f"{_plain(job, role, those)} left no last report (killed?)"
+        )
+    return parts
 
 
 def _plain(job: Job, role: str, numbers: Iterable[int]) -> str:
@@ -161,7 +170,8 @@ def _without(job: Job, there: list[int], told: set[int]) -> list[str]:
     parts = []
     for chosen, words in (
         (lambda m: m.unexplained > 0, "grew more than findings explain"),
-        (lambda m: m.too_short, "saw too few steps to tell"),
+        # Whoever only starts others has no steps.
+        (lambda m: m.too_short and m.steps > 0, "saw too few steps to tell"),
     ):
         picked: Callable[[Member], bool] = chosen
         numbers = [

@@ -119,6 +119,10 @@ class JobFile:
         if not self.only_with_steps:
             self._write(Report())
 
+    def serves(self) -> None:
+        """This process answers requests."""
+        self.process = replace(self.process, role="server")
+
     def looked(self) -> None:
         """Called after each look."""
         if not self._is_here:

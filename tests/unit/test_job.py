@@ -317,6 +317,32 @@ def test_a_file_is_written_when_something_changed(tmp_path: Path) -> None:
     assert Report.load(path).steps == 4
 
 
+def test_a_file_goes_by_what_its_process_turned_out_to_be(
+    tmp_path: Path,
+) -> None:
+    file = JobFile(str(tmp_path), this_process(), Report)
+    file.begin(lambda: None)
+    file.serves()
+    file.stopped(Report())
+    (path,) = tmp_path.iterdir()
+    assert path.name.startswith("server-")
+
+
+def test_runs_that_were_too_short(tmp_path: Path) -> None:
+    """Silence proves nothing; who only starts others is not meant."""
+    put(tmp_path, rank=None, world_size=None, steps=0)
+    put(tmp_path, rank=0, world_size=1, steps=0)
+    short = read_job(files_of(str(tmp_path)))
+    assert sentence(short) == "too few steps to tell"
+    put(tmp_path, rank=1, world_size=3, steps=1)
+    put(tmp_path, rank=2, world_size=3, steps=50)
+    for path in tmp_path.iterdir():
+        report = Report.load(path)
+        replace(report, needed_steps=10).to_json(path)
+    said = answer(tmp_path)
+    assert said == "no leak in 3 of 3 ranks; rank 1 saw too few steps to tell"
+
+
 def test_a_folder_that_refuses_hurts_nobody(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

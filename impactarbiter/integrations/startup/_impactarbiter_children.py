@@ -59,7 +59,8 @@ def _is_ours() -> bool:
     words = sys.orig_argv[1:]
     for at, word in enumerate(words):
         if word == "-m":
-            return words[at + 1 : at + 2] == ["impactarbiter"]
+            name = "".join(words[at + 1 : at + 2])
+            return name.partition(".")[0] == "impactarbiter"
         if not word.startswith("-"):
             return os.path.basename(word) == "impactarbiter"
     return False
