@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from ..base.convert import filename
 from ..base.errors import UsageError
-from ..base.units import plural
+from ..base.units import format_bytes, plural
 from ..model.report import Report
 from ..reports.console import Line, emit, line
 from .groups import FindingGroup, change_text, group_findings, group_lines
@@ -14,6 +15,7 @@ from .options import Option, parse
 
 HELP = """\
 usage: impactarbiter diff OLD.json NEW.json [--fail-on-regression]
+                          [--html F]
 
 Compares two saved reports. Findings are the same when holder and allocating
 function are, whatever their lines and sizes.
@@ -22,9 +24,10 @@ function are, whatever their lines and sizes.
                         that keeps more bytes a step (more than 5 % more);
                         bounded growth is no regression, nor is a severity
                         that changed: it follows from the machine's speed too
+  --html F              the same as a page, with both runs' curves
 """
 
-OPTIONS = {"--fail-on-regression": Option()}
+OPTIONS = {"--fail-on-regression": Option(), "--html": Option(filename)}
 REGRESSION = 3
 #: A rate over a window varies from run to run; less than this is no change.
 NOISE = 0.05
@@ -85,15 +88,9 @@ _STYLES = {
 def diff_lines(old: Report, new: Report) -> list[Line]:
     """First the verdict, then one entry per finding that changed."""
     changes = compare(old, new)
-    counts = {kind: 0 for kind in _STYLES}
-    for change in changes:
-        counts[change.kind] += 1
-    said = ", ".join(
-        f"{number} {kind}" for kind, number in counts.items() if number
-    )
     bad = any(change.regression for change in changes)
     style = "bold red" if bad else "bold green"
-    verdict = said or "no findings in either run"
+    verdict = _verdict(changes)
     lines = [line(("ImpactArbiter diff: ", "bold"), (verdict, style))]
     for change in changes:
         if change.kind != "same":
@@ -104,19 +101,36 @@ def diff_lines(old: Report, new: Report) -> list[Line]:
     return lines
 
 
+def _verdict(changes: list[Change]) -> str:
+    counts = {kind: 0 for kind in _STYLES}
+    for change in changes:
+        counts[change.kind] += 1
+    said = ", ".join(
+        f"{number} {kind}" for kind, number in counts.items() if number
+    )
+    return said or "no findings in either run"
+
+
 def _change_lines(change: Change) -> list[Line]:
     group = change.new or change.old
     assert group is not None
     lines = group_lines(change.kind, _STYLES[change.kind], group)
-    if change.old is not None and change.new is not None:
-        old, new = change.old, change.new
-        rate = change_text(old.bytes_per_step, new.bytes_per_step)
-        held = change_text(old.retained_bytes, new.retained_bytes)
-        text = f"      {rate} a step; retained {held}"
-        if old.severity != new.severity:
-            text += f"; severity {old.severity} \u2192 {new.severity}"
-        lines.append(line(text))
+    if text := _change_text(change):
+        lines.append(line("      " + text))
     return lines
+
+
+def _change_text(change: Change) -> str:
+    """How a finding of both runs has changed."""
+    if change.old is None or change.new is None:
+        return ""
+    old, new = change.old, change.new
+    rate = change_text(old.bytes_per_step, new.bytes_per_step)
+    held = change_text(old.retained_bytes, new.retained_bytes)
+    text = f"{rate} a step; retained {held}"
+    if old.severity != new.severity:
+        text += f"; severity {old.severity} \u2192 {new.severity}"
+    return text
 
 
 def _totals(old: Report, new: Report) -> Line:
@@ -131,6 +145,37 @@ def _totals(old: Report, new: Report) -> Line:
     )
 
 
+def _write_page(old: Report, new: Report, file: str) -> None:
+    from ..reports.html import write_page
+    from ..reports.more_pages import ChangeView, DiffView, diff_page
+    from ..reports.page_view import view_of
+    from ..reports.wording import headline
+
+    changes = compare(old, new)
+    shown = []
+    for change in changes:
+        group = change.new or change.old
+        assert group is not None
+        site = group.first.site
+        shown.append(
+            ChangeView(
+                change.kind,
+                headline(group.first),
+                str(site) if site.known else "",
+                _change_text(change),
+            )
+        )
+    figures = (
+        ("", "old", "new"),
+        ("steps", f"{old.steps:,}", f"{new.steps:,}"),
+        ("live", format_bytes(old.live_bytes), format_bytes(new.live_bytes)),
+        ("peak", format_bytes(old.peak_bytes), format_bytes(new.peak_bytes)),
+    )
+    runs = (("old", view_of(old)), ("new", view_of(new)))
+    view = DiffView(_verdict(changes), tuple(shown), figures, runs)
+    write_page(diff_page(view), file)
+
+
 def execute(args: list[str]) -> int:
     """0, or 3 for ``--fail-on-regression`` with one."""
     given, files = parse("diff", OPTIONS, args, interleave=True)
@@ -141,5 +186,7 @@ def execute(args: list[str]) -> int:
         )
     old, new = Report.load(files[0]), Report.load(files[1])
     emit(diff_lines(old, new), sys.stdout)
+    if "--html" in given:
+        _write_page(old, new, given["--html"])
     bad = any(change.regression for change in compare(old, new))
     return REGRESSION if bad and given.get("--fail-on-regression") else 0

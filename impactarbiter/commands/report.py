@@ -22,7 +22,7 @@ usage: impactarbiter report RUN.json|BUNDLE|SNAPSHOT.pickle|- [--text]
 
 Shows what `impactarbiter run --json RUN.json` saved: as text on stdout
 (default), as a page, a picture or for code scanning. BUNDLE is a folder that
-the flight recorder wrote: shown as text, its report as the rest.
+the flight recorder wrote: shown as text or a page, its report as the rest.
 SNAPSHOT.pickle is what torch.cuda.memory._dump_snapshot wrote: lines that keep
 ever more, and what is alive by line and by age; who holds it is not in there.
 Nothing in the files is ever executed. - is a report on stdin, and as F stdout.
@@ -86,13 +86,16 @@ def _show_bundle(folder: str, given: dict[str, Any]) -> int:
 
     bundle = read_bundle(folder)
     outputs = check_outputs(given)
-    if outputs and bundle.report is None:
+    page = {m: f for m, f in outputs.items() if m == "to_html"}
+    others = {m: f for m, f in outputs.items() if m != "to_html"}
+    if others and bundle.report is None:
         raise ReportError(
             f"{folder!r} has no report.json: memory was too short for it;"
             " leave the outputs out to see the rest as text"
         )
+    write_outputs(bundle, page)
     if bundle.report is not None:
-        write_outputs(bundle.report, outputs)
+        write_outputs(bundle.report, others)
     if given.get("--text") or not outputs:
         print_bundle(bundle, sys.stdout)
     threshold = given.get("--fail-on")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .door import text_of
+from .door import renderer, text_of
 from .finding import Site
 from .report import Report
 
@@ -69,6 +70,10 @@ class Bundle:
 
     def __str__(self) -> str:
         return text_of("bundle text", self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes one self-contained page (needs jinja2)."""
+        renderer("bundle html")(self, path)
 
     def by_site(self) -> list[tuple[str, int, int]]:
         """(site, storages, bytes), the most bytes first."""

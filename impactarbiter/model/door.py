@@ -25,7 +25,9 @@ _RENDERERS = {
     "retention fragment": "reports.retention:retention_fragment",
     "instances text": "reports.retention:instances_text",
     "instances fragment": "reports.retention:instances_fragment",
+    "retention html": "reports.more_pages:write_explain",
     "bundle text": "reports.bundle:bundle_text",
+    "bundle html": "reports.more_pages:write_bundle",
 }
 
 

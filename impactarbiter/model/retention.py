@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from ..base.shell import pretty
-from .door import text_of
+from .door import renderer, text_of
 from .finding import GraphCost, Reader
 from .path import Path
 
@@ -50,6 +51,10 @@ class Retention:
     def _repr_html_(self) -> str:
         return text_of("retention fragment", self)
 
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes one self-contained page (needs jinja2)."""
+        renderer("retention html")([self], path)
+
     _repr_pretty_ = pretty
 
 
@@ -61,6 +66,10 @@ class Retentions(tuple[Retention, ...]):
 
     def _repr_html_(self) -> str:
         return "".join(one._repr_html_() for one in self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes one self-contained page (needs jinja2)."""
+        renderer("retention html")(self, path)
 
     _repr_pretty_ = pretty
 

@@ -6,6 +6,7 @@ Nothing here makes up a figure: what was not measured is not drawn.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -28,9 +29,9 @@ BUILD_UP = 8
 _AHEAD = 0.15
 #: The least range of the growth chart, as a part of the process: flatter than
 #: that looks flat.
-_LEAST_RANGE = 256
+LEAST_RANGE = 256
 #: The process is drawn over a stack that is at least this part of it.
-_NOT_HIGHER = 4
+NOT_HIGHER = 4
 #: Stretches of one phase that are still told apart.
 _MOST_PHASES = 60
 
@@ -156,7 +157,7 @@ def _axes(
     )
 
 
-def _indices(steps: Sequence[int]) -> list[int]:
+def drawn_points(steps: Sequence[int]) -> list[int]:
     """One point for each step, the last; and not too many of them."""
     last = [
         i
@@ -182,7 +183,7 @@ class Growth:
 
 def growth_of(history: History) -> Growth | None:
     """None where the run is too short for a curve."""
-    chosen = _indices(history.steps)
+    chosen = drawn_points(history.steps)
     steps = [history.steps[i] for i in chosen]
     if len(steps) < 3:
         return None
@@ -195,12 +196,10 @@ def growth_of(history: History) -> Growth | None:
         pairs = [(x, y) for x, y in zip(steps, sizes, strict=True)]
         return [(x, y - pairs[0][1]) for x, y in pairs]
 
-    nodes = [
-        (x, y)
-        for x, y in zip(history.node_steps, history.node_bytes, strict=True)
-        if x >= since
-    ]
     at = [history.steps[i] for i in chosen]
+    # Step by step from where growth is counted on, to the last counting.
+    counted = [x for x in at if x <= max(history.node_steps, default=0)]
+    nodes = list(zip(counted, nodes_at(history, counted), strict=True))
     return Growth(
         since=at[0],
         tensors=rise(at, [history.live_bytes[i] for i in chosen]),
@@ -235,7 +234,7 @@ def growth_chart(report: Report) -> Chart | None:
     urgent = alarming(report)
     own = [y for _, y in (*growth.tensors, *growth.nodes)]
     whole = max(history.resident_bytes or history.live_bytes)
-    reach = max(*own, whole / _LEAST_RANGE, 1)
+    reach = max(*own, whole / LEAST_RANGE, 1)
     process = max((y for _, y in growth.process), default=0)
     if report.process_bytes_per_step or process <= 2 * reach:
         reach = max(reach, process)
@@ -327,12 +326,12 @@ def _marks(findings: Iterable[Finding], box: _Box) -> tuple[Tick, ...]:
 def memory_chart(report: Report) -> Chart | None:
     """Live bytes stacked by line, nodes on top, the process as a curve."""
     history = report.history
-    chosen = _indices(history.steps)
+    chosen = drawn_points(history.steps)
     steps = [history.steps[i] for i in chosen]
     if len(steps) < 3 or max(history.live_bytes) <= 0:
         return None
-    layers = _layers(history, chosen)
-    nodes = _nodes_at(history, steps)
+    layers = layers_of(history, chosen)
+    nodes = nodes_at(history, steps)
     if any(nodes):
         layers.append(("nodes", "autograd nodes", nodes))
     tops = list(
@@ -351,7 +350,7 @@ def memory_chart(report: Report) -> Chart | None:
         )
         if column
     ]
-    drawn = [c for c in curves if max(c[2]) <= _NOT_HIGHER * high]
+    drawn = [c for c in curves if max(c[2]) <= NOT_HIGHER * high]
     high = max([high, *(max(c[2]) for c in drawn)])
     limit = report.memory_limit
     if limit is not None and limit <= 2 * high:
@@ -374,7 +373,7 @@ def memory_chart(report: Report) -> Chart | None:
     keys += [
         Key("", f"{text}, not drawn", format_bytes(values[-1]))
         for look, text, values in curves
-        if max(values) > _NOT_HIGHER * max(tops[-1])
+        if max(values) > NOT_HIGHER * max(tops[-1])
     ]
     if not history.node_bytes:
         keys.append(Key("", "autograd nodes", "not measured"))
@@ -401,7 +400,7 @@ def memory_chart(report: Report) -> Chart | None:
     )
 
 
-def _layers(
+def layers_of(
     history: History, chosen: Sequence[int]
 ) -> list[tuple[str, str, list[int]]]:
     """The rest first, then lines, the steadiest at the bottom."""
@@ -420,14 +419,20 @@ def _layers(
     return other + layers
 
 
-def _nodes_at(history: History, steps: Sequence[int]) -> list[int]:
-    """Bytes of nodes as last counted before each step; 0 before."""
-    found, at, size = [], 0, 0
+def nodes_at(history: History, steps: Sequence[int]) -> list[int]:
+    """Bytes of nodes on the straight line between two countings; as first
+    and last counted outside of them, 0 where nobody counted."""
+    samples = list(zip(history.node_steps, history.node_bytes, strict=True))
+    found = []
     for step in steps:
-        while at < len(history.node_steps) and history.node_steps[at] <= step:
-            size = history.node_bytes[at]
-            at += 1
-        found.append(size)
+        after = bisect.bisect_left(history.node_steps, step)
+        if not samples:
+            found.append(0)
+        elif after in (0, len(samples)):
+            found.append(samples[max(after - 1, 0)][1])
+        else:
+            (x, low), (end, high) = samples[after - 1], samples[after]
+            found.append(low + (high - low) * (step - x) // (end - x))
     return found
 
 

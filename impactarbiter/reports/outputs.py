@@ -9,6 +9,7 @@ from typing import Any
 
 from ..base.errors import MissingExtraError, UsageError
 from ..base.files import check_writable, write_atomic
+from ..model.bundle import Bundle
 from ..model.order import reaches
 from ..model.report import Report
 from .timeline import check_suffix
@@ -76,7 +77,7 @@ def _check_stream(option: str) -> None:
         raise UsageError("--timeline - is not possible: expected a file")
 
 
-def write_outputs(report: Report, outputs: dict[str, str]) -> None:
+def write_outputs(report: Report | Bundle, outputs: dict[str, str]) -> None:
     """Writes what ``check_outputs`` gave; ReportError where it can't."""
     for method, path in outputs.items():
         if path == STDOUT:
@@ -86,8 +87,8 @@ def write_outputs(report: Report, outputs: dict[str, str]) -> None:
             getattr(report, method)(path)
 
 
-def _bytes_of(report: Report, method: str) -> bytes:
-    """What a method of Report writes into a file."""
+def _bytes_of(report: Report | Bundle, method: str) -> bytes:
+    """What such a method writes into a file."""
     with tempfile.TemporaryDirectory(prefix="impactarbiter-") as folder:
         name = os.path.join(folder, "report")
         getattr(report, method)(name)

@@ -23,21 +23,12 @@ _MOST_LINES = 24
 
 def retention_text(r: Retention) -> str:
     """First line what it is and costs, then one tree per path."""
-    lines = [clean(f"{r.target}: {_headline(r)}")]
+    lines = [clean(f"{r.target}: {headline_of(r)}")]
     for number, path in enumerate(r.paths, 1):
         label = "kept by" if len(r.paths) == 1 else f"path {number}"
         lines.append(clean(f"  {label}  {path}{_whose(path)}"))
         lines.extend("    " + text for text in _tree(path))
-    if r.cycle is not None:
-        lines.append(clean(f"  cycle  {r.cycle} -> itself"))
-    if r.graph is not None:
-        lines.append(clean(f"  graph  {_graph(r.graph)}"))
-    if r.needed_by:
-        lines.append(clean(f"  needed by  {needed_text(r)}"))
-    if r.note:
-        lines.append(clean(f"  note  {r.note}"))
-    if r.verdict == "native":
-        lines.append(f"  references  {r.refcount}, none from Python objects")
+    lines.extend(clean(f"  {label}  {text}") for label, text in notes_of(r))
     return "\n".join(lines)
 
 
@@ -45,13 +36,31 @@ def _whose(path: Path) -> str:
     return "  (held by a library)" if path.library else ""
 
 
-def _headline(r: Retention) -> str:
+def headline_of(r: Retention) -> str:
+    """What holds it in general, and what it costs."""
     freed = (
         f"{format_bytes(r.retained_bytes)} in"
         f" {plural(r.retained_tensors, r.noun)} would be freed with it"
     )
     meaning = _MEANING[r.verdict]
     return f"{r.verdict}; {meaning}; {freed}" if meaning else freed
+
+
+def notes_of(r: Retention) -> list[tuple[str, str]]:
+    """What is known beside its paths, by a label."""
+    notes = []
+    if r.cycle is not None:
+        notes.append(("cycle", f"{r.cycle} -> itself"))
+    if r.graph is not None:
+        notes.append(("graph", _graph(r.graph)))
+    if r.needed_by:
+        notes.append(("needed by", needed_text(r)))
+    if r.note:
+        notes.append(("note", r.note))
+    if r.verdict == "native":
+        said = f"{r.refcount}, none from Python objects"
+        notes.append(("references", said))
+    return notes
 
 
 def _graph(graph: GraphCost) -> str:
@@ -131,7 +140,7 @@ def path_fragment(path: Path) -> str:
 
 def retention_fragment(r: Retention) -> str:
     """Collapsible trees; every text escaped."""
-    parts = [f"<div><b>{_safe(r.target)}</b>: {_safe(_headline(r))}"]
+    parts = [f"<div><b>{_safe(r.target)}</b>: {_safe(headline_of(r))}"]
     parts += [path_fragment(path) for path in r.paths]
     if r.cycle is not None:
         parts.append(f"<div>cycle: <code>{_safe(str(r.cycle))}</code></div>")

@@ -1,10 +1,11 @@
-"""Live bytes over the steps, what findings hold of it, and the forecast."""
+"""What was measured over the steps as a picture, and the forecast."""
 
 from __future__ import annotations
 
 import io
 import math
 import os
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -12,17 +13,24 @@ from ..base.errors import MissingExtraError, ReportError
 from ..base.files import write_atomic
 from ..base.text import clean
 from ..base.units import format_bytes
-from ..model.finding import Finding
-from ..model.order import by_urgency
+from ..model.history import History
 from ..model.report import Report
-from ..model.words import BOUNDED
-from .wording import forecast, subject
+from .charts import (
+    LEAST_RANGE,
+    NOT_HIGHER,
+    Growth,
+    drawn_points,
+    growth_of,
+    layers_of,
+    nodes_at,
+)
+from .wording import alarming, forecast
 
 _FORMATS = ("png", "svg", "pdf")
-#: Findings drawn apart; the rest would be slivers.
-_MOST_SHARES = 4
-#: A forecast further off than this many run lengths would flatten the run.
-_HORIZON = 4
+#: The forecast is a short end: this part of the run's steps.
+_AHEAD = 0.15
+_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_OTHER, _NODES, _PROCESS = "#b4bac4", "#7a3fb0", "#59616d"
 
 
 def plot_report(report: Report, path_or_ax: Any) -> Any:
@@ -44,10 +52,15 @@ def plot_report(report: Report, path_or_ax: Any) -> Any:
         raise MissingExtraError(
             "matplotlib", "the timeline", "report"
         ) from None
-    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    growth = growth_of(report.history)
+    figure = Figure(
+        figsize=(9, 4.5 if growth is None else 8), layout="constrained"
+    )
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    axes = figure.add_subplot(1 if growth is None else 2, 1, 1)
     draw(report, axes)
+    if growth is not None:
+        draw_growth(report, growth, figure.add_subplot(2, 1, 2))
     image = io.BytesIO()
     figure.savefig(image, format=kind, dpi=120)
     write_atomic(path, image.getvalue())
@@ -65,35 +78,91 @@ def check_suffix(path: str) -> str:
     return kind
 
 
-def share_of(finding: Finding, step: int) -> float:
-    """Bytes that a finding held after ``step``: its rate back from now."""
-    if step < finding.first_step:
-        return 0.0
-    since = max(finding.last_step - step, 0) * finding.bytes_per_step
-    return max(finding.retained_bytes - since, 0.0)
-
-
 def draw(report: Report, axes: Any) -> None:
-    """Draws on ``axes``; labels are taken as plain text."""
-    steps, live = _series(report)
-    below = [0.0] * len(steps)
-    for finding in by_urgency(report.findings)[:_MOST_SHARES]:
-        share = [share_of(finding, step) for step in steps]
-        top = [
-            min(a + b, size)
-            for a, b, size in zip(below, share, live, strict=True)
-        ]
-        label = f"{finding.verdict}: {subject(finding)}"
-        axes.fill_between(steps, below, top, alpha=0.5, label=_plain(label))
+    """What was measured, on ``axes``: live bytes by line, and the process.
+
+    Labels are taken as plain text.
+    """
+    history = report.history
+    chosen = drawn_points(history.steps)
+    steps = [history.steps[i] for i in chosen] or [report.steps]
+    live = [history.live_bytes[i] for i in chosen] or [report.live_bytes]
+    below = [0] * len(steps)
+    layers = layers_of(history, chosen) if chosen else []
+    layers.append(("nodes", "autograd nodes", nodes_at(history, steps)))
+    for look, text, sizes in layers:
+        if not any(sizes):
+            continue
+        top = [a + b for a, b in zip(below, sizes, strict=True)]
+        colour = _colour(look)
+        label = _plain(text)
+        axes.fill_between(steps, below, top, color=colour, label=label, lw=0)
         below = top
-    axes.plot(steps, live, color="black", label="live")
-    _draw_forecast(report, axes, steps[-1], live[-1])
-    axes.set_xlabel("step")
-    axes.set_ylabel("live tensor memory")
-    axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_locator(_binary_ticks(axes.get_ylim()[1]))
+    axes.plot(steps, live, color="black", lw=1, label="live tensors")
+    process = [history.resident_bytes[i] for i in chosen if _measured(history)]
+    if process and max(process) <= NOT_HIGHER * max(below):
+        axes.plot(steps, process, color=_PROCESS, label="the process")
+    _draw_marks(report, axes, steps)
+    _draw_forecast(report, axes, steps, below[-1])
+    axes.set_title("Memory by line", loc="left")
+    _finish(report, axes, "live tensor memory")
+
+
+def draw_growth(report: Report, growth: Growth, axes: Any) -> None:
+    """What each sort gained since the build-up: a run without a leak is flat
+    here."""
+    top = 0
+    for points, colour, label in (
+        (growth.process, _PROCESS, "the process"),
+        (growth.nodes, _NODES, "autograd nodes"),
+        (growth.tensors, _COLOURS[0], "tensors"),
+    ):
+        if points:
+            xs, ys = zip(*points, strict=True)
+            axes.plot(xs, ys, color=colour, label=label)
+            if label != "the process" or report.process_bytes_per_step:
+                top = max(top, *ys)
+    whole = max(report.history.resident_bytes or report.history.live_bytes)
+    # Flatter than that looks flat; a wild process is cut off.
+    top = max(top, whole // LEAST_RANGE, 1)
+    axes.set_ylim(-0.25 * top, 1.15 * top)
+    since = f"{growth.since:,}"
+    axes.set_title(f"Growth since step {since}", loc="left")
+    _draw_marks(report, axes, [x for x, _ in growth.tensors])
+    _finish(report, axes, "gained")
+
+
+def _measured(history: History) -> bool:
+    return bool(history.resident_bytes)
+
+
+def _colour(look: str) -> str:
+    if look == "nodes":
+        return _NODES
+    return _COLOURS[int(look[1:])] if look != "other" else _OTHER
+
+
+def _finish(report: Report, axes: Any, what: str) -> None:
+    axes.set_xlabel(f"{report.step_kind} step")
+    axes.set_ylabel(what)
+    low, high = axes.get_ylim()
+    if low >= 0 or what != "gained":
+        axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(_binary_ticks(high))
     axes.yaxis.set_major_formatter(lambda value, _: format_bytes(value))
     axes.legend(loc="upper left", fontsize="small")
+
+
+def _draw_marks(report: Report, axes: Any, steps: Sequence[int]) -> None:
+    """Where the most urgent finding began and was confirmed."""
+    for finding in alarming(report)[:1]:
+        for step, what, style in (
+            (finding.first_step, "began", ":"),
+            (finding.confirmed_step, "confirmed", "-."),
+        ):
+            if step is not None and steps[0] <= step <= steps[-1]:
+                label = f"{what}: step {step:,}"
+                axes.axvline(step, color="red", ls=style, lw=1, label=label)
 
 
 def _binary_ticks(top: float) -> Any:
@@ -103,36 +172,24 @@ def _binary_ticks(top: float) -> Any:
     return MultipleLocator(2 ** math.floor(math.log2(max(top, 8) / 4)))
 
 
-def _series(report: Report) -> tuple[list[int], list[int]]:
-    if report.history.steps:
-        return list(report.history.steps), list(report.history.live_bytes)
-    return [report.steps], [report.live_bytes]
-
-
-def _draw_forecast(report: Report, axes: Any, step: int, live: int) -> None:
-    growing = [
-        f
-        for f in by_urgency(report.findings)
-        if f.verdict not in BOUNDED and f.bytes_per_step > 0
-    ]
-    if not growing:
-        return
-    rate = sum(f.bytes_per_step for f in growing)
-    ahead = max(step, 1) * _HORIZON
-    limit = report.memory_limit
-    if limit is not None and limit > live:
-        reached = (limit - live) / rate
-        if reached <= ahead:
-            ahead = int(reached) + 1
-            axes.axhline(limit, color="red", linestyle=":", label="limit")
-    ends = [step, step + ahead]
-    axes.plot(
-        ends,
-        [live, live + rate * ahead],
-        color="red",
-        linestyle="--",
-        label=_plain("forecast: " + forecast(growing[0])),
-    )
+def _draw_forecast(
+    report: Report, axes: Any, steps: Sequence[int], now: int
+) -> None:
+    """A short dashed end, and the limit where it is in sight."""
+    growing = [f for f in alarming(report) if f.all_bytes_per_step > 0]
+    limit, step = report.memory_limit, steps[-1]
+    ahead = max((step - steps[0]) * _AHEAD, 1)
+    reached = now + sum(f.all_bytes_per_step for f in growing) * ahead
+    if limit is not None and limit <= 2 * max(reached, axes.get_ylim()[1]):
+        axes.axhline(limit, color="red", linestyle=":", label="limit")
+    if growing:
+        axes.plot(
+            [step, step + ahead],
+            [now, reached],
+            color="red",
+            linestyle="--",
+            label=_plain("forecast: " + forecast(growing[0])),
+        )
 
 
 def _plain(text: str) -> str:

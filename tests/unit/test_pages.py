@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import impactarbiter
+from impactarbiter.commands import main
 from impactarbiter.judging.rules import RULES
 from impactarbiter.model.finding import Finding, GraphCost, Holder
 from impactarbiter.model.history import Ages, Excerpt, History, LineCurve
 from impactarbiter.model.path import Edge, Path
 from impactarbiter.model.report import Report
+from impactarbiter.model.retention import Retention, Retentions
 from impactarbiter.model.site import Site
 from impactarbiter.reports.charts import growth_of, slope
 from impactarbiter.reports.html import report_fragment, report_page
@@ -225,3 +228,61 @@ TEMPLATES = {
     .glob("*.j2")
     for tag in re.findall(r"<[/!]?[a-zA-Z]+", file.read_text())
 }
+
+
+def test_the_picture_draws_what_was_measured(tmp_path: File) -> None:
+    pytest.importorskip("matplotlib")
+    made = report(finding())
+    axes = made.plot(tmp_path / "run.png")
+    labels = axes.get_legend_handles_labels()[1]
+    assert {"autograd nodes", "live tensors"} <= set(labels)
+    assert "confirmed: step 40" in labels
+    _, growth = axes.figure.axes
+    curves = {line.get_label(): line for line in growth.get_lines()}
+    xs, ys = curves["autograd nodes"].get_data()
+    assert slope(list(zip(xs, ys, strict=True))) == pytest.approx(5 * KIB)
+    assert set(curves["tensors"].get_ydata()) == {0}
+    low, high = growth.get_ylim()
+    assert max(ys) > 0.2 * (high - low)
+
+
+def test_a_page_of_who_holds_an_object(tmp_path: File) -> None:
+    evil = Path("__main__", (Edge("key", "<b>", "dict", "['<b>&']"),))
+    found = Retention(
+        "Tensor [2]", (evil,), 8, 1, "held", note="<i>really</i>"
+    )
+    found.to_html(tmp_path / "one.html")
+    Retentions([found, found]).to_html(tmp_path / "two.html")
+    page = (tmp_path / "one.html").read_text()
+    assert "who holds Tensor [2]" in text_of(page)
+    assert "<b>&" not in page and "<i>really" not in page
+    assert "2 objects" in (tmp_path / "two.html").read_text()
+
+
+def test_a_page_of_two_runs(
+    tmp_path: File, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, made in (("old", report()), ("new", report(finding("<b>")))):
+        made.to_json(tmp_path / f"{name}.json")
+    files = [str(tmp_path / f"{name}.json") for name in ("old", "new")]
+    page = tmp_path / "diff.html"
+    assert main(["diff", *files, "--html", str(page)]) == 0
+    assert "1 new" in capsys.readouterr().out
+    words = text_of(page.read_text())
+    assert "NEW" in words and "train.py:7 in train" in words
+    assert page.read_text().count("<figure>") == 4
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_a_page_of_a_bundle(tmp_path: File, short: bool) -> None:
+    with impactarbiter.FlightRecorder(tmp_path / "dumps") as recorder:
+        folder = recorder.capture("test")
+    assert folder is not None
+    if short:  # there was no memory for a report
+        (File(folder) / "report.json").unlink()
+    page = tmp_path / "bundle.html"
+    assert main(["report", str(folder), "--html", str(page)]) == 0
+    words = text_of(page.read_text())
+    assert "at step 0 of process" in words
+    assert ("Memory was too short for a report." in words) == short
+    assert ("This run" in words) != short

@@ -517,7 +517,7 @@ def test_timeline(tmp_path: File) -> None:
     had_pyplot = "matplotlib.pyplot" in sys.modules
     for made in (report(leak()), report(), Report(), nasty_report()):
         axes = made.plot(tmp_path / "t.png")
-        assert axes.get_xlabel() == "step"
+        assert axes.get_xlabel() == f"{made.step_kind} step"
         assert (tmp_path / "t.png").read_bytes()[:4] == b"\x89PNG"
     assert ("matplotlib.pyplot" in sys.modules) == had_pyplot
     soon = dataclasses.replace(report(leak()), memory_limit=1400 * MIB)
