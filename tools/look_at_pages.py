@@ -193,8 +193,8 @@ def complaints(browser: Chromium) -> list[str]:
     return said
 
 
-def shoot(browser: Chromium, file: Path) -> None:
-    """A picture of the whole page."""
+def shoot(browser: Chromium, file: Path, highest: int = HIGHEST) -> None:
+    """A picture of the page, or of its top."""
     size = browser.ask("Page.getLayoutMetrics")["cssContentSize"]
     picture = browser.ask(
         "Page.captureScreenshot",
@@ -203,7 +203,7 @@ def shoot(browser: Chromium, file: Path) -> None:
             "x": 0,
             "y": 0,
             "width": size["width"],
-            "height": min(size["height"], HIGHEST),
+            "height": min(size["height"], highest),
             "scale": 1,
         },
     )

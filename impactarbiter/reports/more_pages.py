@@ -6,13 +6,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..base.errors import MissingExtraError
 from ..base.units import format_bytes, format_count
 from ..model.bundle import Bundle
 from ..model.retention import Retention
 from .bundle import TOP, bundle_lines
 from .console import plain
-from .html import fragment_of, page_of, write_page
+from .html import page_of, write_page
 from .page_view import Node, ReportView, path_nodes, view_of
 from .retention import headline_of, notes_of
 
@@ -107,14 +106,6 @@ def write_explain(
 ) -> None:
     """Writes the page atomically; ReportError where it can't."""
     write_page(explain_page(found), path)
-
-
-def explain_fragment(found: Sequence[Retention]) -> str | None:
-    """For a notebook; None without jinja2."""
-    try:
-        return fragment_of("explain.html.j2", _explain_view(found))
-    except MissingExtraError:
-        return None
 
 
 # -- two runs -----------------------------------------------------------------
