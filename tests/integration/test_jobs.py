@@ -104,6 +104,78 @@ def test_an_elastic_restart_keeps_what_was_found(tmp_path: Path) -> None:
     assert found["ranks"] == [1]
 
 
+SHARED = """\
+import os, sys, torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+dist.init_process_group("gloo")
+rank, kind = dist.get_rank(), sys.argv[1]
+leaks = "leak" in sys.argv and rank == 1
+kept = []
+mesh = init_device_mesh("cpu", (2,))
+net = torch.nn.Sequential(
+    torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8))
+if kind == "fsdp":
+    from torch.distributed.fsdp import fully_shard
+    fully_shard(net[0], mesh=mesh)
+    fully_shard(net, mesh=mesh)
+elif kind == "tensors":
+    from torch.distributed.tensor import parallel as p
+    p.parallelize_module(
+        net, mesh, {"0": p.ColwiseParallel(), "2": p.RowwiseParallel()})
+elif kind == "hook":
+    net = torch.nn.parallel.DistributedDataParallel(net)
+    def hook(state, bucket):
+        if leaks:
+            kept.append(bucket.buffer().clone())
+        work = dist.all_reduce(bucket.buffer(), async_op=True)
+        return work.get_future().then(lambda done: done.value()[0])
+    net.register_comm_hook(None, hook)
+elif kind == "pipeline":
+    from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+    net = net[2:] if rank else net[:2]
+    stage = PipelineStage(net, rank, 2, torch.device("cpu"))
+    schedule = ScheduleGPipe(
+        stage, 2, loss_fn=lambda out, y: (out - y).pow(2).mean())
+optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+for step in range(60):
+    optimizer.zero_grad()
+    if kind != "pipeline":
+        net(torch.ones(4, 8)).sum().backward()
+    elif rank:
+        schedule.step(target=torch.ones(4, 8), losses=[])
+    else:
+        schedule.step(torch.ones(4, 8))
+    optimizer.step()
+    if leaks and kind != "hook":
+        kept.append(torch.zeros(1000))
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leaky", [True, False])
+@pytest.mark.parametrize("kind", ["fsdp", "tensors", "hook", "pipeline"])
+def test_what_ranks_share_is_no_leak(
+    tmp_path: Path, kind: str, leaky: bool
+) -> None:
+    """Shards, gathered parameters, buckets and stages of a pipeline."""
+    (tmp_path / "shared.py").write_text(SHARED)
+    words = [kind, "leak"] if leaky else [kind]
+    done = call(
+        tmp_path,
+        *(*RUN, "--job", "J", "torchrun", "--standalone"),
+        *("--nproc_per_node", "2", "shared.py", *words),
+    )
+    assert done.returncode == 0, done.stderr
+    job = merged(tmp_path)
+    expected = "rank 1 of 2 leaks" if leaky else "no leak in 2 of 2 ranks"
+    assert job["answer"].startswith(expected)
+    assert [f["ranks"] for f in job["findings"]] == [[1]] * leaky
+
+
 ALONE = """\
 import sys, torch
 layer = torch.nn.Linear(2, 2)
