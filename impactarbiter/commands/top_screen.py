@@ -31,8 +31,11 @@ class Screen(App[None]):
     BINDINGS = [("q", "quit", "leave")]
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, what: str, source: Source) -> None:
+    def __init__(
+        self, what: str, source: Source, pause: float = PAUSE
+    ) -> None:
         super().__init__()
+        self._pause = pause
         self.title = f"impactarbiter top {what}"
         self._source = source
         self._files: list[str] = []
@@ -53,7 +56,7 @@ class Screen(App[None]):
         """Begins to follow."""
         self.query_one(DataTable).add_columns(*JOB_COLUMNS)
         self.look()
-        self.set_interval(PAUSE, self.look)
+        self.set_interval(self._pause, self.look)
 
     def look(self) -> None:
         """Draws what there is now."""

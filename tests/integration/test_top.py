@@ -35,6 +35,8 @@ from impactarbiter.reports.live_view import live_view
 
 #: Seconds after which a test that waits has failed.
 LIMIT = 60
+#: Seconds between two looks of a screen that the test makes look.
+NEVER = 1e6
 
 
 def ran(name: str = "history", **more: Any) -> Report:
@@ -129,7 +131,7 @@ def test_the_screen_follows_a_process() -> None:
     told: list[Any] = [None, view(), AttachError("process 7 has ended")]
 
     async def follow() -> None:
-        screen = Screen("7", lambda: _next(told))
+        screen = Screen("7", lambda: _next(told), pause=NEVER)
         async with screen.run_test(size=(80, 24)) as pilot:
             shown = screen.query_one("#picture", Static)
             assert "waiting" in str(shown.render())
@@ -155,14 +157,16 @@ def test_the_screen_follows_a_job(tmp_path: Path) -> None:
     job(tmp_path, 0, 1)
 
     async def follow() -> None:
-        screen = Screen("job", lambda: of_job(str(tmp_path)))
+        screen = Screen("job", lambda: of_job(str(tmp_path)), NEVER)
         async with screen.run_test(size=(100, 40)) as pilot:
             shown = screen.query_one("#picture", Static)
             table = screen.query_one(DataTable)
             assert table.row_count == 2
             assert "of_rank_0" in _text(shown)
             table.focus()
+            await pilot.pause()
             await pilot.press("down")
+            await pilot.pause()
             screen.look()
             await pilot.pause()
             assert table.cursor_row == 1 and "of_rank_1" in _text(shown)
