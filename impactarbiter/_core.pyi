@@ -134,6 +134,7 @@ class _Walk(TypedDict):
     holders: list[_Holder]
     purposes: dict[str, int]
     tally: _Tally | None
+    unheld: list[tuple[int, int, str, int, int, int, int, int]]
     left_out: int
     graph: bool
     seconds: float

@@ -27,10 +27,11 @@ from ..core.wire import (
 from ..model.finding import Finding
 from ..model.report import Report
 from ..model.words import BOUNDED
-from . import account, closure, curves, summary
+from . import account, closure, curves, summary, unheld
 from .allowlist import AllowList
 from .forecast import Forecast
 from .known import KnownHolders
+from .look import Look
 from .masks import obfuscated
 from .memory import HolderHistory
 from .offer import Holding
@@ -60,6 +61,8 @@ class Diagnostician:
     _walks: Walks = field(init=False)
     _watch: StatementWatch = field(default_factory=StatementWatch)
     _callback_failed: str | None = None
+    #: What was told of findings that have no holder, by signature.
+    _told: dict[str, str] = field(default_factory=dict)
     #: Whose look or report is being made, and after it who is turned away.
     #: No lock: a signal's handler may raise between any two calls, and one
     #: that was just taken, or is about to be given back, would stay so.
@@ -239,12 +242,18 @@ class Diagnostician:
         What was said to be bounded and then leaks is told again.
         """
         for finding in findings:
-            history = self._known[finding.signature]
-            told, verdict = history.told, finding.verdict
+            history = self._known.get(finding.signature)
+            told = self._told.get(finding.signature)
+            if history is not None:
+                told = history.told
+            verdict = finding.verdict
             worse = told in BOUNDED and verdict not in BOUNDED
             if verdict == "growing" or not (told is None or worse):
                 continue
-            history.told = verdict
+            if history is not None:
+                history.told = verdict
+            else:
+                self._told[finding.signature] = verdict
             if self.on_finding is None:
                 continue
             with Tolerated() as failure:
@@ -302,6 +311,10 @@ class Diagnostician:
         forecast = Forecast(self.memory_limit)
         findings = self._judge_all(
             suspects, status, forecast, self._least_age, True
+        )
+        look = Look(status, kind, suspects, walk, self.phases)
+        findings += unheld.findings(
+            look, forecast, self.allow, self._long_enough
         )
         findings += self._released(status, forecast)
         self._announce(findings)

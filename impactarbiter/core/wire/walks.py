@@ -283,6 +283,23 @@ class Tally:
     arrays: int
 
 
+class Unheld(NamedTuple):
+    """Storages of one line that nothing in Python leads to: C++ holds them.
+
+    ``first`` and ``last`` birth by the clock in force; ``stack`` and
+    ``device`` are the newest one's.
+    """
+
+    site: int
+    stack: int
+    device: str
+    storages: int
+    bytes: int
+    generations: int
+    first: int
+    last: int
+
+
 @dataclass(frozen=True)
 class Walk:
     """What one walk found; ``purposes`` in bytes by what storages are for.
@@ -294,6 +311,7 @@ class Walk:
     holders: tuple[Held, ...]
     purposes: Mapping[str, int]
     tally: Tally | None
+    unheld: tuple[Unheld, ...]
     left_out: int
     graph: bool
     seconds: float
@@ -305,6 +323,7 @@ def walk_of(raw: _Walk) -> Walk:
         holders=tuple(held_of(holder) for holder in raw["holders"]),
         purposes=raw["purposes"],
         tally=Tally(**raw["tally"]) if raw["tally"] else None,
+        unheld=tuple(Unheld(*one) for one in raw["unheld"]),
         left_out=raw["left_out"],
         graph=raw["graph"],
         seconds=raw["seconds"],

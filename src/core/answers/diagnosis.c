@@ -24,6 +24,7 @@
 #include "describe.h"
 #include "diagnosis.h"
 #include "needed.h"
+#include "unheld.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -374,14 +375,16 @@ build(diagnosis *d)
     PyObject *tally = purposes == NULL           ? NULL
                       : d->tally.counted != NULL ? ia_tally_build(&d->tally)
                                                  : Py_NewRef(Py_None);
-    if (tally == NULL) {
+    PyObject *unheld = tally ? ia_unheld_build(&d->w, &d->wanted) : NULL;
+    if (unheld == NULL) {
         Py_XDECREF(holders);
         Py_XDECREF(purposes);
+        Py_XDECREF(tally);
         return NULL;
     }
     return Py_BuildValue(
-        "{s:N,s:N,s:N,s:I,s:O,s:d}", "holders", holders, "purposes", purposes,
-        "tally", tally, "left_out", d->holders.left_out, "graph",
+        "{s:N,s:N,s:N,s:N,s:I,s:O,s:d}", "holders", holders, "purposes", purposes,
+        "tally", tally, "unheld", unheld, "left_out", d->holders.left_out, "graph",
         d->w.graph ? Py_True : Py_False, "seconds", d->seconds);
 }
 

@@ -1,0 +1,82 @@
+"""What C++ alone holds is a finding: here the list of a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+import impactarbiter
+from impactarbiter.model.report import Report
+
+STEPS = 30
+
+
+class Keeper(torch.nn.Module):
+    """Tensors that are born in a script and kept by it: Python never has
+    one of them."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.kept = torch.jit.Attribute([], list[torch.Tensor])
+        self.most = most
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        self.kept.append(y + 1)
+        if len(self.kept) > self.most:
+            self.kept.pop(0)
+        return y
+
+
+def run(
+    call: Callable[[torch.Tensor], object],
+    allow: tuple[str, ...] = (),
+    found: list[impactarbiter.model.finding.Finding] | None = None,
+) -> Report:
+    told = [] if found is None else found
+    with impactarbiter.watch(
+        step="manual", allow=allow, on_finding=told.append
+    ) as arbiter:
+        for _ in range(STEPS):
+            call(torch.ones(300))  # the line that allocates
+            arbiter.step()
+        return arbiter.report()
+
+
+def test_a_script_s_list_is_a_native_finding() -> None:
+    keeper = torch.jit.script(Keeper(1 << 30))
+    told: list[impactarbiter.model.finding.Finding] = []
+    shown = run(keeper, found=told)
+    (finding,) = shown.findings
+    assert (finding.verdict, finding.rule) == ("native", "no-python-root")
+    assert (finding.path, finding.holder) == (None, None)
+    assert "the line that allocates" in finding.allocated_at.source
+    assert finding.bytes_per_step == 1200
+    assert finding.tensors_per_step == 1
+    assert finding.retained_bytes == 1200 * finding.retained_tensors
+    assert finding.retained_tensors >= STEPS - 4
+    assert finding.severity != "info" or finding.steps_to_oom
+    assert [f.signature for f in told] == [finding.signature]  # once
+    assert "C or C++ code keeps 1.2 KiB" in str(shown)
+
+
+def test_what_it_lets_go_is_none() -> None:
+    keeper = torch.jit.script(Keeper(3))
+    assert not run(keeper).findings
+
+
+def test_it_may_be_allowed() -> None:
+    keeper = torch.jit.script(Keeper(1 << 30))
+    assert not run(keeper, allow=("test_unheld.py:*",)).findings
+
+
+def test_what_python_holds_as_well_is_python_s() -> None:
+    """A list, a graph, and garbage: each has a holder of its own."""
+    kept: list[torch.Tensor] = []
+    weight = torch.ones(300, requires_grad=True)
+    (finding,) = run(lambda x: kept.append(x)).findings
+    assert finding.verdict == "leak"
+    kept.clear()
+    for finding in run(lambda x: kept.append((x * weight).sum())).findings:
+        assert finding.verdict == "leak"
