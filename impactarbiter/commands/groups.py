@@ -26,7 +26,7 @@ class FindingGroup:
 
     @property
     def bytes_per_step(self) -> float:
-        return sum(finding.bytes_per_step for finding in self.findings)
+        return sum(finding.all_bytes_per_step for finding in self.findings)
 
     @property
     def retained_bytes(self) -> int:

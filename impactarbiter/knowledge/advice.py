@@ -30,8 +30,8 @@ def advise(
         return _of_cycle(finding.cycle, where)
     if finding.verdict == "native":
         return (
-            "no Python object holds this: look for what C++ code, a script or the"
-            " autograd graph was given at the allocating line"
+            "no Python object holds this: look for what C++ code, a script or"
+            " the autograd graph was given at the allocating line"
         )
     kept = shell_advice(finding.path) if finding.path else None
     if kept:

@@ -38,10 +38,13 @@ def _whose(path: Path) -> str:
 
 def headline_of(r: Retention) -> str:
     """What holds it in general, and what it costs."""
-    freed = (
+    held = (
         f"{format_bytes(r.retained_bytes)} in"
-        f" {plural(r.retained_tensors, r.noun)} would be freed with it"
+        f" {plural(r.retained_tensors, r.noun)}"
     )
+    if r.graph is not None and r.graph.node_bytes:
+        held += f" and {format_bytes(r.graph.node_bytes)} of autograd nodes"
+    freed = f"{held} would be freed with it"
     meaning = _MEANING[r.verdict]
     return f"{r.verdict}; {meaning}; {freed}" if meaning else freed
 

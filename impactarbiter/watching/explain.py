@@ -43,12 +43,14 @@ def explain(*objects: object, paths: int = 1) -> Any:
 
 
 def retained_bytes(obj: object) -> int:
-    """Bytes of tensor memory that would be freed with ``obj``.
+    """Bytes that would be freed with ``obj``.
 
-    Counted by storage, NumPy's arrays too; the autograd graph behind a tensor
-    is included.
+    Tensor memory, counted by storage, NumPy's arrays too, and the autograd
+    graph behind a tensor: what its nodes saved, and the nodes themselves.
     """
-    return questions.explain((obj,), 1)[0].retained_bytes
+    answer = questions.explain((obj,), 1)[0]
+    nodes = answer.graph.node_bytes if answer.graph is not None else 0
+    return answer.retained_bytes + nodes
 
 
 def _retention(answer: Answer) -> Retention:

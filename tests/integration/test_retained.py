@@ -78,7 +78,7 @@ def measure(name: str, after_backward: bool) -> tuple[int, int]:
     loss = model(batch).square().mean()
     if after_backward:
         loss.backward()
-    promised = impactarbiter.retained_bytes(loss)
+    promised = impactarbiter.explain(loss).retained_bytes
     before = live()
     del loss
     return promised, before - live()
@@ -137,7 +137,7 @@ y = w * 1
 for _ in range(20):
     y = y.sinh()
 y = y.sum()
-promised, before = impactarbiter.retained_bytes(y), live()
+promised, before = impactarbiter.explain(y).retained_bytes, live()
 del y
 print(promised, before - live())
 """

@@ -22,7 +22,10 @@ def saved(folder: File, name: str, *findings: Finding, rank: str = "") -> str:
 
 
 def leak(
-    holder: str = "__main__.store", rate: float = MIB, severity: str = "info"
+    holder: str = "__main__.store",
+    rate: float = MIB,
+    severity: str = "info",
+    nodes: float = 0,
 ) -> Finding:
     return Finding(
         verdict="leak",
@@ -30,6 +33,7 @@ def leak(
         allocated_at=Site("train.py", 3, "step"),
         holder=Holder(holder, "list"),
         bytes_per_step=rate,
+        graph_bytes_per_step=nodes,
     )
 
 
@@ -40,6 +44,13 @@ def leak(
         ([leak()], [leak()], "1 same", 0),
         ([leak()], [leak(rate=MIB * 1.04)], "1 same", 0),
         ([leak()], [leak(rate=MIB * 1.1)], "1 worse", 3),
+        # A graph's nodes count as well.
+        (
+            [leak(rate=0, nodes=MIB)],
+            [leak(rate=0, nodes=2 * MIB)],
+            "1 worse",
+            3,
+        ),
         # A slower run of the same program is a less severe one.
         ([leak()], [leak(severity="warning")], "1 same", 0),
         ([leak(severity="warning")], [leak()], "1 same", 0),

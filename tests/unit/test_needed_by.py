@@ -107,3 +107,18 @@ def test_a_finding_says_who_needs_it(detached: bool) -> None:
         said = "needed by   MulBackward0.saved[self]"
     assert said in str(finding)
     assert len(kept) == 20
+
+
+def test_nodes_have_bytes_of_their_own() -> None:
+    """A loss after its backward: four bytes of tensor, and its nodes."""
+    loss = (WEIGHT @ WEIGHT).sum()
+    loss.backward()
+    shown = explain(loss)
+    assert shown.graph is not None and shown.graph.node_bytes > 200
+    assert shown.retained_bytes == 4
+    both = impactarbiter.retained_bytes(loss)
+    assert both == 4 + shown.graph.node_bytes
+    assert "4 B in 1 tensor and " in str(shown)
+    assert "of autograd nodes would be freed with it" in str(shown)
+    plain = torch.ones(5)
+    assert impactarbiter.retained_bytes(plain) == 20
