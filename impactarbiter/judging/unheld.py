@@ -45,15 +45,16 @@ def _finding(
     status = look.status
     age = status.now - suspect.since
     rule = judge(Case(root="native", gained=True, age=age, needed=needed))
-    # What the last step made is not among them: it may be in use.
-    span = max(status.now - unheld.first - 1, 1)
+    # From one birth to the last there is one step less than there are.
+    steps = max(unheld.generations, 2)
+    pace = (steps - 1) / steps / max(unheld.last - unheld.first, 1)
     finding = Finding(
         verdict=rule.verdict or "growing",
         rule=rule.name,
         allocated_at=site_of(unheld.site),
         stack=stack_of(unheld.stack),
-        bytes_per_step=unheld.bytes / span,
-        tensors_per_step=unheld.storages / span,
+        bytes_per_step=unheld.bytes * pace,
+        tensors_per_step=unheld.storages * pace,
         retained_bytes=unheld.bytes,
         retained_tensors=unheld.storages,
         generations=unheld.generations,
