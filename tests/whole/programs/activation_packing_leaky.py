@@ -47,7 +47,9 @@ class Mixer(nn.Module):
 class Regressor(nn.Module):
     def __init__(self, tokens, dim, layers):
         super().__init__()
-        self.blocks = nn.ModuleList(Mixer(tokens, dim) for _ in range(layers))
+        self.blocks = nn.ModuleList(
+            Mixer(tokens, dim) for _ in range(layers)
+        )
         self.temperature = nn.Parameter(torch.zeros(()))
         self.head = nn.Linear(dim, 1)
 

@@ -89,10 +89,7 @@ async def serve(args):
     worker = asyncio.create_task(service.batcher.run())
     counts = [0, 0, 0]
     await asyncio.gather(
-        *(
-            client(service, c, args.requests, args.dim, counts)
-            for c in range(8)
-        )
+        *(client(service, c, args.requests, args.dim, counts) for c in range(8))
     )
     worker.cancel()
     await asyncio.gather(worker, return_exceptions=True)

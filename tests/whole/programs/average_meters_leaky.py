@@ -48,10 +48,7 @@ class MultiTask(nn.Module):
     def __init__(self, dim, width, tasks):
         super().__init__()
         self.shared = nn.Sequential(
-            nn.Linear(dim, width),
-            nn.GELU(),
-            nn.Linear(width, width),
-            nn.GELU(),
+            nn.Linear(dim, width), nn.GELU(), nn.Linear(width, width), nn.GELU()
         )
         self.heads = nn.ModuleDict({t: nn.Linear(width, 1) for t in tasks})
 

@@ -62,10 +62,7 @@ class XorRegions:
 
 def make_model(dim):
     return nn.Sequential(
-        nn.Linear(dim, 48),
-        nn.Tanh(),
-        nn.Linear(48, 48),
-        nn.Tanh(),
+        nn.Linear(dim, 48), nn.Tanh(), nn.Linear(48, 48), nn.Tanh(),
         nn.Linear(48, 4),
     )
 

@@ -42,10 +42,7 @@ class PlattCalibrator:
         self.a, self.b = 1.0, 0.0
 
     def observe(self, scores, clicks):
-        self.scores, self.clicks = (
-            self.scores + [scores],
-            self.clicks + [clicks],
-        )
+        self.scores, self.clicks = self.scores + [scores], self.clicks + [clicks]
 
     def refit(self):
         s = torch.cat(self.scores[-self.window :])

@@ -91,10 +91,7 @@ def main():
     train = DataLoader(spirals(480, 1), batch_size=32, shuffle=True)
     val = DataLoader(spirals(240, 2), batch_size=60)
     model = nn.Sequential(
-        nn.Linear(2, 32),
-        nn.Tanh(),
-        nn.Linear(32, 32),
-        nn.Tanh(),
+        nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(),
         nn.Linear(32, 3),
     )
     opt = torch.optim.Adam(model.parameters(), lr=args.lr)

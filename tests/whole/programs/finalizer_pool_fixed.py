@@ -66,21 +66,15 @@ def make_signals(n, length, g):
     t = torch.linspace(0, 60, length)
     classes = torch.arange(n) % 4
     freq = (1 + classes)[:, None]
-    return torch.sin(freq * t) + 0.4 * torch.randn(
-        n, length, generator=g
-    ), classes
+    return torch.sin(freq * t) + 0.4 * torch.randn(n, length, generator=g), classes
 
 
 def batches(pool, labels, steps, size, g):
     n, length = pool.signals.shape
     for _ in range(steps):
         index = torch.randint(n, (size,), generator=g)
-        start = torch.randint(
-            (length - pool.length) // 8, (size,), generator=g
-        )
-        crops = [
-            pool.crop(i, 8 * s) for i, s in zip(index.tolist(), start.tolist())
-        ]
+        start = torch.randint((length - pool.length) // 8, (size,), generator=g)
+        crops = [pool.crop(i, 8 * s) for i, s in zip(index.tolist(), start.tolist())]
         yield crops, labels[index]
 
 

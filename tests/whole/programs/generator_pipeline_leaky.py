@@ -65,7 +65,9 @@ def every(stream, n):
 
 
 def build(args):
-    model = nn.Sequential(nn.Linear(10, 32), nn.Hardswish(), nn.Linear(32, 3))
+    model = nn.Sequential(
+        nn.Linear(10, 32), nn.Hardswish(), nn.Linear(32, 3)
+    )
     opt = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
     stream = shuffled(only_finite(records(args.seed)), 64, args.seed + 1)
     batches = batched(stream, args.batch)

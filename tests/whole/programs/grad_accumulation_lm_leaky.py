@@ -17,7 +17,9 @@ class TokenStream:
     def __init__(self, vocab, seed):
         self.vocab = vocab
         self.g = torch.Generator().manual_seed(seed)
-        self.table = torch.randint(vocab, (vocab, vocab), generator=self.g)
+        self.table = torch.randint(
+            vocab, (vocab, vocab), generator=self.g
+        )
 
     def batch(self, size, length):
         rows = torch.randint(self.vocab, (size, 2), generator=self.g)
@@ -51,9 +53,7 @@ def lm_loss(model, batch):
 @torch.no_grad()
 def perplexity(model, stream, batches=6):
     model.eval()
-    losses = [
-        lm_loss(model, stream.batch(16, 16)).item() for _ in range(batches)
-    ]
+    losses = [lm_loss(model, stream.batch(16, 16)).item() for _ in range(batches)]
     model.train()
     return torch.tensor(losses).mean().exp().item()
 

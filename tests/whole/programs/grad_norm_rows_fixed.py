@@ -72,9 +72,7 @@ def train(model, data, logger, args):
         norm = nn.utils.clip_grad_norm_(model.parameters(), args.clip)
         opt.step()
         sched.step()
-        logger.log(
-            step, loss=loss.item(), grad_norm=norm, lr=sched.get_last_lr()[0]
-        )
+        logger.log(step, loss=loss.item(), grad_norm=norm, lr=sched.get_last_lr()[0])
         if step % args.eval_every == 0:
             evaluate(model, data, step)
 

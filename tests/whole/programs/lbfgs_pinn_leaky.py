@@ -99,9 +99,7 @@ def main():
     print(f"error before {error(model, cfg):.3f}")
     calls = fit(model, cfg)
     print(f"error after {error(model, cfg):.4f}")
-    print(
-        "closure was called", "often" if calls > args.steps else "once a step"
-    )
+    print("closure was called", "often" if calls > args.steps else "once a step")
 
 
 if __name__ == "__main__":

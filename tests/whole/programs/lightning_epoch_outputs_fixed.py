@@ -39,9 +39,7 @@ class WindowClassifier(L.LightningModule):
         return loss
 
     def on_train_epoch_end(self):
-        outputs = self.training_step_outputs[
-            -self.trainer.num_training_batches :
-        ]
+        outputs = self.training_step_outputs[-self.trainer.num_training_batches :]
         mean = sum(float(o["loss"]) for o in outputs) / len(outputs)
         self.curve = [*self.curve[-4:], mean]
         self.training_step_outputs.clear()
@@ -51,9 +49,7 @@ class WindowClassifier(L.LightningModule):
         self.validation_step_outputs.append((self(x).argmax(1), y))
 
     def on_validation_epoch_end(self):
-        guess, truth = (
-            torch.cat(t) for t in zip(*self.validation_step_outputs)
-        )
+        guess, truth = (torch.cat(t) for t in zip(*self.validation_step_outputs))
         self.log("val_acc", (guess == truth).float().mean())
         self.validation_step_outputs.clear()
 

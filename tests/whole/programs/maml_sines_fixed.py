@@ -86,9 +86,7 @@ def evaluate(net, seed, cfg, n=10):
     losses = []
     for _ in range(n):
         task = tasks.sample()
-        params = {
-            k: p.detach().requires_grad_() for k, p in net.named_parameters()
-        }
+        params = {k: p.detach().requires_grad_() for k, p in net.named_parameters()}
         fast = adapt(net, params, task, cfg["inner"], cfg["lr"], False)
         with torch.no_grad():
             losses.append(mse(net, fast, *task.points(20)).item())

@@ -56,9 +56,7 @@ class AUROC(Metric):
         ranks = torch.arange(1, len(labels) + 1, dtype=torch.float64)
         pos = labels.sum().double()
         neg = len(labels) - pos
-        return (
-            (ranks[labels].sum() - pos * (pos + 1) / 2) / (pos * neg)
-        ).item()
+        return ((ranks[labels].sum() - pos * (pos + 1) / 2) / (pos * neg)).item()
 
 
 class MetricCollection(dict):

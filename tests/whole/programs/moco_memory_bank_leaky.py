@@ -20,9 +20,7 @@ def views(n, dim, g):
 
 def encoder(dim, width, out):
     return nn.Sequential(
-        nn.Linear(dim, width),
-        nn.BatchNorm1d(width),
-        nn.ReLU(),
+        nn.Linear(dim, width), nn.BatchNorm1d(width), nn.ReLU(),
         nn.Linear(width, out),
     )
 

@@ -35,7 +35,6 @@ model = torch.nn.Sequential(
 opt = torch.optim.AdamW(model.parameters(), lr=5e-3)
 sum(p.numel() for p in model.parameters())
 
-
 # %%
 def accuracy(features, labels):
     with torch.no_grad():

@@ -79,9 +79,7 @@ def main():
     net = TwoTaskNet(12, 40)
     opt = torch.optim.Adam(net.parameters(), lr=4e-3)
     for step in range(1, args.steps + 1):
-        train_step(
-            net, opt, task.batch(args.batch), step % args.regularise_every == 0
-        )
+        train_step(net, opt, task.batch(args.batch), step % args.regularise_every == 0)
         if step % 60 == 0:
             print(f"step {step}", *evaluate(net, task))
     print("done")

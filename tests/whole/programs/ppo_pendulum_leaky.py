@@ -145,13 +145,9 @@ class PPO:
             adv = self.rollout()
             loss = self.update(adv)
             reward = torch.stack(self.buffer.rewards).mean().item()
-            log.info(
-                "iteration %d took %.2f s", it, time.perf_counter() - begun
-            )
+            log.info("iteration %d took %.2f s", it, time.perf_counter() - begun)
             if it % 5 == 4:
-                print(
-                    f"iter {it + 1:3d} reward {reward:7.3f} loss {loss:8.4f}"
-                )
+                print(f"iter {it + 1:3d} reward {reward:7.3f} loss {loss:8.4f}")
 
 
 def main():

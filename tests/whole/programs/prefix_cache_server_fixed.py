@@ -21,9 +21,7 @@ class Layer(nn.Module):
 
     def forward(self, x, past):
         b, t, d = x.shape
-        q, k, v = (
-            self.qkv(self.norm(x)).view(b, t, 3, self.heads, -1).unbind(2)
-        )
+        q, k, v = self.qkv(self.norm(x)).view(b, t, 3, self.heads, -1).unbind(2)
         q, k, v = (part.transpose(1, 2) for part in (q, k, v))
         if past is not None:
             k = torch.cat([past[0], k], dim=2)
@@ -96,16 +94,10 @@ class CompletionServer:
 def traffic(seed, systems, users):
     """A few system prompts; some users bring their own."""
     rng = random.Random(seed)
-    prompts = [
-        [rng.randrange(VOCAB) for _ in range(12)] for _ in range(systems)
-    ]
+    prompts = [[rng.randrange(VOCAB) for _ in range(12)] for _ in range(systems)]
     while True:
         own = rng.random() < users
-        head = (
-            [rng.randrange(VOCAB) for _ in range(12)]
-            if own
-            else rng.choice(prompts)
-        )
+        head = [rng.randrange(VOCAB) for _ in range(12)] if own else rng.choice(prompts)
         yield head + [rng.randrange(VOCAB) for _ in range(rng.randint(1, 4))]
 
 

@@ -89,10 +89,7 @@ def main():
     args = parser.parse_args()
     torch.manual_seed(220)
     model = nn.Sequential(
-        nn.Linear(12, 40),
-        nn.Tanh(),
-        nn.Linear(40, 40),
-        nn.Tanh(),
+        nn.Linear(12, 40), nn.Tanh(), nn.Linear(40, 40), nn.Tanh(),
         nn.Linear(40, 1),
     )
     with torch.no_grad():

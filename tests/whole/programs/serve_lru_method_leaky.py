@@ -87,9 +87,7 @@ def make_documents(rng, n):
     out = []
     for i in range(n):
         topic = rng.choice(sorted(TOPICS))
-        out.append(
-            f"{topic} {i}: " + " ".join(rng.choices(TOPICS[topic], k=6))
-        )
+        out.append(f"{topic} {i}: " + " ".join(rng.choices(TOPICS[topic], k=6)))
     return out
 
 

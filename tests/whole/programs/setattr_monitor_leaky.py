@@ -54,8 +54,7 @@ class Simulator:
     def observe(self):
         k = torch.arange(1, 4)
         return torch.cat(
-            [(self.angle[:, None] * k).sin(), (self.angle[:, None] * k).cos()],
-            1,
+            [(self.angle[:, None] * k).sin(), (self.angle[:, None] * k).cos()], 1
         )
 
     def act(self, action):

@@ -58,9 +58,7 @@ def clone_behaviour(policy, expert, args):
             imitation.backward(retain_graph=True)
             nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
         # the penalty looks at the present output only
-        (
-            args.weight * (out.mean(0) - smoother.past.detach()).pow(2).sum()
-        ).backward()
+        (args.weight * (out.mean(0) - smoother.past.detach()).pow(2).sum()).backward()
         opt.step()
         if step % 60 == 0:
             print(

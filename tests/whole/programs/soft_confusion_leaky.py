@@ -46,9 +46,7 @@ def imbalanced(n, classes, dim, seed):
     centers = torch.randn(
         classes, dim, generator=torch.Generator().manual_seed(1)
     )
-    return TensorDataset(
-        centers[y] + 0.9 * torch.randn(n, dim, generator=g), y
-    )
+    return TensorDataset(centers[y] + 0.9 * torch.randn(n, dim, generator=g), y)
 
 
 @torch.no_grad()

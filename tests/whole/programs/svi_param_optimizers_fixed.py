@@ -27,9 +27,7 @@ class PerParameterAdam:
     def __call__(self, store):
         for name, value in store.values.items():
             if name not in self.optimizers:
-                self.optimizers[name] = torch.optim.Adam(
-                    [value], **self.options
-                )
+                self.optimizers[name] = torch.optim.Adam([value], **self.options)
             self.optimizers[name].step()
             self.optimizers[name].zero_grad()
 
@@ -84,12 +82,8 @@ def make_guide(k):
     def guide(store):
         z, log_q = {}, 0.0
         for name in ("loc", "log_scale"):
-            mean = store.param(
-                f"{name}.mean", lambda: torch.linspace(-1, 1, k)
-            )
-            spread = store.param(
-                f"{name}.spread", lambda: torch.full((k,), -2.0)
-            )
+            mean = store.param(f"{name}.mean", lambda: torch.linspace(-1, 1, k))
+            spread = store.param(f"{name}.spread", lambda: torch.full((k,), -2.0))
             q = Normal(mean, spread.exp())
             z[name] = q.rsample()
             log_q = log_q + q.log_prob(z[name]).sum()

@@ -71,10 +71,7 @@ def build(params):
     width = params["width"]
     act = ACTIVATIONS[params["activation"]]
     model = nn.Sequential(
-        nn.Linear(6, width),
-        act(),
-        nn.Linear(width, width),
-        act(),
+        nn.Linear(6, width), act(), nn.Linear(width, width), act(),
         nn.Linear(width, 2),
     )
     if params["optimizer"] == "sgd":
@@ -110,7 +107,9 @@ def main():
     torch.manual_seed(340)
     train, val = make_data(340)
     study, best = Study(seed=340), BestSoFar()
-    study.optimize(make_objective(train, val, args.steps), args.trials, [best])
+    study.optimize(
+        make_objective(train, val, args.steps), args.trials, [best]
+    )
     print(f"best {best.score:.3f} with {best.params['optimizer']}")
 
 

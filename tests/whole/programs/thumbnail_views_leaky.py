@@ -49,9 +49,7 @@ class ContactSheet:
         recent = torch.cat(self.tiles[-self.keep :], dim=1)
         shades = " .:-=+*#%@"
         index = (recent.clamp(0, 1) * 9).long()
-        return "\n".join(
-            "".join(shades[i] for i in row) for row in index.tolist()
-        )
+        return "\n".join("".join(shades[i] for i in row) for row in index.tolist())
 
 
 def psnr(out, target):

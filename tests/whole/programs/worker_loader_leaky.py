@@ -68,9 +68,7 @@ class EpochSummary:
         self.sums["focus"] += weight.amax(1).mean()
 
     def means(self):
-        return {
-            name: float(total) / self.n for name, total in self.sums.items()
-        }
+        return {name: float(total) / self.n for name, total in self.sums.items()}
 
 
 def seed_worker(worker_id):

@@ -12,7 +12,9 @@ CLASSES = 10
 
 
 def make_model():
-    return nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, CLASSES))
+    return nn.Sequential(
+        nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, CLASSES)
+    )
 
 
 @torch.no_grad()
