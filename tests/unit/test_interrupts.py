@@ -102,8 +102,8 @@ def in_look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def install(work: Callable[[], object], times: int = 1) -> None:
         left = [work] * times
 
-        def walk(*args: Any) -> Any:
-            found = real(*args)
+        def walk(*args: Any, **how: Any) -> Any:
+            found = real(*args, **how)
             if left and any(_torch.installed().values()):
                 left.pop()()
             return found
