@@ -133,3 +133,12 @@ def format_duration(seconds: float) -> str:
             tail = f" {rest} {small}" if rest else ""
             return f"{whole // size} {unit}{tail}"
     return f"{whole} s"
+
+
+#: What is less is not worth a word.
+A_PERCENT = 0.01
+
+
+def format_share(share: float) -> str:
+    """In whole percents; never 100 % of what is a little less."""
+    return f"{math.floor(share * 100 + 1e-6)} %"

@@ -412,7 +412,8 @@ class Diagnostician:
             if history.broken_at is None or finding is None:
                 continue
             if not (
-                stood_at_the_end(history) or history.has_just_gone(status.now)
+                stood_at_the_end(history, status)
+                or history.has_just_gone(status.now)
             ):
                 continue
             made = self._finding(

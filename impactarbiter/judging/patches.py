@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..base.errors import MissingExtraError
 from ..base.signals import Tolerated
+from ..base.units import A_PERCENT, format_share
 from ..knowledge.advice import advise, needs_graph
 from ..model.finding import Finding, Site
 from .diffs import diff, lines_of, read_source
@@ -263,7 +264,8 @@ def _addition_of(
         raise NoPatchError(
             "several statements on the line may be it"
             if found
-            else "the line does not say what is added to what"
+            else "the line adds to it by what it calls: no value stands there"
+            " that could be changed"
         )
     return found[0]
 
@@ -369,9 +371,9 @@ def _thin(
     if share < ENOUGH:
         how = "` and `".join(f".{m}()" for m in sorted(thinning.methods))
         raise NoPatchError(
-            f"`{how}` would stop {share:.0%} of the growth: the tensors"
-            " themselves are the rest"
-            if how
+            f"`{how}` would stop {format_share(share)} of the growth: the"
+            " tensors themselves are the rest"
+            if how and share >= A_PERCENT
             else f"the {finding.noun}s themselves are the growth"
         )
     return thinning.methods

@@ -151,12 +151,29 @@ def _longer(graph: GraphCost, factor: float) -> GraphCost:
     )
 
 
-def stood_at_the_end(history: HolderHistory) -> bool:
-    """Whether all that its lines had made when it was last walked to was
-    still there when the last tick ended: its path broke, by a call that
-    returned or a name that was given away, and nothing was let go."""
+#: A confirmed holder whose path broke is taken to have gone on where its lines
+#: have gained so much of what its own growth until then makes likely.
+GOES_ON = 0.5
+
+
+def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
+    """Whether it was there until the last tick: its lines still had as many
+    then as it was found with.
+
+    A confirmed container whose path broke before, by a call that returned or
+    a name that was given away, was there where its lines went on growing.
+    """
+    broken, walked = history.broken_at, history.walked
+    if broken is None:
+        return False
     at_tick = sum(heap.site_now(s).at_tick for s in history.sites)
-    return at_tick >= max(history.walked.storages, 1)
+    if broken.tick >= status.ticks:
+        return at_tick >= walked.storages
+    if history.confirmed_at is None or walked.items is None:
+        return False
+    age = max(walked.at.now - history.since, 1)
+    more = GOES_ON * (status.now - walked.at.now) / age
+    return at_tick >= max(walked.storages, 1) * (1 + more)
 
 
 def _fits(history: HolderHistory, room: int | None) -> bool:

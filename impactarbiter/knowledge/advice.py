@@ -7,6 +7,7 @@ import math
 import re
 from itertools import pairwise
 
+from ..base.units import A_PERCENT, format_share
 from ..model.finding import Cycle, Finding
 from ..model.words import BOUNDED
 from .autograd import cause_of
@@ -88,10 +89,10 @@ def _of_values(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
     if _has_graph(finding) and (share is None or share >= WORTHWHILE):
         return _of_graph(finding, where, patched)
     rest = _of_tensors(finding, where)
-    if share is not None and share > 0 and holder is not None:
+    if share is not None and share >= A_PERCENT and holder is not None:
         rest += (
-            f"; `.detach()` would stop {_percent(share)} of the growth, the"
-            " tensors themselves are the rest"
+            f"; `.detach()` would stop {format_share(share)} of the growth,"
+            " the tensors themselves are the rest"
         )
     return rest
 
@@ -114,14 +115,11 @@ def _has_graph(finding: Finding) -> bool:
     return finding.graph is not None or _is_through_graph(finding)
 
 
-def _percent(share: float) -> str:
-    """Never 100 % of what is a little less."""
-    return f"{math.floor(share * 100 + 1e-6)} %"
-
-
 def _of_graph(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
     holder, share = finding.holder, graph_share(finding)
-    stops = "" if share is None else f"; that stops {_percent(share)} of it"
+    stops = (
+        "" if share is None else f"; that stops {format_share(share)} of it"
+    )
     numbers = _is_scalar(finding) and "detach" not in patched
     if not finding.trains:
         return (
@@ -153,7 +151,8 @@ def _of_tensors(finding: Finding, where: str) -> str:
         )
         return (
             f"store a `{copy}` in {where}: a {kind} keeps the whole {noun}"
-            f" that it was taken from; that stops {_percent(1 - part)} of it"
+            " that it was taken from; that stops"
+            f" {format_share(1 - part)} of it"
         )
     if _is_scalar(finding):
         return f"store numbers in {where}: take `.item()` of each {noun}"

@@ -421,9 +421,11 @@ def test_detaching_what_is_itself_the_growth_is_no_patch(
     program.write("history.append(y)")
     made = program.made({BIG: 8}, size=8192.0, nodes=2500.0)
     assert made.patch is None
-    assert "23% of the growth" in (made.patch_note or "")
+    assert "23 % of the growth" in (made.patch_note or "")
     assert made.advice.startswith("bound `__main__.history`")
     assert "`.detach()` would stop 23 %" in made.advice
+    made = program.made({BIG: 8}, size=8192.0, nodes=8.0)
+    assert "0 %" not in (made.patch_note or "") + made.advice
 
 
 # -- later uses ---------------------------------------------------------------

@@ -99,15 +99,15 @@ entry_for(const statement *s)
 }
 
 /* What has grown since the event before is put down to the statement that ends
- * with this one.  Where another thread did it, its own next event came first:
- * a thread keeps the GIL from a statement's end to the next line's begin. */
+ * with this one.  Where another thread did it, its own next event came first: a
+ * thread keeps the GIL from a statement's end to the next line's begin.  Of
+ * what was not there at the event before, nobody knows. */
 static void
 compare(const statement *now)
 {
     ia_visit after = ia_visit_path(watch.path);
-    if (after.state != IA_PATH_INTACT)
-        return;
-    if (watch.last.state == IA_PATH_INTACT && now->file != NULL &&
+    if (watch.last.state == IA_PATH_INTACT &&
+        after.state == IA_PATH_INTACT && now->file != NULL &&
         is_growth(&watch.last, &after)) {
         statement *s = entry_for(now);
         if (s != NULL) {
