@@ -16,6 +16,7 @@
 #include "fake_frames.h"
 
 #include "../steps/criterion.h"
+#include "../steps/curves.h"
 #include "../steps/sweep.h"
 #include "birthplace.h"
 #include "intervals.h"
@@ -30,6 +31,13 @@
 static pthread_mutex_t gil = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int over;
 static long turns;
+
+/* Curves make Python's objects of what they have: they are left out. */
+void
+ia_curves_forget_site(uint32_t site)
+{
+    (void)site;
+}
 
 /* -- the framework, as far as a birth asks it ----------------------------- */
 
