@@ -26,7 +26,9 @@ class Purposes:
     )
 
     def add(self, walk: Walk, status: Status, totals: Totals) -> None:
-        """Takes in what a walk has seen."""
+        """Takes in what a walk has seen, the last one of a moment."""
+        if self.seen and self.seen[-1][0] == status.counts:
+            self.seen.pop()
         if len(self.seen) == MOST_WALKS:
             del self.seen[1::2]
         found = summary.accounted(walk, totals)
