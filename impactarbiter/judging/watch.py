@@ -70,6 +70,9 @@ class StatementWatch:
 
 
 def _turns(history: HolderHistory) -> int:
+    """A graph that grows has one storage to show, whatever its pace."""
+    if history.graph_grows:
+        return TURNS
     gap = history.age / max(history.generations, 1)
     return min(max(TURNS, round(GAPS * gap) + 1), MOST_TURNS)
 
