@@ -121,6 +121,7 @@ class _Holder(TypedDict):
     branches: int
     others: tuple[int, int, int]
     shared: int
+    older: int
     needed: tuple[int, list[tuple[str, str]]] | None
 
 class _Tally(TypedDict):
@@ -133,6 +134,7 @@ class _Tally(TypedDict):
 class _Walk(TypedDict):
     holders: list[_Holder]
     purposes: dict[str, int]
+    older: dict[str, int]
     tally: _Tally | None
     unheld: list[tuple[int, int, str, int, int, int, int, int]]
     left_out: int

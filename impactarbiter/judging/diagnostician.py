@@ -370,6 +370,7 @@ class Diagnostician:
             live_bytes=totals.live_bytes,
             peak_bytes=totals.peak_bytes,
             accounted=summary.accounted(walk, totals) if walk else {},
+            older=summary.older(walk),
             cost=summary.cost(walk, self._walks.count, status, totals, kind),
             warnings=tuple(self._warnings(status, totals)),
             environment=environment(),

@@ -47,6 +47,7 @@ class Look:
                 bound=held.bound,
                 depth=held.depth,
                 shared=held.shared,
+                older=held.older,
             ),
             retained_bytes=held.bytes,
             retained_tensors=held.storages,

@@ -275,9 +275,10 @@ class HolderHistory:
         known = self.walked.items or items or 1
         ours = self.held.branches
         scale = 1 + (items - known) / ours
-        # Where most items are of its lines the others are too, and older than
-        # the warm-up; cutting it frees what all of them keep.
-        longer = items / known if 2 * ours >= known else scale
+        # Where most items are of its lines, or more are older than the watch,
+        # the others are like them; cutting it frees what all of them keep.
+        alike = 2 * ours >= known or self.held.older > ours
+        longer = items / known if alike else scale
         return replace(
             now,
             scale=scale,

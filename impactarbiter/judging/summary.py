@@ -21,6 +21,12 @@ def accounted(walk: Walk | None, totals: Totals) -> dict[str, int]:
     return known
 
 
+def older(walk: Walk | None) -> dict[str, int]:
+    """Bytes of before the watch, by what they are for."""
+    known = walk.older if walk else {}
+    return {name: size for name, size in known.items() if size}
+
+
 def cost(
     walk: Walk | None, walks: int, status: Status, totals: Totals, kind: int
 ) -> Cost:

@@ -42,6 +42,7 @@ class Holder:
     holders are of one sort, ``layers[0].seen``, ``layers[1].seen``: they are
     one finding, and this one stands for all.  ``shared``: other references
     hold the same, and what is retained is freed when all of them are cut.
+    ``older`` of its items were there before the watch.
     """
 
     expression: str
@@ -52,6 +53,7 @@ class Holder:
     depth: int | None = None
     alike: int = 1
     shared: bool = False
+    older: int = 0
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ class Report:
     says of which kinds the process's growth is, where it grew steadily beside
     its tensors.
 
-    ``accounted`` maps categories to bytes that add up to ``live_bytes``.
+    ``accounted`` maps categories to bytes that add up to ``live_bytes``;
+    ``older`` does so with what is alive besides, from before the watch.
     ``needed_steps`` is the fewest steps that a verdict takes: silence after
     fewer proves nothing.  ``memory_limit`` is the forecast's limit in bytes.
     ``devices`` is where the memory of each device was at the end, ``process``
@@ -107,6 +108,7 @@ class Report:
     live_bytes: int = 0
     peak_bytes: int = 0
     accounted: Mapping[str, int] = field(default_factory=dict)
+    older: Mapping[str, int] = field(default_factory=dict)
     cost: Cost = Cost()
     warnings: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -281,6 +281,9 @@ def _holder_text(finding: Finding) -> str:
     text = f"{holder.expression}: {holder.type}"
     if holder.length is not None:
         text += f" of {format_count(holder.length)}"
+        if 0 < holder.older <= holder.length:
+            since = format_count(holder.length - holder.older)
+            text += f", {since} of them since the watch"
     if holder.growth_per_step is not None:
         sign = "+" if holder.growth_per_step >= 0 else ""
         growth = format_count(holder.growth_per_step)
@@ -410,6 +413,8 @@ def footer(report: Report) -> list[str]:
     ]
     if shown:
         lines.append("live: " + ", ".join(shown))
+    if older := sum(report.older.values()):
+        lines.append(f"older than the watch: {format_bytes(older)} more")
     # What they have is in the line above.
     lines += [
         str(d) for d in report.devices if d.device not in ("cpu", "numpy")

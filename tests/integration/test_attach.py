@@ -153,6 +153,26 @@ def test_three_times_in_a_row(
         nothing_is_left(trainer, threads)
 
 
+def test_what_it_held_before_counts(tmp_path: Path) -> None:
+    text = loop().replace(
+        "net = torch",
+        "trainer.history += torch.ones(3000).split(1)\n"
+        "        trainer.history[:] = [t.clone() for t in trainer.history]\n"
+        "        net = torch",
+    )
+    with running(tmp_path, text) as process:
+        out = tmp_path / "r.json"
+        done = attach(process, "--steps", "40", "--json", str(out))
+        assert done.returncode == 0, done.stderr
+    data = json.loads(out.read_text())
+    (finding,) = data["findings"]
+    holder = finding["holder"]
+    assert 3000 <= holder["older"] < holder["length"]
+    assert finding["retained_bytes"] == 4 * holder["length"]
+    assert sum(data["older"].values()) >= 4 * 3000
+    assert "of them since the watch" in done.stdout
+
+
 def test_explain(trainer: subprocess.Popen[str]) -> None:
     done = attach(trainer, "--explain", "trainer.history[0]")
     assert done.returncode == 0, done.stderr

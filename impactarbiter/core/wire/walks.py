@@ -172,7 +172,8 @@ class Held:
     to the holder.  ``length`` is None where it is no container.  ``owners``
     are addresses, the holder's first.  ``visit`` is the number of its path,
     0 where it can't be followed again.  ``born`` is when the example was.
-    ``branches`` of its items lead to the storages of its groups.
+    ``branches`` of its items lead to the storages of its groups, ``older`` to
+    what was there before the watch.
     ``others`` of its sort, too many to be told singly, hold so many
     ``others_storages`` of ``others_bytes``; ``bytes`` counts them too.
     ``shared``: cutting it alone frees nothing, other references hold the same;
@@ -210,6 +211,7 @@ class Held:
     shared: bool
     readers: int
     needed_by: tuple[Reader, ...] | None
+    older: int
 
     def goes_by_the_name_of(self, other: Held) -> bool:
         """Whether the way to the one holder is that to the other."""
@@ -264,6 +266,7 @@ def held_of(raw: _Holder) -> Held:
         shared=bool(raw["shared"]),
         readers=readers,
         needed_by=needed_by,
+        older=raw["older"],
     )
 
 
@@ -305,11 +308,13 @@ class Walk:
     """What one walk found; ``purposes`` in bytes by what storages are for.
 
     ``left_out`` holders were too many to tell; ``graph``: the autograd graph
-    was walked.  ``tally`` is there where it was asked for.
+    was walked.  ``older`` has the bytes of what was there before the watch, by
+    what it is for.  ``tally`` is there where it was asked for.
     """
 
     holders: tuple[Held, ...]
     purposes: Mapping[str, int]
+    older: Mapping[str, int]
     tally: Tally | None
     unheld: tuple[Unheld, ...]
     left_out: int
@@ -322,6 +327,7 @@ def walk_of(raw: _Walk) -> Walk:
     return Walk(
         holders=tuple(held_of(holder) for holder in raw["holders"]),
         purposes=raw["purposes"],
+        older=raw["older"],
         tally=Tally(**raw["tally"]) if raw["tally"] else None,
         unheld=tuple(Unheld(*one) for one in raw["unheld"]),
         left_out=raw["left_out"],

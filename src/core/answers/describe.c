@@ -100,6 +100,26 @@ ia_purpose_name(int purpose)
     return names[purpose];
 }
 
+static PyObject *
+build_purposes(const uint64_t *bytes)
+{
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && i < IA_PURPOSES; i++)
+        ia_dict_add(&dict, PyUnicode_FromString(ia_purpose_name(i)),
+                    PyLong_FromUnsignedLongLong(bytes[i]));
+    return dict;
+}
+
+PyObject *
+ia_older_build(const ia_storages *s)
+{
+    uint64_t bytes[IA_PURPOSES] = {0};
+    for (uint32_t i = 0; i < s->count; i++)
+        if (ia_is_older(&s->items[i]))
+            bytes[s->items[i].purpose] += s->items[i].bytes;
+    return build_purposes(bytes);
+}
+
 PyObject *
 ia_purposes_build(const ia_storages *s)
 {
@@ -109,10 +129,7 @@ ia_purposes_build(const ia_storages *s)
         if (r->in_ledger && !r->allowed)
             *(r->claimed ? &claimed : &bytes[r->purpose]) += r->bytes;
     }
-    PyObject *dict = PyDict_New();
-    for (int i = 0; dict && i < IA_PURPOSES; i++)
-        ia_dict_add(&dict, PyUnicode_FromString(ia_purpose_name(i)),
-                    PyLong_FromUnsignedLongLong(bytes[i]));
+    PyObject *dict = build_purposes(bytes);
     if (dict != NULL)
         ia_dict_add(&dict, PyUnicode_FromString("claimed"),
                     PyLong_FromUnsignedLongLong(claimed));

@@ -16,6 +16,8 @@ PyObject *ia_purposes_build(const ia_storages *);
 /* {"types": {name: (count, bytes)}, "bytes", "malloc", "nodes", "arrays"};
  * types of few bytes are left out. */
 PyObject *ia_tally_build(const ia_tally *);
+/* The same of what was there before the watch. */
+PyObject *ia_older_build(const ia_storages *);
 const char *ia_purpose_name(int purpose);
 /* "cpu", "cuda:0". */
 PyObject *ia_device_build(uint16_t device);

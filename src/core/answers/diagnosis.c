@@ -39,6 +39,7 @@ typedef struct {
     ia_cost *costs;
     ia_needed *needed; /* owned; by holder: who reads its example */
     uint8_t *shared; /* owned; by holder: others hold the same */
+    uint32_t *older; /* owned; by holder: items of before the watch */
     int still; /* what walk_begin said */
     int remember; /* paths, so that they can be visited */
     ia_tally tally; /* of what is in the heap, where it is asked for */
@@ -133,6 +134,36 @@ walk(diagnosis *d)
     return 0;
 }
 
+/* Items of the holders that lead to memory which was there before the watch.
+ * What hangs above an entry is gone up to once.  0, or -1 when memory is
+ * short. */
+static int
+count_older(diagnosis *d)
+{
+    ia_ptrmap holder_at = {0};
+    uint8_t *gone_up = calloc((size_t)d->w.count + 1, 1);
+    int result = gone_up == NULL ? -1 : 0;
+    for (uint32_t i = 0; result == 0 && i < d->holders.count; i++)
+        result = ia_ptrmap_set(&holder_at,
+                               (uintptr_t)d->holders.items[i].entry + 1, i);
+    for (uint32_t i = 0; result == 0 && i < d->storages.count; i++) {
+        const ia_reached *r = &d->storages.items[i];
+        uint32_t up, at = ia_is_older(r) ? r->entry : IA_NO_ENTRY;
+        for (; at != IA_NO_ENTRY && !gone_up[at]; at = up) {
+            gone_up[at] = 1;
+            up = d->w.queue[at].parent;
+            uint32_t k = up == IA_NO_ENTRY
+                             ? IA_PTRMAP_NONE
+                             : ia_ptrmap_get(&holder_at, (uintptr_t)up + 1);
+            if (k != IA_PTRMAP_NONE)
+                d->older[k]++;
+        }
+    }
+    ia_ptrmap_free(&holder_at);
+    free(gone_up);
+    return result;
+}
+
 static int
 find(diagnosis *d)
 {
@@ -142,7 +173,9 @@ find(diagnosis *d)
         return ia_no_memory();
     d->costs = calloc(d->holders.count + 1, sizeof *d->costs);
     d->shared = calloc(d->holders.count + 1, sizeof *d->shared);
-    if (d->costs == NULL || d->shared == NULL)
+    d->older = calloc(d->holders.count + 1, sizeof *d->older);
+    if (d->costs == NULL || d->shared == NULL || d->older == NULL ||
+        (d->holders.count > 0 && count_older(d) < 0))
         return ia_no_memory();
     if (d->holders.count > 0 &&
         (ia_cuts_measure(&d->w, d->holders.cuts, d->holders.ncuts,
@@ -316,7 +349,7 @@ build_holder(diagnosis *d, uint32_t i)
     if (needed != NULL)
         return Py_BuildValue(
             "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,s:(IIK),"
-            "s:i,s:N}",
+            "s:i,s:N,s:I}",
             "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
             path, "object", object, "groups", groups, "cost", cost,
@@ -331,7 +364,7 @@ build_holder(diagnosis *d, uint32_t i)
                         : IA_NO_PATH,
             "branches", k->branches, "others", k->others, k->others_count,
             (unsigned long long)k->others_bytes, "shared", d->shared[i],
-            "needed", needed);
+            "needed", needed, "older", d->older[i]);
     Py_XDECREF(path);
     Py_XDECREF(object);
     Py_XDECREF(groups);
@@ -372,19 +405,22 @@ build(diagnosis *d)
 {
     PyObject *holders = find_needed(d) < 0 ? NULL : build_holders(d);
     PyObject *purposes = holders ? ia_purposes_build(&d->storages) : NULL;
-    PyObject *tally = purposes == NULL           ? NULL
+    PyObject *older = purposes ? ia_older_build(&d->storages) : NULL;
+    PyObject *tally = older == NULL              ? NULL
                       : d->tally.counted != NULL ? ia_tally_build(&d->tally)
                                                  : Py_NewRef(Py_None);
     PyObject *unheld = tally ? ia_unheld_build(&d->w, &d->wanted) : NULL;
     if (unheld == NULL) {
         Py_XDECREF(holders);
         Py_XDECREF(purposes);
+        Py_XDECREF(older);
         Py_XDECREF(tally);
         return NULL;
     }
     return Py_BuildValue(
-        "{s:N,s:N,s:N,s:N,s:I,s:O,s:d}", "holders", holders, "purposes", purposes,
-        "tally", tally, "unheld", unheld, "left_out", d->holders.left_out, "graph",
+        "{s:N,s:N,s:N,s:N,s:N,s:I,s:O,s:d}", "holders", holders, "purposes",
+        purposes, "older", older, "tally", tally, "unheld", unheld,
+        "left_out", d->holders.left_out, "graph",
         d->w.graph ? Py_True : Py_False, "seconds", d->seconds);
 }
 
@@ -403,6 +439,7 @@ finish(diagnosis *d)
     ia_holders_free(&d->holders);
     free(d->costs);
     free(d->shared);
+    free(d->older);
     free(d->wanted.of_site);
 }
 

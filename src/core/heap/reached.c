@@ -2,6 +2,8 @@
 
 #include "../base/compat.h"
 #include "../base/array.h"
+#include "../base/device_name.h"
+#include "../ledger/arrays.h"
 #include "../ledger/book.h"
 #include "../ledger/sites.h"
 #include "reached.h"
@@ -45,6 +47,10 @@ ia_storages_get(ia_storages *s, const ia_storage *storage)
         return &s->items[i];
     ia_reached new = {
         .key = storage->impl ? storage->impl : storage->data,
+        .memory = storage->data != 0 && storage->bytes > 0 &&
+                  (storage->device != IA_DEVICE_NUMPY ||
+                   (storage->bytes >= IA_LEAST_ARRAY &&
+                    ia_arrays_installed())),
         .bytes = storage->bytes,
         .device = storage->device,
         .entry = IA_NO_ENTRY,

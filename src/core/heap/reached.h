@@ -32,6 +32,7 @@ typedef struct {
     uint16_t purpose; /* ia_purpose */
     uint16_t allowed;
     uint8_t in_ledger;
+    uint8_t memory; /* there is some, and not below what the ledger takes in */
     uint8_t claimed; /* a cut would free it */
     /* State of an optimizer that steps, or what it steps by. */
     uint8_t accounted_for;
@@ -42,6 +43,14 @@ typedef struct {
     uint32_t count, capacity;
     ia_ptrmap index; /* key -> item */
 } ia_storages;
+
+/* Was it there before the watch?  Reached, it has memory, and the ledger
+ * doesn't know it. */
+static inline int
+ia_is_older(const ia_reached *r)
+{
+    return !r->in_ledger && r->memory && r->entry != IA_NO_ENTRY;
+}
 
 void ia_storages_free(ia_storages *);
 /* Item of a storage, added when it is new; NULL when memory is short. */

@@ -1,0 +1,93 @@
+"""What was there before the watch: its bytes, and its part of a holder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+import impactarbiter
+from impactarbiter import Report
+from impactarbiter.reports.wording import facts
+from impactarbiter.watching.arbiter import current
+
+history: list[torch.Tensor] = []
+rows: list[np.ndarray] = []
+
+
+@pytest.fixture(autouse=True)
+def empty() -> Iterator[None]:
+    yield
+    history.clear()
+    rows.clear()
+    left = current()
+    if left is not None:
+        left.stop()
+
+
+def turns(count: int) -> None:
+    arbiter = current()
+    assert arbiter is not None
+    for _ in range(count):
+        history.append(torch.ones(256))
+        arbiter.step()
+
+
+def older_now() -> dict[str, int]:
+    with impactarbiter.watch(step="manual") as arbiter:
+        return dict(arbiter.report().older)
+
+
+def test_it_counts_by_what_it_is_for() -> None:
+    before = older_now()
+    model = torch.nn.Linear(64, 64, bias=False)
+    model(torch.ones(64)).sum().backward()
+    history.extend(torch.ones(1000) for _ in range(10))
+    rows.extend(np.ones(1000) for _ in range(10))
+    now = older_now()
+
+    def grown(purpose: str) -> int:
+        return now.get(purpose, 0) - before.get(purpose, 0)
+
+    size = 64 * 64 * 4
+    assert grown("parameters") == size
+    assert grown("gradients") == size
+    assert grown("other") == 10 * 4000
+    assert grown("numpy") == 10 * 8000
+    history.clear()
+    assert older_now().get("other", 0) == before.get("other", 0)
+
+
+def test_what_is_born_under_the_watch_is_not_older() -> None:
+    before = older_now()
+    with impactarbiter.watch(step="manual") as arbiter:
+        turns(4)
+        assert arbiter.report().older == before
+
+
+def test_arrays_that_nobody_counts_are_not_older() -> None:
+    rows.extend(np.ones(1000) for _ in range(10))
+    with impactarbiter.watch(step="manual", numpy=False) as arbiter:
+        assert "numpy" not in arbiter.report().older
+
+
+@pytest.mark.parametrize(("was", "said"), [(300, True), (0, False)])
+def test_a_holder_has_its_older_part(was: int, said: bool) -> None:
+    history.extend(torch.ones(256) for _ in range(was))
+    with impactarbiter.watch(step="manual") as arbiter:
+        turns(40)
+        report = arbiter.report()
+        turns(10)
+        later = arbiter.report()
+    for made, count in ((report, 40), (later, 50)):
+        (finding,) = made.findings
+        assert finding.holder is not None
+        assert finding.holder.older == was
+        assert finding.holder.length == was + count
+        assert finding.retained_bytes == (was + count) * 1024
+        (text,) = (f.text for f in facts(finding) if f.label == "holder")
+        since = f"list of {was + count}, {count} of them since the watch"
+        assert (since in text) is said
+    assert Report.from_dict(later.to_dict()).older == later.older
