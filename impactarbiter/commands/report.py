@@ -71,13 +71,25 @@ def execute(args: list[str]) -> int:
 def _load(file: str) -> Report:
     if file == STDOUT:
         return Report.load("/dev/stdin")
-    from ..reports.read_recording import is_pickle, read_recordings
-
-    if not is_pickle(file):
+    if not _is_pickle(file):
         return Report.load(file)
     from ..judging.recording import report_of
+    from ..reports.read_recording import read_recordings
 
     return report_of(read_recordings(file))
+
+
+#: A pickle's first byte, in protocols 2 to 5.
+_PROTO = b"\x80"
+
+
+def _is_pickle(path: str) -> bool:
+    """Whether the file begins as torch's memory snapshots do."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(1) == _PROTO
+    except OSError:
+        return False  # who reads it as a report says why
 
 
 def _show_bundle(folder: str, given: dict[str, Any]) -> int:

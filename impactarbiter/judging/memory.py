@@ -60,11 +60,11 @@ class Observation:
             if self.items != older.items:
                 return self.items > older.items
             # As many of new ones in place of old ones are no growth, but
-            # what each of them keeps may grow.
-            return (
-                self.nodes > older.nodes
-                or self.reaches_further(older.probed)
-                or self.bytes > older.bytes
+            # what each of them keeps may grow, where both were measured.
+            measured = self.longer == older.longer == 1.0
+            return self.reaches_further(older.probed) or (
+                measured
+                and (self.nodes > older.nodes or self.bytes > older.bytes)
             )
         return (
             self.storages > older.storages

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import MissingExtraError, UsageError
 from ..base.files import check_writable, write_atomic
-from ..model.bundle import Bundle
 from ..model.order import reaches
 from ..model.report import Report
 from .timeline import check_suffix
 from .wording import alarming
+
+if TYPE_CHECKING:
+    from ..model.bundle import Bundle  # with NumPy, which commands do without
 
 #: Option -> the method of Report that writes that file.
 OUTPUTS = {

@@ -19,8 +19,6 @@ from ..core import traces
 from ..model.finding import Site
 from ..model.recording import Block, Recording
 
-#: A pickle's first byte, in protocols 2 to 5.
-_PROTO = 0x80
 #: What no block's size exceeds: sums stay within 64 bits.
 _MOST_BYTES = 1 << 48
 #: Frames of a stack that are kept.
@@ -36,15 +34,6 @@ _EVENTS = {
 }
 _KINDS = ("optimizer", "backward")
 _NO_FRAMES = Site("", 0, "")
-
-
-def is_pickle(path: str) -> bool:
-    """Whether the file begins as a pickle does."""
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(1) == bytes([_PROTO])
-    except OSError:
-        return False  # who reads it as a report says why
 
 
 def read_recordings(path: str | os.PathLike[str]) -> list[Recording]:
