@@ -3,6 +3,7 @@
     make check-torch-suite                          all files; some hours
     make check-torch-suite ARGS=test_autograd.py    one of them
     make check-torch-suite ARGS="test_nn.py -k Linear"
+    make check-torch-suite ARGS="--tests D a.py b/c.py"    another project's
 
 Watched means: impactarbiter is on and looks are forced (forced.py), also in
 the processes that multiprocessing makes.  A test whose outcome differs is run
@@ -81,6 +82,12 @@ class Compared:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", default=FILES)
+    parser.add_argument(
+        "--tests",
+        type=Path,
+        metavar="FOLDER",
+        help="of another project's tests, with its conftest.py",
+    )
     parser.add_argument("-k", dest="expression", default="")
     parser.add_argument("--limit", type=int, default=7200, metavar="SECONDS")
     parser.add_argument(
@@ -91,11 +98,11 @@ def main() -> int:
         help="of the processor's time, that looks may take",
     )
     asked = parser.parse_args()
-    tests = source() / "test"
+    tests = asked.tests.resolve() if asked.tests else source() / "test"
     rows = []
     for file in asked.files:
         if not (tests / file).is_file():
-            print(f"{file}: not in this version of torch", flush=True)
+            print(f"{file}: not among these tests", flush=True)
             continue
         rows.append(compare(tests, file, asked))
         print(table(rows[-1:]), flush=True)
@@ -181,9 +188,11 @@ def run(
     PLACE.mkdir(parents=True, exist_ok=True)
     for old in (outcomes, log):
         old.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "--noconftest"]
+    command = [sys.executable, "-m", "pytest", "-q"]
     command += ["-p", "plugin", "-c", str(HERE / "pytest.ini")]
     command += ["--rootdir", str(tests), what]
+    if (tests / "test_autograd.py").is_file():
+        command += ["--noconftest"]  # torch's asks for more than pytest
     chosen = f"({expression}) and {LEFT_OUT}" if expression else LEFT_OUT
     command += ["-k", chosen]
     begun = time.monotonic()
