@@ -136,9 +136,10 @@ def _named(
 
 def beside_tensors(report: Report) -> str:
     """What the process gained besides tensors; empty where that is little."""
-    if report.process_growth is not None:
-        return _split(report.process_growth)
     grown = report.process_bytes_per_step or 0.0
+    split = report.process_growth
+    if split is not None and grown > 0:
+        return _split(split) if split.process > 0 else ""
     tensors = max(report.grown_bytes_per_step, report.gained_bytes_per_step)
     nodes = sum(f.graph_bytes_per_step for f in report.findings)
     if grown <= 0 or tensors + nodes >= EXPLAINED * grown:
