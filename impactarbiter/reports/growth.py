@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ..base.units import format_bytes
 from ..model.growth import ProcessGrowth
 from ..model.report import Report
+from ..model.words import BOUNDED
 
 #: Growth is explained where findings account for this part of it.
 EXPLAINED = 0.8
@@ -72,8 +73,9 @@ def unexplained(report: Report) -> str:
     don't."""
     grown, told = report.grown_bytes_per_step, report.explained_bytes_per_step
     whole = report.process_growth
-    if whole is not None and whole.process <= grown:
-        whole = None
+    leaks = any(f.verdict not in BOUNDED for f in report.findings)
+    if whole is not None and (leaks or whole.process <= grown):
+        whole = None  # a leak comes first: the last lines have the rest
     if whole is not None:
         grown = whole.process
         told += sum(f.graph_bytes_per_step for f in report.findings)

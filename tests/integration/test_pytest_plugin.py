@@ -200,7 +200,7 @@ def test_marked_tests(tmp_path: Path) -> None:
     text = done.messages["test_graph"]
     for part in (
         "  kept by    test_it.history[5]\n",
-        "  holder     test_it.history: list of 6\n",
+        "  holder     test_it.history: list of 6, 5 of them since the watch\n",
         "grown maybe ",
         "history.append(loss)\n",
         "  do         run the forward under `torch.no_grad()`",
