@@ -19,6 +19,11 @@ def site_now(site: int) -> wire.SiteNow:
     return wire.SiteNow(*_core.site_now(site))
 
 
+def site_older(site: int, tick: int) -> int:
+    """How many live storages of a line were born by that tick, at most."""
+    return _core.site_older(site, tick)
+
+
 def site_ages(site: int) -> wire.SiteAges:
     """What is alive of one line, by when it was made."""
     return wire.SiteAges(*_core.site_ages(site))
@@ -47,10 +52,9 @@ def walk(
 
 def visit(path: int) -> wire.Visit:
     """Follows a known path again, without a walk; some microseconds."""
-    state, length, value, first, graph, recurs = _core.visit(path)
-    return wire.Visit(
-        state, None if length < 0 else length, value, first, graph, recurs
-    )
+    state, length, value, first, graph, recurs, size = _core.visit(path)
+    known = None if length < 0 else length
+    return wire.Visit(state, known, value, first, graph, recurs, size)
 
 
 def forget(path: int) -> None:

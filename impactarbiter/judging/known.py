@@ -36,7 +36,9 @@ class KnownHolders(dict[str, HolderHistory]):
         for history in self.values():
             if history.visitable and history.last.at.tick < at.tick:
                 lines = {s: heap.site_now(s) for s in history.sites}
-                history.seen(heap.visit(history.held.visit), at, lines)
+                seen = heap.visit(history.held.visit)
+                emptied = history.is_emptied(seen.length, heap.site_older)
+                history.seen(seen, at, lines, emptied)
 
     def take_in(self, look: Look) -> None:
         """Remembers what a walk has found; what it has not is broken."""
@@ -153,6 +155,8 @@ class KnownHolders(dict[str, HolderHistory]):
         else:
             if history.held.visit:
                 heap.forget(history.held.visit)
+            emptied = history.is_emptied(now.items, heap.site_older)
+            now = replace(now, emptied=emptied)
             history.walked_again(held, len(siblings), now)
         history.sites = lines
         history.generations = max(f.generations for _one, f in siblings)
@@ -171,8 +175,10 @@ class KnownHolders(dict[str, HolderHistory]):
             first_step=min(f.first_step for _one, f in siblings),
             last_step=max(f.last_step for _one, f in siblings),
         )
-        history.remade = look.only_bytes_grow(held) and not remakes(
-            finding, grown_at(history)
+        alone = history.alike == 1 and look.is_one_of_many(held)
+        history.remade = alone or (
+            look.only_bytes_grow(held)
+            and not remakes(finding, grown_at(history))
         )
 
     def _absorb(self, signature: str, present: Collection[str]) -> None:

@@ -6,10 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.sources import site_of, stack_of
-from ..core.wire import GROWS_BYTES, Held, Status, Suspect, Walk
+from ..core.wire import (
+    GROWS_ANEW,
+    GROWS_BYTES,
+    GROWS_COUNT,
+    Held,
+    Status,
+    Suspect,
+    Walk,
+)
 from ..model.finding import Cycle, Finding, Holder, TensorExample
 from ..model.path import Path
 from .memory import Moment
+
+#: Lines whose storages get more, with the graphs behind them as they were.
+EVER_MORE = (GROWS_COUNT, GROWS_BYTES | GROWS_ANEW)
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,22 @@ class Look:
             if g.site in self.suspects
         }
         return kinds == {GROWS_BYTES}
+
+    def is_one_of_many(self, held: Held) -> bool:
+        """Whether it has a single storage of lines that keep ever more: it is
+        not what keeps them."""
+        kinds = [
+            self.suspects[g.site].kinds
+            for g in held.groups
+            if g.site in self.suspects
+        ]
+        has = sum(g.count for g in held.groups) + held.others_storages
+        return (
+            held.length is None
+            and has == 1
+            and bool(kinds)
+            and all(kind in EVER_MORE for kind in kinds)
+        )
 
     def rates(self, held: Held) -> tuple[float, float]:
         """Bytes and storages a step, by this one walk alone."""

@@ -8,7 +8,7 @@ still there.  Everything that a verdict needs of the past is in here.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,8 +36,10 @@ class Observation:
 
     ``items`` is None for no container.  ``storages`` and ``held`` (bytes) are
     what the suspect lines have put there, ``first`` and ``value`` addresses
-    to compare.  ``bytes``, ``nodes`` and ``node_bytes`` are what cutting the
-    holder would free, as the last walk before it measured them.
+    to compare, ``size`` the memory of a holder that is a tensor.  ``emptied``:
+    nothing is alive of what the last walk saw in it.  ``bytes``, ``nodes``
+    and ``node_bytes`` are what cutting the holder would free, as the last
+    walk before it measured them.
     """
 
     at: Moment
@@ -51,6 +53,8 @@ class Observation:
     first: int
     value: int
     graph: int
+    size: int = 0
+    emptied: bool = False
     scale: float = 1.0  # storages as a multiple of those that a walk has seen
     longer: float = 1.0  # likewise of what cutting it would free
 
@@ -66,6 +70,8 @@ class Observation:
                 measured
                 and (self.nodes > older.nodes or self.bytes > older.bytes)
             )
+        if self.is_plain and older.is_plain:
+            return self.size > older.size
         return (
             self.storages > older.storages
             or self.nodes > older.nodes
@@ -73,6 +79,19 @@ class Observation:
             or self.bytes > older.bytes
             or self.held > older.held
         )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a tensor without a graph: its size says all."""
+        return self.size > 0 and self.graph == 0
+
+    def lost_some(self, older: Observation) -> bool:
+        """Whether something that it held then is gone."""
+        if self.items is None:
+            return self.is_plain and older.is_plain and self.size < older.size
+        # An address that is not known is 0.
+        other = 0 != self.first != older.first != 0
+        return other or self.items < (older.items or 0)
 
     def reaches_further(self, before: Mapping[int, int]) -> bool:
         """Whether a line's newest tensor has a larger graph than it had."""
@@ -105,6 +124,7 @@ def observed(
         first=visit.first,
         value=visit.value,
         graph=visit.graph,
+        size=visit.bytes,
     )
 
 
@@ -199,12 +219,8 @@ class HolderHistory:
                 # Between two gains that were just seen lie whole steps.
                 self.base, self.top = self.base or now, now
         items = now.items or 0
-        left = now.items is not None and (
-            items < (before.items or 0)
-            # An address that is not known is 0.
-            or 0 != now.first != before.first != 0
-        )
-        if left and items <= self.peak and not self.graph_grows:
+        left = now.lost_some(before) and items <= self.peak
+        if (left or now.emptied) and not self.graph_grows:
             # What leaves a holder is what judges it; one that takes in more
             # than leaves, and is longer than ever, does not let go.
             self.lets_go = True
@@ -220,6 +236,21 @@ class HolderHistory:
             self.since = self.first.at.now
         self.peak = max(self.peak, items)
 
+    def is_emptied(
+        self, items: int | None, older: Callable[[int, int], int]
+    ) -> bool:
+        """Whether all that the last walk saw in it has died since, though it
+        may be longer now; ``older(site, tick)`` counts what has not.
+
+        As many items as then may each be made anew from the one before.
+        """
+        walked = self.walked
+        if walked.items in (None, items) or not walked.storages:
+            return False
+        if self.first.at.tick > walked.at.tick:
+            return False  # that was seen already
+        return not any(older(site, walked.at.tick) for site in self.sites)
+
     def walked_again(
         self, held: Held, siblings: int, now: Observation
     ) -> None:
@@ -231,7 +262,11 @@ class HolderHistory:
         self.walked = now
 
     def seen(
-        self, visit: Visit, at: Moment, lines: dict[int, SiteNow]
+        self,
+        visit: Visit,
+        at: Moment,
+        lines: dict[int, SiteNow],
+        emptied: bool = False,
     ) -> None:
         """Takes in a visit; ``lines`` are its lines' storages now."""
         if visit.state != "intact" or self._went_with_the_end(visit, lines):
@@ -248,6 +283,8 @@ class HolderHistory:
             first=visit.first,
             value=visit.value,
             graph=visit.graph,
+            size=visit.bytes,
+            emptied=emptied,
         )
         items, known = visit.length, self.held.branches > 0
         if items is not None and items != self.walked.items and known:

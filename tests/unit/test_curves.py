@@ -156,6 +156,9 @@ def test_ages_of_a_leak_and_of_a_cache(arbiter: Arbiter) -> None:
     assert sum(of_leak) == 64 and len(set(of_leak[:-1])) == 1
     assert of_cache[0] == 32 and sum(of_cache[1:]) == 0
     assert len(cache) == 32
+    # By tick 20 the leak's line made so many; its cells are two ticks wide.
+    assert 19 <= heap.site_older(sites[1], 20) <= 22
+    assert heap.site_older(sites[2], 20) == 32
     report = arbiter.report()
     (finding,) = [f for f in report.findings if f.verdict == "leak"]
     assert finding.ages is not None
@@ -165,6 +168,7 @@ def test_ages_of_a_leak_and_of_a_cache(arbiter: Arbiter) -> None:
 
 def test_an_unknown_site_has_no_ages() -> None:
     assert _core.site_ages(1 << 40)[2] == ()
+    assert _core.site_older(1 << 40, 1) == 0
 
 
 def test_columns_must_agree() -> None:

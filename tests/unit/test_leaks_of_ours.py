@@ -330,6 +330,11 @@ CASES: dict[str, tuple[str, str]] = {
         "_core.site_source(site); _core.site_source(0);"
         " raises(TypeError, _core.site_source, 'one')",
     ),
+    "_core.site_older": (
+        LEAKING,
+        "_core.site_older(site, 5); _core.site_older(0, 5);"
+        " raises(TypeError, _core.site_older, 'one', 5)",
+    ),
     "_core.site_ages": (
         LEAKING,
         "_core.site_ages(site); _core.site_ages(0);"

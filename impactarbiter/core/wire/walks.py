@@ -342,7 +342,8 @@ class Visit(NamedTuple):
     ``length`` is None where it is no container.  ``value``, ``first`` (item)
     and ``graph`` are addresses, for comparing only.  ``recurs`` says of a
     tensor that has changed since the visit before whether its graph leads
-    back to that one's; None where nothing can be compared.
+    back to that one's; None where nothing can be compared.  ``bytes``: a
+    tensor's memory.
     """
 
     state: str
@@ -351,6 +352,7 @@ class Visit(NamedTuple):
     first: int
     graph: int
     recurs: bool | None = None
+    bytes: int = 0
 
 
 class Statement(NamedTuple):

@@ -308,6 +308,9 @@ static void
 read_tensor(path *p, PyObject *op, ia_visit *v)
 {
     void *node = v->graph = ia_the_framework->grad_fn_of(op);
+    ia_storage memory;
+    if (ia_the_framework->storage_of(op, &memory))
+        v->bytes = memory.bytes;
     if (node == NULL || node == p->node)
         return;
     if (p->node != NULL)

@@ -28,6 +28,7 @@ typedef struct {
     Py_ssize_t names;    /* attributes of one that is no container, or -1 */
     uintptr_t value;     /* what the last link leads to */
     uintptr_t first;     /* a container's first item, or 0 */
+    size_t bytes;        /* memory of a holder that is a tensor, or 0 */
     void *graph;         /* node behind a holder that is a tensor, or NULL */
     /* Whether the graph of a tensor that is another than at the visit before
      * leads back to that one's; IA_UNKNOWN where there was none before. */

@@ -254,6 +254,28 @@ site_ages(PyObject *self, PyObject *arg)
 }
 
 static PyObject *
+site_older(PyObject *self, PyObject *args)
+{
+    unsigned long long number;
+    unsigned int tick;
+    uint32_t older = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "KI:site_older", &number, &tick))
+        return NULL;
+    ia_ledger_lock();
+    const ia_site_totals *known = ia_ledger_site(ia_site_of_number(number));
+    if (known != NULL) {
+        const ia_survivors *s = &known->by[IA_BY_TICK];
+        older = known->live_count;
+        for (uint32_t i = s->begun ? s->current + 1 : 0; i-- > 0;)
+            if (ia_survivors_begin(s, i) > tick)
+                older -= s->born[i] < older ? s->born[i] : older;
+    }
+    ia_ledger_unlock();
+    return PyLong_FromUnsignedLong(older);
+}
+
+static PyObject *
 rows(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
@@ -352,6 +374,8 @@ DOC(site_now, "(site)",
 DOC(site_ages, "(site)",
     "(position or tick of the first stretch, how wide they are, live storages\n"
     "that were born in each) of a site.");
+DOC(site_older, "(site, tick)",
+    "Live storages of a site that were born by that tick, at most.");
 DOC(rows, "()", "Live storages as a structured array.");
 DOC(consistent, "()", "Do the ledger's totals equal the sums over its rows?");
 DOC(interval_open, "(device)",
@@ -376,6 +400,7 @@ PyMethodDef ia_accounts_methods[] = {
     {"suspects", suspects, METH_O, suspects_doc},
     {"site_now", site_now, METH_O, site_now_doc},
     {"site_ages", site_ages, METH_O, site_ages_doc},
+    {"site_older", site_older, METH_VARARGS, site_older_doc},
     {"rows", rows, METH_NOARGS, rows_doc},
     {"consistent", consistent, METH_NOARGS, consistent_doc},
     {"interval_open", interval_open, METH_O, interval_open_doc},

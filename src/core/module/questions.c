@@ -57,11 +57,11 @@ visit(PyObject *self, PyObject *arg)
     if (PyErr_Occurred())
         return NULL;
     ia_visit v = ia_visit_path((uint32_t)path);
-    return Py_BuildValue("(snKKKO)", states[v.state], v.length,
+    return Py_BuildValue("(snKKKOn)", states[v.state], v.length,
                          (unsigned long long)v.value,
                          (unsigned long long)v.first,
                          (unsigned long long)(uintptr_t)v.graph,
-                         recurs[v.recurs]);
+                         recurs[v.recurs], (Py_ssize_t)v.bytes);
 }
 
 static PyObject *

@@ -1,0 +1,109 @@
+"""What a holder's past says: made-up observations, no heap."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from impactarbiter.core.wire import Counts, Held, SiteNow
+from impactarbiter.judging.memory import HolderHistory, Moment, Observation
+
+LINE = 7
+
+
+def at(tick: int) -> Moment:
+    return Moment(tick, tick, Counts(optimizer=tick))
+
+
+def seen(tick: int, items: int | None, storages: int) -> Observation:
+    return Observation(
+        at=at(tick),
+        items=items,
+        storages=storages,
+        held=100 * storages,
+        bytes=100 * storages,
+        nodes=0,
+        node_bytes=0,
+        probed={},
+        first=0,
+        value=1,
+        graph=0,
+    )
+
+
+def history(first: Observation) -> HolderHistory:
+    return HolderHistory(
+        "signature",
+        cast(Held, None),
+        since=0,
+        first=first,
+        last=first,
+        walked=first,
+        sites={LINE: SiteNow(0, 0, 0, 0, 0, 0)},
+        peak=first.items or 0,
+    )
+
+
+def tensor(tick: int, size: int, **more: Any) -> Observation:
+    return replace(seen(tick, None, 1), size=size, **more)
+
+
+def test_a_list_that_is_longer_than_ever_was_emptied_if_all_of_it_died():
+    then, now = seen(20, 40, 40), seen(90, 60, 60)
+    known = history(then)
+    emptied = known.is_emptied(now.items, lambda _site, _tick: 0)
+    assert emptied
+    known.observe(replace(now, emptied=emptied))
+    assert known.lets_go
+
+
+def test_a_list_that_kept_one_item_was_not_emptied():
+    asked = []
+
+    def older(site: int, tick: int) -> int:
+        asked.append((site, tick))
+        return 1
+
+    assert not history(seen(20, 40, 40)).is_emptied(60, older)
+    assert asked == [(LINE, 20)]
+
+
+@pytest.mark.parametrize(
+    ("then", "items"),
+    [
+        (seen(20, 2, 2), 2),  # `buffers[k] = cat([buffers[k], x])`
+        (seen(20, None, 9), None),
+        (seen(20, 2, 0), 3),
+    ],
+)
+def test_what_the_ledger_cannot_tell_was_not_emptied(then, items):
+    assert not history(then).is_emptied(items, lambda _site, _tick: 0)
+
+
+def test_an_emptied_list_is_seen_once_for_a_walk():
+    known = history(seen(20, 40, 40))
+    known.observe(replace(seen(40, 50, 50), emptied=True))
+    assert not known.is_emptied(60, lambda _site, _tick: 0)
+
+
+def test_a_tensor_that_is_begun_anew_lets_go():
+    known = history(tensor(20, 4000))
+    known.observe(tensor(30, 5000))
+    assert (known.gains, known.lets_go) == (1, False)
+    known.observe(tensor(40, 200))
+    assert known.lets_go
+
+
+def test_a_tensor_with_a_graph_is_not_judged_by_its_size():
+    known = history(tensor(20, 4000, graph=5))
+    known.observe(tensor(30, 200, graph=6))
+    assert not known.lets_go
+
+
+def test_what_a_statement_needs_for_a_moment_is_no_growth_of_a_tensor():
+    known = history(tensor(20, 4000))
+    both = replace(tensor(30, 4000), storages=2, held=8000)
+    known.observe(both)
+    assert known.gains == 0
