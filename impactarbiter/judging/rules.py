@@ -102,16 +102,16 @@ RULES: tuple[Rule, ...] = (
         "its type has a bound that memory can hold",
     ),
     Rule(
-        "lets-go",
-        lambda case: case.lets_go and not case.graph_grows,
-        "accumulation",
-        "what it held was seen leaving",
-    ),
-    Rule(
         "stopped",
         lambda case: case.gained and case.overdue,
         None,
         "it has not grown for a third of the time that it was filled in",
+    ),
+    Rule(
+        "lets-go",
+        lambda case: case.lets_go and not case.graph_grows,
+        "accumulation",
+        "what it held was seen leaving",
     ),
     Rule(
         "one-pass",

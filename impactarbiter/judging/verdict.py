@@ -161,10 +161,14 @@ def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
     then as it was found with.
 
     A confirmed container whose path broke before, by a call that returned or
-    a name that was given away, was there where its lines went on growing.
+    a name that was given away, was there where its lines went on growing.  A
+    cycle that nothing led to does not go with the end: it was collected, and
+    is worth a word only where it was seen to wait for that.
     """
     broken, walked = history.broken_at, history.walked
     if broken is None:
+        return False
+    if history.held.cycle is not None and history.confirmed_at is None:
         return False
     at_tick = sum(heap.site_now(s).at_tick for s in history.sites)
     if broken.tick >= status.ticks:

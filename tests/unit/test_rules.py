@@ -98,8 +98,8 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
     ),
     "what is cleared, and has stopped": (
         replace(LEAK, lets_go=True, overdue=True),
-        "lets-go",
-        "accumulation",
+        "stopped",
+        None,
     ),
     "what has stopped": (replace(LEAK, overdue=True), "stopped", None),
     "what never grew cannot have stopped": (
