@@ -3,6 +3,7 @@
  *
  * Being a C method it adds no frame to anybody's traceback.
  */
+#include "../core/base/thread.h"
 #include "hooks.h"
 
 typedef struct {
@@ -10,7 +11,7 @@ typedef struct {
     PyObject *original; /* owned */
 } ia_engine;
 
-static _Thread_local int depth; /* of backwards, in this thread */
+static IA_OF_THREAD int depth; /* of backwards, in this thread */
 
 static PyObject *
 call_original(PyObject *original, PyObject *args, PyObject *kwargs)

@@ -10,6 +10,7 @@
  * with the GIL held, as are `uses` and all that is not atomic.
  */
 #include "../core/base/compat.h"
+#include "../core/base/thread.h"
 #include "hooks.h"
 
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,50 +35,91 @@
 #define PATIENCE_NS 50000000
 #define NAP_NS 50000
 
-/* -- the count ------------------------------------------------------------ */
+/* -- who is loose --------------------------------------------------------- */
 
-/* The number of loose threads, and above it the number of the installation
- * that counted them: threads of an earlier one count no more. */
-#define EPOCH_SHIFT 32
-#define COUNT_MASK ((uint64_t)UINT32_MAX)
-static _Atomic uint64_t loose;
-
-static _Thread_local struct {
-    uint32_t epoch;
-    int loose;
+/* Of one thread; made with the GIL, kept for ever, and given to another thread
+ * once its own has ended. */
+typedef struct thread_mark {
+    struct thread_mark *next;
+    atomic_int owned;      /* by a thread that lives */
+    _Atomic uint32_t loose; /* since this installation; 0 = bound */
     uint64_t ensured; /* was it loose, a bit for each nested gil_ensure() */
-} self;
+} thread_mark;
 
-static int
+static thread_mark *marks; /* GIL */
+static IA_OF_THREAD thread_mark *self;
+/* The number of the installation: threads that an earlier one saw go loose
+ * are so no more.  Never 0. */
+static _Atomic uint32_t epoch = 1;
+
+static pthread_key_t end_of_thread;
+static int has_key; /* GIL */
+static int known;   /* GIL: the marks tell all */
+
+static inline int
 is_loose(void)
 {
-    return self.loose && self.epoch == atomic_load(&loose) >> EPOCH_SHIFT;
+    return self != NULL &&
+           atomic_load_explicit(&self->loose, memory_order_relaxed) == epoch;
 }
 
-/* GIL: while we have it, nobody else does this.  A thread without a Python
- * frame was not sent by one: the engine's own let go of the GIL when they
- * begin and work while somebody who was counted waits for them. */
 static void
+give_up_mark(void *mark)
+{
+    self = NULL;
+    atomic_store(&((thread_mark *)mark)->loose, 0);
+    atomic_store(&((thread_mark *)mark)->owned, 0);
+}
+
+/* GIL: nobody else takes one meanwhile.  NULL when memory is short. */
+static __attribute__((noinline)) thread_mark *
+take_mark(void)
+{
+    thread_mark *m = marks;
+
+    if (!has_key) {
+        has_key = pthread_key_create(&end_of_thread, give_up_mark) == 0;
+    }
+    while (m != NULL && atomic_load(&m->owned)) {
+        m = m->next;
+    }
+    if (m == NULL && has_key && (m = calloc(1, sizeof *m)) != NULL) {
+        m->next = marks;
+        marks = m;
+    }
+    if (m == NULL || pthread_setspecific(end_of_thread, m) != 0) {
+        return NULL;
+    }
+    m->ensured = 0;
+    atomic_store(&m->owned, 1);
+    return self = m;
+}
+
+/* GIL: while we have it, nobody else does this, and whoever has it after us
+ * sees the mark.  A thread without a Python frame was not sent by one: the
+ * engine's own let go of the GIL when they begin and work while somebody who
+ * was counted waits for them. */
+static inline void
 let_loose(void)
 {
-    if (!is_loose() && ia_has_frames(PyThreadState_Get())) {
-        self.epoch = (uint32_t)(atomic_load(&loose) >> EPOCH_SHIFT);
-        self.loose = 1;
-        atomic_fetch_add(&loose, 1);
+    if (!ia_has_frames(_PyThreadState_GET())) {
+        return;
     }
+    if (self == NULL && take_mark() == NULL) {
+        known = 0;
+        return;
+    }
+    atomic_store_explicit(&self->loose, epoch, memory_order_relaxed);
 }
 
 /* Before waiting for the GIL: from here on the thread changes nothing that
  * is torch's until it has it. */
-static void
+static inline void
 bind(void)
 {
-    uint64_t now = atomic_load(&loose);
-
-    while (self.loose && now >> EPOCH_SHIFT == self.epoch &&
-           !atomic_compare_exchange_weak(&loose, &now, now - 1)) {
+    if (self != NULL) {
+        atomic_store_explicit(&self->loose, 0, memory_order_release);
     }
-    self.loose = 0;
 }
 
 /* -- what the slots lead to ----------------------------------------------- */
@@ -105,7 +148,9 @@ acquire_thread(PyThreadState *state)
 static PyGILState_STATE
 gil_ensure(void)
 {
-    self.ensured = self.ensured << 1 | (uint64_t)is_loose();
+    if (self != NULL) {
+        self->ensured = self->ensured << 1 | (uint64_t)is_loose();
+    }
     bind();
     return PyGILState_Ensure();
 }
@@ -114,10 +159,12 @@ gil_ensure(void)
 static void
 gil_release(PyGILState_STATE state)
 {
-    if (self.ensured & 1) {
-        let_loose();
+    if (self != NULL) {
+        if (self->ensured & 1) {
+            let_loose();
+        }
+        self->ensured >>= 1;
     }
-    self.ensured >>= 1;
     PyGILState_Release(state);
 }
 
@@ -279,7 +326,7 @@ find_slots(struct dl_phdr_info *info, size_t Py_UNUSED(size),
                                           info->dlpi_phdr[i].p_vaddr);
         }
     }
-    if (dynamic == NULL || lies_in(info, (uintptr_t)&loose, PT_LOAD)) {
+    if (dynamic == NULL || lies_in(info, (uintptr_t)&epoch, PT_LOAD)) {
         return 0;
     }
     read_library(&lib, dynamic);
@@ -390,7 +437,6 @@ give_slots_back(void)
 /* -- from install to uninstall -------------------------------------------- */
 
 static int uses;
-static int known; /* the count tells all */
 static int64_t taken_at;
 static int came_back; /* all threads that were loose at that time */
 
@@ -409,12 +455,23 @@ nap(int64_t ns)
     nanosleep(&rest, NULL);
 }
 
-/* The child of a fork has this thread alone. */
 static void
 begin_anew(void)
 {
-    uint64_t epoch = (atomic_load(&loose) >> EPOCH_SHIFT) + 1;
-    atomic_store(&loose, epoch << EPOCH_SHIFT);
+    uint32_t next = atomic_load(&epoch) + 1;
+    atomic_store(&epoch, next != 0 ? next : 1);
+}
+
+/* It has this thread alone. */
+static void
+in_child(void)
+{
+    begin_anew();
+    for (thread_mark *m = marks; m != NULL; m = m->next) {
+        if (m != self) {
+            atomic_store(&m->owned, 0);
+        }
+    }
 }
 
 void
@@ -423,7 +480,7 @@ ia_loose_install(void)
     static int registered;
 
     if (!registered) {
-        registered = pthread_atfork(NULL, NULL, begin_anew) == 0;
+        registered = pthread_atfork(NULL, NULL, in_child) == 0;
     }
     if (uses++ == 0) {
         begin_anew();
@@ -459,11 +516,15 @@ is_only_thread(void)
 }
 
 /* The caller has the GIL, and is not loose whatever way he came by it. */
-static uint32_t
+static int
 others(void)
 {
-    return (uint32_t)(atomic_load(&loose) & COUNT_MASK) -
-           (uint32_t)is_loose();
+    const thread_mark *m = marks;
+
+    while (m != NULL && (m == self || atomic_load(&m->loose) != epoch)) {
+        m = m->next;
+    }
+    return m != NULL;
 }
 
 /* By what the kernel says.  One that waits for the GIL does not run; nor is
@@ -510,7 +571,7 @@ all_came_back(void)
 int
 ia_nobody_is_loose(void)
 {
-    return known ? others() == 0 && all_came_back() : is_only_thread();
+    return known ? !others() && all_came_back() : is_only_thread();
 }
 
 /* A destructor that runs Python code may have left a pointer to what is gone

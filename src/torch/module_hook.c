@@ -7,6 +7,7 @@
  * the stack.  The slot is invisible to Python: no hook of the user's is touched, and
  * Module.__call__ stays what it was.  All of this runs with the GIL held.
  */
+#include "../core/base/thread.h"
 #include "hooks.h"
 
 /* Births of tensors after which new classes are looked for: a model's class
@@ -17,7 +18,7 @@
 static ternaryfunc original_call; /* slot_tp_call, as Module has it */
 static int reporting;
 static uint64_t births, next_rescan;
-static _Thread_local int depth;
+static IA_OF_THREAD int depth;
 static const void *call_impl; /* code of Module._call_impl, compared only */
 
 static void

@@ -93,19 +93,25 @@ ia_stack_top(ia_raw_frame *top)
     *top = depth > 0 ? chain[depth - 1] : (ia_raw_frame){0};
 }
 
-void
-ia_stack_capture(ia_raw_stack *out)
+ia_raw_stack *
+ia_stack_capture(void)
 {
-    out->count = 0;
-    out->hash = 3;
-    for (int i = depth; i > 0 && out->count < IA_MAX_FRAMES; i--) {
-        const ia_raw_frame *f = &chain[i - 1];
-        out->frames[out->count++] = *f;
-        out->hash = (out->hash ^ (uintptr_t)f->code ^ (uint64_t)f->instr << 48 ^
-                     ia_code_life(f->code)) *
-                    UINT64_C(0x9E3779B97F4A7C15);
+    static _Thread_local ia_raw_stack last;
+    uint64_t hash = 3;
+    int count = 0;
+    for (int i = depth > IA_MAX_FRAMES ? depth - IA_MAX_FRAMES : 0; i < depth;
+         i++) {
+        const ia_raw_frame *f = &chain[i];
+        last.frames[count++].raw = *f;
+        hash = (hash ^ (uintptr_t)f->code ^ (uint64_t)f->instr << 48 ^
+                ia_code_life(f->code)) *
+               UINT64_C(0x9E3779B97F4A7C15);
     }
-    out->hash |= 1;
+    if (count != last.count || (hash | 1) != last.hash)
+        last.stack = 0;
+    last.count = count;
+    last.hash = hash | 1;
+    return &last;
 }
 
 int

@@ -62,6 +62,7 @@ PROGRAMS = {
             "ledger/intervals",
             "ledger/ledger",
             "ledger/libraries",
+            "ledger/lock",
             "ledger/ring",
             "ledger/sites",
             "ledger/sources",

@@ -45,4 +45,15 @@ ia_bitmap_mark(ia_bitmap *map, uintptr_t address)
 
 int ia_bitmap_test(const ia_bitmap *, uintptr_t address);
 
+/* The same, in line where the address lies in the chunk used last. */
+static inline int
+ia_bitmap_has(const ia_bitmap *map, uintptr_t address)
+{
+    uintptr_t number = address >> IA_CHUNK_SHIFT;
+    if (number != map->last_chunk)
+        return ia_bitmap_test(map, address);
+    size_t bit = (address >> 4) & ((IA_CHUNK_WORDS * 64) - 1);
+    return map->last[bit >> 6] >> (bit & 63) & 1;
+}
+
 #endif /* IA_BITMAP_H */

@@ -85,6 +85,25 @@ ia_ptrmap_set(ia_ptrmap *map, uintptr_t key, uint32_t value)
     return 0;
 }
 
+int
+ia_ptrmap_add(ia_ptrmap *map, uintptr_t key, uint32_t value)
+{
+    assert(key != 0);
+    if (map->keys == NULL || map->used * 2 > map->mask)
+        if (grow(map) < 0)
+            return -1;
+    size_t i = slot_of(map, key);
+    while (map->keys[i] != 0) {
+        if (map->keys[i] == key)
+            return 0;
+        i = (i + 1) & map->mask;
+    }
+    map->keys[i] = key;
+    map->values[i] = value;
+    map->used++;
+    return 1;
+}
+
 uint32_t
 ia_ptrmap_pop(ia_ptrmap *map, uintptr_t key)
 {

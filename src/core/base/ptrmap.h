@@ -26,6 +26,8 @@ void ia_ptrmap_free(ia_ptrmap *);
 uint32_t ia_ptrmap_get(const ia_ptrmap *, uintptr_t key);
 /* Adds or overwrites.  0, or -1 when memory is short (nothing changed). */
 int ia_ptrmap_set(ia_ptrmap *, uintptr_t key, uint32_t value);
+/* Adds only: 1, 0 where the key has a value, or -1 when memory is short. */
+int ia_ptrmap_add(ia_ptrmap *, uintptr_t key, uint32_t value);
 /* Returns the value that was there, or IA_PTRMAP_NONE. */
 uint32_t ia_ptrmap_pop(ia_ptrmap *, uintptr_t key);
 size_t ia_ptrmap_bytes(const ia_ptrmap *);

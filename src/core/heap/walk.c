@@ -107,24 +107,47 @@ leads_nowhere(PyObject *op)
            ia_kind_of(Py_TYPE(op)) == IA_KIND_PLAIN;
 }
 
-static int
-visit(PyObject *op, void *arg)
+static void
+look_at(ia_walk *w, PyObject *op)
 {
-    ia_walk *w = arg;
     if (op == NULL || (w->first_cut != IA_PTRMAP_NONE &&
                        is_cut(w, w->first_cut, (uintptr_t)op)))
-        return 0;
+        return;
     if (w->on_reference != NULL)
         w->on_reference(w, op, w->on_reference_arg);
     if (leads_nowhere(op)) {
         if (w->tally != NULL)
             ia_tally_add(w->tally, op);
-        return 0;
+        return;
     }
     if (seen_before(w, (uintptr_t)op))
-        return 0;
+        return;
     if (ia_is_gc(op) || ia_kind_of(Py_TYPE(op)) != IA_KIND_PLAIN)
         push(w, (uintptr_t)op | IA_TAG_OBJECT, w->parent, 0);
+}
+
+static void
+look_at_awaited(ia_walk *w)
+{
+    for (uint32_t i = 0; i < w->nawaited; i++)
+        look_at(w, w->awaited[i]);
+    w->nawaited = 0;
+}
+
+/* Most of a walk is waiting for the headers of what is referred to.  So those
+ * of one object are asked for together, and looked at in the same order once
+ * all are on their way; what was seen before is not read again. */
+static int
+visit(PyObject *op, void *arg)
+{
+    ia_walk *w = arg;
+    if (op == NULL || (w->on_reference == NULL &&
+                       ia_bitmap_has(w->seen, (uintptr_t)op)))
+        return 0;
+    __builtin_prefetch(op);
+    w->awaited[w->nawaited++] = op;
+    if (w->nawaited == IA_MOST_AWAITED)
+        look_at_awaited(w);
     return 0;
 }
 
@@ -155,6 +178,7 @@ sink_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     ia_walk *w = (ia_walk *)sink;
     (void)name, (void)index;
     uintptr_t ref = (uintptr_t)node | IA_TAG_NODE;
+    look_at_awaited(w); /* what comes first is pushed first */
     if (node == NULL || !w->graph ||
         (w->first_cut != IA_PTRMAP_NONE && is_cut(w, w->first_cut, ref)))
         return 0;
@@ -439,6 +463,7 @@ ia_walk_expand(ia_walk *w, uintptr_t ref)
     default:
         expand_object(w, (PyObject *)ref);
     }
+    look_at_awaited(w);
     /* What could not be marked passed for seen. */
     if (w->seen->failed)
         w->failed = 1;
@@ -489,7 +514,7 @@ follow_put_off(ia_walk *w, uint32_t i)
     w->parent = w->put_off[i].parent;
     w->first_cut = first_cut(w, w->queue[w->parent].ref);
     if (IA_TAG(ref) != IA_TAG_NODE)
-        visit((PyObject *)ref, w);
+        look_at(w, (PyObject *)ref);
     else if (!seen_before(w, IA_ADDRESS(ref)))
         push(w, ref, w->parent, 0);
 }

@@ -94,6 +94,9 @@ typedef struct {
     ia_bitmap *shared; /* by two */
 } ia_claims;
 
+/* A processor has some ten reads under way at a time; more wait in line. */
+#define IA_MOST_AWAITED 32
+
 typedef struct ia_walk ia_walk;
 struct ia_walk {
     ia_sink sink; /* first: the framework calls back through it */
@@ -121,6 +124,9 @@ struct ia_walk {
      * before; NULL where nobody asks. */
     void (*on_reference)(ia_walk *, PyObject *, void *);
     void *on_reference_arg;
+    /* References of what is being expanded, on their way from memory. */
+    PyObject *awaited[IA_MOST_AWAITED];
+    uint32_t nawaited;
     struct ia_tally *tally; /* borrowed; counts what leads nowhere, or NULL */
     int graph;        /* the framework's objects stand still: see walk_begin */
     int failed;       /* memory was short: the answer is incomplete */

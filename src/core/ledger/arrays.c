@@ -13,6 +13,7 @@
 
 #include "../base/compat.h"
 #include "../base/device_name.h"
+#include "../base/thread.h"
 #include "arrays.h"
 #include "ledger.h"
 
@@ -29,7 +30,7 @@
 static PyDataMemAllocator original; /* malloc NULL before the first watch */
 static atomic_int births, deaths;   /* are reported */
 static PyObject *before; /* owned: the handler that ours took the place of */
-static _Thread_local int own, reached; /* is it ours? what came meanwhile */
+static IA_OF_THREAD int own, reached; /* is it ours? what came meanwhile */
 
 /* -- what stands in the table --------------------------------------------- */
 

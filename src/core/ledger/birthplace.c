@@ -2,6 +2,7 @@
 
 #include "../base/compat.h"
 #include "../base/kinds.h"
+#include "../base/thread.h"
 #include "birthplace.h"
 
 #include <stdatomic.h>
@@ -22,15 +23,15 @@ static atomic_int following; /* nodes != NULL, for those without the lock */
 static uint32_t backward_stack;
 static uint32_t tables; /* how many there were */
 /* Of this thread: the table it last wrote to, and the first node after. */
-static _Thread_local uint32_t noted_in;
-static _Thread_local uint64_t noted;
+static IA_OF_THREAD uint32_t noted_in;
+static IA_OF_THREAD uint64_t noted;
 
 void
 ia_place_capture(ia_place *place)
 {
     place->node.name = NULL;
-    ia_stack_capture(&place->raw);
-    if (place->raw.count == 0 && ia_the_framework != NULL &&
+    place->raw = ia_stack_capture();
+    if (place->raw->count == 0 && ia_the_framework != NULL &&
         !ia_the_framework->running_node(&place->node))
         place->node.name = NULL;
     if (!ia_place_next(&place->next))
@@ -68,8 +69,8 @@ line_of_node(const ia_node_mark *node)
 uint32_t
 ia_place_intern(const ia_place *place)
 {
-    if (place->raw.count > 0)
-        return ia_stack_intern(&place->raw);
+    if (place->raw->count > 0)
+        return ia_stack_intern(place->raw);
     if (place->node.name == NULL)
         return IA_NO_STACK;
     return ia_stack_behind(line_of_node(&place->node), place->node.name,

@@ -15,7 +15,7 @@
 #define IA_NODES_KNOWN ((uint32_t)1 << 16)
 
 typedef struct {
-    ia_raw_stack raw;
+    ia_raw_stack *raw; /* borrowed: the calling thread's */
     ia_node_mark node; /* name NULL where no node runs */
     ia_node_mark next; /* to be made here; thread 0 while none is followed */
 } ia_place;

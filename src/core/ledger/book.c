@@ -5,11 +5,10 @@
 #include "book.h"
 #include "sites.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+ia_lock ia_the_ledgers_lock;
 
 static struct {
     ia_ptrmap row_of_key;
@@ -27,21 +26,9 @@ static struct {
 } book;
 
 void
-ia_ledger_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-void
-ia_ledger_unlock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-void
 ia_ledger_after_fork(void)
 {
-    pthread_mutex_init(&lock, NULL);
+    ia_the_ledgers_lock.state = IA_FREE;
     ia_stacks_after_fork();
 }
 
@@ -92,7 +79,8 @@ take_row(void)
 static void
 give_row(uint32_t i)
 {
-    book.rows[i] = (ia_row){.stack = book.free_row};
+    book.rows[i].key = 0;
+    book.rows[i].stack = book.free_row;
     book.free_row = i;
 }
 
@@ -129,6 +117,9 @@ ia_ledger_now(int clock)
 static void
 advance(uint32_t id, ia_site_totals *site)
 {
+    if (site->advanced == book.totals.generation + 1)
+        return;
+    site->advanced = book.totals.generation + 1;
     if (site->touched != book.totals.generation) {
         site->touched = book.totals.generation;
         site->count_before = site->live_count;
@@ -252,8 +243,11 @@ ia_book_enter(const ia_row *new)
     uint32_t i = site != NULL ? take_row() : IA_NO_ROW;
     if (i == IA_NO_ROW)
         goto lost;
-    if (ia_ptrmap_set(&book.row_of_key, new->key, i) < 0) {
+    int added = ia_ptrmap_add(&book.row_of_key, new->key, i);
+    if (added <= 0) {
         give_row(i);
+        if (added == 0)
+            return 0;
         goto lost;
     }
     ia_row *row = &book.rows[i];
@@ -273,7 +267,7 @@ ia_book_enter(const ia_row *new)
     site->phase = row->phase;
     site->array = row->array != 0;
     total_up(row->device, row->bytes, row->allowed);
-    return 0;
+    return 1;
 lost:
     book.totals.lost++;
     return -1;
@@ -314,8 +308,10 @@ ia_ledger_tick(uint32_t position)
 void
 ia_ledger_forget_positions(void)
 {
-    for (uint32_t i = 0; i < book.nsites; i++)
+    for (uint32_t i = 0; i < book.nsites; i++) {
         ia_survivors_reset(&book.sites[i].by[IA_BY_POSITION], book.warmup);
+        book.sites[i].advanced = 0;
+    }
     for (uint32_t i = 0; i < book.nrows; i++) {
         ia_row *row = &book.rows[i];
         row->position = 0;

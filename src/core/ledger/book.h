@@ -6,6 +6,7 @@
 #ifndef IA_BOOK_H
 #define IA_BOOK_H
 
+#include "lock.h"
 #include "survivors.h"
 
 #include <stddef.h>
@@ -50,6 +51,7 @@ typedef struct {
     uint32_t cycle_count;
     uint32_t count_before; /* live ones when the tick `touched` began */
     uint32_t touched;      /* tick of the last birth or death */
+    uint32_t advanced;     /* tick + 1 at which `by` was brought up to now */
     uint32_t first_position; /* of the first birth ever */
     uint32_t last_position;  /* of the last birth */
     uint16_t phase;          /* of the last birth */
@@ -80,8 +82,20 @@ int ia_ledger_init(void);
 /* Forgets all rows and totals; sites keep their ids. */
 void ia_ledger_reset(uint32_t warmup);
 
-void ia_ledger_lock(void);
-void ia_ledger_unlock(void);
+extern ia_lock ia_the_ledgers_lock;
+
+static inline void
+ia_ledger_lock(void)
+{
+    ia_lock_take(&ia_the_ledgers_lock);
+}
+
+static inline void
+ia_ledger_unlock(void)
+{
+    ia_lock_give(&ia_the_ledgers_lock);
+}
+
 /* In the child of a fork: the lock may be held by a thread that is gone. */
 void ia_ledger_after_fork(void);
 
@@ -90,8 +104,8 @@ void ia_ledger_set_phase(uint16_t phase);
 
 /* The rest expects the lock to be held. */
 
-/* Enters a storage whose key is in no row.  0, or -1 when memory is short:
- * the birth is counted as lost. */
+/* Enters a storage: 1, 0 where its key is in a row, or -1 when memory is
+ * short: the birth is counted as lost. */
 int ia_book_enter(const ia_row *);
 /* Strikes a storage out: 1 and *gone filled, or 0 when it is not in the book.
  * By the collector: it died while that ran. */

@@ -4,7 +4,11 @@
 #include "../base/compat.h"
 #include "internal/pycore_frame.h"
 #include "internal/pycore_code.h"
+#include "../base/thread.h"
 #include "frames.h"
+
+#include <pthread.h>
+#include <stdlib.h>
 
 #if PY_VERSION_HEX < 0x030C0000
 #include <opcode.h>
@@ -203,10 +207,12 @@ ia_frame_runs(const void *code)
 static destructor code_dealloc;
 
 atomic_uint ia_code_ends[IA_CODE_LIVES];
+atomic_uint ia_code_all_ends;
 
 static void
 dealloc_code(PyObject *code)
 {
+    atomic_fetch_add_explicit(&ia_code_all_ends, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(
         &ia_code_ends[((uintptr_t)code >> 5) % IA_CODE_LIVES], 1,
         memory_order_relaxed);
@@ -217,6 +223,7 @@ void
 ia_code_watch(int on)
 {
     destructor now = PyCode_Type.tp_dealloc;
+    atomic_fetch_add_explicit(&ia_code_all_ends, 1, memory_order_relaxed);
     /* Somebody who wrapped ours still calls it. */
     if (on && now != dealloc_code && code_dealloc == NULL)
         code_dealloc = now;
@@ -231,15 +238,15 @@ ia_code_watch(int on)
 void
 ia_stack_top(ia_raw_frame *out)
 {
-    PyThreadState *tstate = PyGILState_GetThisThreadState();
-    ia_frame *f = tstate ? ia_frame_top(tstate) : NULL;
+    ia_frame *f = ia_frame_top(_PyThreadState_GET());
     *out = (ia_raw_frame){0};
     if (f != NULL)
         *out = (ia_raw_frame){ia_frame_code(f), ia_frame_instr(f)};
 }
 
-/* A frame's own number, beside the chain of those that are mixed: a frame
- * waits for one multiplication of the frame before it. */
+/* Code is told from other code that lay at its address before by the ends
+ * that were seen there: notebooks and exec() free code and get its memory
+ * again, line table and all. */
 static inline uint64_t
 number_of(const void *code, int instr)
 {
@@ -255,28 +262,133 @@ mix(uint64_t h, uint64_t value)
     return h ^ (h >> 29);
 }
 
-/* Code is told from other code that lay at its address before by the ends
- * that were seen there: notebooks and exec() free code and get its memory
- * again, line table and all. */
-void
-ia_stack_capture(ia_raw_stack *out)
+static inline const void *
+instruction_of(const _PyInterpreterFrame *f)
 {
-    out->count = 0;
-    out->hash = 3;
-    PyThreadState *tstate = PyGILState_GetThisThreadState();
-    if (tstate == NULL)
-        return;
-    ia_frame *f = ia_frame_top(tstate);
-    uint64_t h = 3;
-    int n = 0;
-    for (; f != NULL && n < IA_MAX_FRAMES; f = ia_frame_back(f)) {
+#if PY_VERSION_HEX >= 0x030D0000
+    return f->instr_ptr;
+#else
+    return f->prev_instr;
+#endif
+}
+
+static inline int
+is_as_seen(const ia_seen_frame *s, _PyInterpreterFrame *f)
+{
+    return s->frame == f && s->at == instruction_of(f) &&
+           s->raw.code == (void *)ia_frame_code(f);
+}
+
+static _PyInterpreterFrame *
+innermost(PyThreadState *tstate)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return tstate->current_frame;
+#else
+    return tstate->cframe != NULL ? tstate->cframe->current_frame : NULL;
+#endif
+}
+
+#define SEED 3u
+
+static void
+put_on(ia_raw_stack *s, _PyInterpreterFrame **fresh, int count)
+{
+    uint64_t h = s->count > 0 ? s->frames[s->count - 1].hash : SEED;
+    for (int i = count - 1; i >= 0; i--) {
+        _PyInterpreterFrame *f = fresh[i];
         PyCodeObject *code = ia_frame_code(f);
         int instr = ia_frame_instr(f);
-        out->frames[n].code = code;
-        out->frames[n].instr = instr;
-        n++;
         h = mix(h, number_of(code, instr));
+        s->frames[s->count++] = (ia_seen_frame){
+            .raw = {code, instr},
+            .frame = f,
+            .at = instruction_of(f),
+            .hash = h,
+        };
     }
-    out->count = n;
-    out->hash = h | 1;
+    s->hash = h | 1;
+    s->stack = 0;
+}
+
+/* A thread's last stack is too large for IA_OF_THREAD. */
+static IA_OF_THREAD ia_raw_stack *last;
+static pthread_key_t end_of_thread;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void
+forget_last(void *stack)
+{
+    last = NULL;
+    free(stack);
+}
+
+static void
+make_key(void)
+{
+    pthread_key_create(&end_of_thread, forget_last);
+}
+
+/* Memory that is short makes it a stack without frames. */
+static __attribute__((noinline)) ia_raw_stack *
+first_of_thread(void)
+{
+    ia_raw_stack *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return NULL;
+    pthread_once(&once, make_key);
+    if (pthread_setspecific(end_of_thread, s) != 0) {
+        free(s);
+        return NULL;
+    }
+    return last = s;
+}
+
+/* Outwards from the innermost frame, beside what was seen the last time, from
+ * `left` frames of it inwards.  Frames lie on the interpreter's stack one above
+ * the other, so what was seen and lies above has returned; where that misleads
+ * (generators' frames lie elsewhere) more is read anew.  Only what goes on
+ * being as it was to the outermost frame is kept. */
+ia_raw_stack *
+ia_stack_capture(void)
+{
+    static ia_raw_stack none;
+    ia_raw_stack *s = last != NULL ? last : first_of_thread();
+    if (s == NULL)
+        return &none;
+    _PyInterpreterFrame *walked[IA_MAX_FRAMES];
+    PyThreadState *tstate = PyGILState_GetThisThreadState();
+    _PyInterpreterFrame *f = tstate != NULL ? innermost(tstate) : NULL;
+    uint32_t ends =
+        atomic_load_explicit(&ia_code_all_ends, memory_order_relaxed);
+    int left = s->ends == ends ? s->count : 0;
+    int n = 0, fresh = 0, kept = 0;
+    for (; f != NULL && n < IA_MAX_FRAMES; f = f->previous) {
+        if (left == 0 || !is_as_seen(&s->frames[left - 1], f)) {
+            if (!is_complete(f))
+                continue;
+            kept = 0;
+            while (left > 0 && (uintptr_t)s->frames[left - 1].frame >
+                                   (uintptr_t)f)
+                left--;
+        }
+        if (left > 0 && is_as_seen(&s->frames[left - 1], f)) {
+            if (kept == 0) {
+                kept = left;
+                fresh = n;
+            }
+            left--;
+        }
+        walked[n++] = f;
+    }
+    if (kept == 0 || left > 0) {
+        kept = 0;
+        fresh = n;
+    }
+    if (fresh > 0 || kept != s->count) {
+        s->ends = ends;
+        s->count = kept;
+        put_on(s, walked, fresh);
+    }
+    return s;
 }

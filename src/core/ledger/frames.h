@@ -53,6 +53,8 @@ int ia_code_line(PyCodeObject *, int instr);
  * others changes, too. */
 #define IA_CODE_LIVES 1024
 extern atomic_uint ia_code_ends[IA_CODE_LIVES];
+/* All of them; it changes as well where ends went unseen. */
+extern atomic_uint ia_code_all_ends;
 
 static inline uint32_t
 ia_code_life(const void *code)
@@ -75,15 +77,37 @@ typedef struct {
     int instr;
 } ia_raw_frame;
 
+/* A frame of a captured stack, and what tells that it is where it was. */
+typedef struct {
+    ia_raw_frame raw;
+    const void *frame;
+    const void *at; /* its instruction */
+    uint64_t hash;  /* of this frame and all outside of it */
+} ia_seen_frame;
+
+/* The last stack that a thread was asked for.  It belongs to the thread, and
+ * is good until the thread's next capture. */
 typedef struct {
     uint64_t hash;
     int count;
-    ia_raw_frame frames[IA_MAX_FRAMES];
+    uint32_t stack; /* sites.h: its id, 0 = not known yet */
+    uint32_t epoch; /* of that id */
+    uint32_t ends;  /* of code, when it was captured */
+    ia_seen_frame frames[IA_MAX_FRAMES]; /* the outermost first */
 } ia_raw_stack;
 
-/* The calling thread's innermost frame only; code NULL when it has none. */
+/* The i-th from the innermost. */
+static inline const ia_raw_frame *
+ia_raw_frame_at(const ia_raw_stack *raw, int i)
+{
+    return &raw->frames[raw->count - 1 - i].raw;
+}
+
+/* The calling thread's innermost frame only; code NULL when it has none.
+ * Needs the GIL. */
 void ia_stack_top(ia_raw_frame *);
-/* Reads the calling thread's chain. */
-void ia_stack_capture(ia_raw_stack *);
+/* Reads the calling thread's chain.  Frames that are as they were at the last
+ * call are compared, not read anew: births side by side share their callers. */
+ia_raw_stack *ia_stack_capture(void);
 
 #endif /* IA_FRAMES_H */

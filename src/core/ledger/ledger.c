@@ -2,6 +2,7 @@
 
 #include "../base/clock.h"
 #include "../base/device_name.h"
+#include "../base/thread.h"
 #include "intervals.h"
 #include "ledger.h"
 #include "ring.h"
@@ -9,23 +10,25 @@
 
 #include <stdatomic.h>
 
-static _Thread_local int collecting;
-static _Thread_local uint16_t allowed_label;
-/* Stack of this thread's last birth and the frame it was in, until a tensor
- * object born in the same place claims it. */
-static _Thread_local uint32_t fresh_stack;
-static _Thread_local uint32_t fresh_epoch; /* a sweep may have dropped it */
-static _Thread_local ia_raw_frame fresh_frame;
+static IA_OF_THREAD struct {
+    uint32_t ticks;
+    int collecting;
+    uint16_t allowed_label;
+    /* Stack of this thread's last birth and the frame it was in, until a
+     * tensor object born in the same place claims it. */
+    uint32_t fresh_stack;
+    uint32_t fresh_epoch; /* a sweep may have dropped it */
+    ia_raw_frame fresh_frame;
+} self;
 
 /* One hook call in SAMPLE is timed, and counts for all of them. */
 #define SAMPLE 128
-static _Thread_local uint32_t ticks;
 static atomic_uint_fast64_t hook_ns;
 
 uint64_t
 ia_ledger_hook_begin(void)
 {
-    return ++ticks % SAMPLE == 0 ? ia_clock_ns(CLOCK_MONOTONIC) : 0;
+    return ++self.ticks % SAMPLE == 0 ? ia_clock_ns(CLOCK_MONOTONIC) : 0;
 }
 
 void
@@ -41,7 +44,7 @@ void
 ia_ledger_remove(uintptr_t key)
 {
     ia_row gone;
-    if (!ia_book_strike(key, collecting, &gone))
+    if (!ia_book_strike(key, self.collecting, &gone))
         return;
     if (ia_intervals_open)
         ia_intervals_died(gone.device, gone.bytes);
@@ -52,8 +55,12 @@ ia_ledger_remove(uintptr_t key)
 static void
 add_row(const ia_row *row)
 {
-    ia_ledger_remove(row->key); /* one whose death was not seen */
-    if (ia_book_enter(row) < 0)
+    int entered = ia_book_enter(row);
+    if (entered == 0) {
+        ia_ledger_remove(row->key); /* one whose death was not seen */
+        entered = ia_book_enter(row);
+    }
+    if (entered < 0)
         return;
     if (ia_intervals_open)
         ia_intervals_born(row->device, row->bytes, row->stack);
@@ -73,14 +80,14 @@ ia_ledger_add(const ia_place *place, uintptr_t key, size_t bytes,
         .stack = ia_place_intern(place),
         .generation = ia_ledger_totals_now()->generation,
         .position = ia_ledger_totals_now()->position,
-        .allowed = allowed_label,
+        .allowed = self.allowed_label,
         .phase = ia_ledger_phase(),
     };
     add_row(&row);
-    fresh_stack = place->raw.count > 0 ? row.stack : IA_NO_STACK;
-    if (fresh_stack != IA_NO_STACK) {
-        fresh_frame = place->raw.frames[0];
-        fresh_epoch = ia_stacks_epoch();
+    self.fresh_stack = place->raw->count > 0 ? row.stack : IA_NO_STACK;
+    if (self.fresh_stack != IA_NO_STACK) {
+        self.fresh_frame = *ia_raw_frame_at(place->raw, 0);
+        self.fresh_epoch = ia_stacks_epoch();
     }
     return row.stack;
 }
@@ -185,18 +192,18 @@ ia_ledger_forget_arrays(void)
 static uint32_t
 stack_of_birth(void)
 {
-    uint32_t stack = fresh_stack;
+    uint32_t stack = self.fresh_stack;
     ia_raw_frame top;
     ia_stack_top(&top);
-    fresh_stack = IA_NO_STACK;
+    self.fresh_stack = IA_NO_STACK;
     /* The GIL keeps sweeps away. */
-    if (stack != IA_NO_STACK && fresh_epoch == ia_stacks_epoch() &&
-        top.code == fresh_frame.code && top.instr == fresh_frame.instr)
+    if (stack != IA_NO_STACK && self.fresh_epoch == ia_stacks_epoch() &&
+        top.code == self.fresh_frame.code &&
+        top.instr == self.fresh_frame.instr)
         return stack;
-    ia_raw_stack raw;
-    ia_stack_capture(&raw);
+    ia_raw_stack *raw = ia_stack_capture();
     ia_ledger_lock();
-    stack = ia_stack_intern(&raw);
+    stack = ia_stack_intern(raw);
     ia_ledger_unlock();
     return stack;
 }
@@ -213,8 +220,8 @@ ia_ledger_birth(void)
     }
     /* The GIL guards clocks and phase against changes. */
     const ia_ledger_totals *now = ia_ledger_totals_now();
-    return (ia_birth){stack, now->generation, now->position, allowed_label,
-                      ia_ledger_phase()};
+    return (ia_birth){stack, now->generation, now->position,
+                      self.allowed_label, ia_ledger_phase()};
 }
 
 uint64_t
@@ -226,13 +233,13 @@ ia_ledger_hook_ns(void)
 void
 ia_ledger_set_collecting(int on)
 {
-    collecting = on;
+    self.collecting = on;
 }
 
 uint16_t
 ia_ledger_set_allowed(uint16_t label)
 {
-    uint16_t before = allowed_label;
-    allowed_label = label;
+    uint16_t before = self.allowed_label;
+    self.allowed_label = label;
     return before;
 }

@@ -41,8 +41,9 @@ typedef struct {
     uint16_t user; /* which of them the site is */
 } ia_stack;
 
-/* Stack id of a captured stack; IA_NO_STACK when memory is short. */
-uint32_t ia_stack_intern(const ia_raw_stack *);
+/* Stack id of a captured stack, which it is noted in; IA_NO_STACK when memory
+ * is short. */
+uint32_t ia_stack_intern(ia_raw_stack *);
 
 /* The stack of what a call without a Python frame of its own does, named by
  * `function`, as if `stack` had called it. */

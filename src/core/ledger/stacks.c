@@ -220,18 +220,32 @@ note_path(uint64_t hash, uint32_t stack)
     return stack;
 }
 
-uint32_t
-ia_stack_intern(const ia_raw_stack *raw)
+static __attribute__((noinline)) uint32_t
+read_stack(const ia_raw_stack *raw)
 {
-    frame_list list = {.count = 0};
+    frame_list list;
+    list.count = 0;
+    for (int i = 0; i < raw->count; i++)
+        add_frame(&list, ia_source_of_frame(ia_raw_frame_at(raw, i)));
+    return note_path(raw->hash, intern_list(&list));
+}
+
+uint32_t
+ia_stack_intern(ia_raw_stack *raw)
+{
+    if (raw->stack != IA_NO_STACK && raw->epoch == table.epoch) {
+        if (!table.items[raw->stack].again)
+            table.items[raw->stack].again = 1;
+        return raw->stack;
+    }
     if (raw->count == 0)
         return IA_NO_STACK;
     uint32_t id = stack_of_path(raw->hash);
-    if (id != IA_PTRMAP_NONE)
-        return id;
-    for (int i = 0; i < raw->count; i++)
-        add_frame(&list, ia_source_of_frame(&raw->frames[i]));
-    return note_path(raw->hash, intern_list(&list));
+    if (id == IA_PTRMAP_NONE)
+        id = read_stack(raw);
+    raw->stack = id;
+    raw->epoch = table.epoch;
+    return id;
 }
 
 void
@@ -248,7 +262,7 @@ uint32_t
 ia_stack_behind(uint32_t stack, const char *function, size_t length)
 {
     uint64_t hash = mix(mix(5, stack), (uint64_t)(uintptr_t)function) | 1;
-    frame_list list = {.count = 0};
+    frame_list list;
     char name[256];
     uint32_t id = stack_of_path(hash);
     if (id != IA_PTRMAP_NONE)
@@ -256,6 +270,7 @@ ia_stack_behind(uint32_t stack, const char *function, size_t length)
     size_t n = length < sizeof name - 1 ? length : sizeof name - 1;
     memcpy(name, function, n);
     name[n] = 0;
+    list.count = 0;
     add_frame(&list, ia_source_of_text(BEHIND, name, 1));
     for (int i = 0; i < table.items[stack].shown.count; i++) {
         uint32_t frame = table.items[stack].shown.frames[i];

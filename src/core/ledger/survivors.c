@@ -48,32 +48,3 @@ ia_survivors_advance(ia_survivors *s, uint32_t now, uint32_t count,
     s->current = bucket;
     s->turned = s->begun = 1;
 }
-
-void
-ia_survivors_born(ia_survivors *s, uint32_t position)
-{
-    if (position < s->base)
-        return;
-    uint32_t bucket = (position - s->base) >> s->shift;
-    if (bucket < IA_BUCKETS)
-        s->born[bucket]++;
-}
-
-void
-ia_survivors_died(ia_survivors *s, uint32_t position, uint32_t now,
-                  uint32_t count, uint64_t bytes, int ended)
-{
-    if (s->begun && now >= s->base) {
-        if (count < s->low[s->current])
-            s->low[s->current] = count;
-        if ((float)bytes < s->low_bytes[s->current])
-            s->low_bytes[s->current] = (float)bytes;
-    }
-    if (position < s->base)
-        return;
-    uint32_t bucket = (position - s->base) >> s->shift;
-    if (bucket < IA_BUCKETS && s->born[bucket] > 0)
-        s->born[bucket]--;
-    if (ended && now - position > s->life)
-        s->life = now - position;
-}

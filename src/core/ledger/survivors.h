@@ -34,12 +34,37 @@ void ia_survivors_reset(ia_survivors *, uint32_t base);
 /* Makes the bucket of `now` current; `count` and `bytes` are alive. */
 void ia_survivors_advance(ia_survivors *, uint32_t now, uint32_t count,
                           uint64_t bytes);
-/* A storage born at `position`; one that died at `now`, with what is alive
- * after it.  `ended` is 0 where the collector freed it: that it waited for the
- * collector says nothing of the program's own turns. */
-void ia_survivors_born(ia_survivors *, uint32_t position);
-void ia_survivors_died(ia_survivors *, uint32_t position, uint32_t now,
-                       uint32_t count, uint64_t bytes, int ended);
+
+/* A storage born at `position`. */
+static inline void
+ia_survivors_born(ia_survivors *s, uint32_t position)
+{
+    uint32_t bucket = (position - s->base) >> s->shift;
+    if (position >= s->base && bucket < IA_BUCKETS)
+        s->born[bucket]++;
+}
+
+/* One that died at `now`, with what is alive after it.  `ended` is 0 where the
+ * collector freed it: that it waited for the collector says nothing of the
+ * program's own turns. */
+static inline void
+ia_survivors_died(ia_survivors *s, uint32_t position, uint32_t now,
+                  uint32_t count, uint64_t bytes, int ended)
+{
+    if (s->begun && now >= s->base) {
+        if (count < s->low[s->current])
+            s->low[s->current] = count;
+        if ((float)bytes < s->low_bytes[s->current])
+            s->low_bytes[s->current] = (float)bytes;
+    }
+    if (position < s->base)
+        return;
+    uint32_t bucket = (position - s->base) >> s->shift;
+    if (bucket < IA_BUCKETS && s->born[bucket] > 0)
+        s->born[bucket]--;
+    if (ended && now - position > s->life)
+        s->life = now - position;
+}
 
 static inline uint32_t
 ia_survivors_begin(const ia_survivors *s, uint32_t bucket)

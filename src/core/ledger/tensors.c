@@ -29,9 +29,24 @@ static struct {
     uint32_t npending, pending_capacity;
 } book = {.free_entry = UINT32_MAX};
 
+/* Where most tensors live and die: those of the last births, by a hash of the
+ * address.  What is in another's way, and what is alive when somebody asks,
+ * enters the book. */
+#define YOUNG 256
+#define WORDS (YOUNG / 64)
+
+static struct {
+    struct {
+        PyObject *op; /* borrowed address */
+        ia_birth birth;
+    } items[YOUNG];
+    uint64_t used[WORDS]; /* a bit for each */
+} young;
+
 void
 ia_tensors_reset(void)
 {
+    memset(young.used, 0, sizeof young.used);
     free(book.items);
     free(book.pending);
     ia_ptrmap_free(&book.index);
@@ -87,11 +102,17 @@ add_pending(PyObject *op)
     return 0;
 }
 
-void
-ia_tensors_born(PyObject *op)
+static void
+leave_book(PyObject *op)
 {
-    ia_birth birth = ia_ledger_birth();
-    ia_tensors_died(op); /* an address whose death was not seen */
+    uint32_t i = ia_ptrmap_pop(&book.index, (uintptr_t)op);
+    if (i != IA_PTRMAP_NONE)
+        give_entry(i);
+}
+
+static void
+enter_book(PyObject *op, const ia_birth *birth)
+{
     uint32_t i = take_entry();
     if (i == UINT32_MAX)
         return;
@@ -103,17 +124,56 @@ ia_tensors_born(PyObject *op)
     }
     book.items[i] = (entry){
         .op = op,
-        .birth = birth,
+        .birth = *birth,
         .pending = 1,
     };
+}
+
+static inline uint32_t
+young_slot(PyObject *op)
+{
+    uint64_t h = (uint64_t)(uintptr_t)op * UINT64_C(0x9E3779B97F4A7C15);
+    return (uint32_t)(h >> 32) % YOUNG;
+}
+
+static inline int
+is_young(uint32_t slot)
+{
+    return young.used[slot / 64] >> slot % 64 & 1;
+}
+
+/* All that are young enter the book. */
+static void
+grow_up(void)
+{
+    for (int w = 0; w < WORDS; w++)
+        for (; young.used[w] != 0; young.used[w] &= young.used[w] - 1) {
+            int slot = 64 * w + __builtin_ctzll(young.used[w]);
+            enter_book(young.items[slot].op, &young.items[slot].birth);
+        }
+}
+
+void
+ia_tensors_born(PyObject *op)
+{
+    ia_birth birth = ia_ledger_birth();
+    uint32_t i = young_slot(op);
+    leave_book(op); /* an address whose death was not seen */
+    if (is_young(i) && young.items[i].op != op)
+        enter_book(young.items[i].op, &young.items[i].birth);
+    young.items[i].op = op;
+    young.items[i].birth = birth;
+    young.used[i / 64] |= UINT64_C(1) << i % 64;
 }
 
 void
 ia_tensors_died(PyObject *op)
 {
-    uint32_t i = ia_ptrmap_pop(&book.index, (uintptr_t)op);
-    if (i != IA_PTRMAP_NONE)
-        give_entry(i);
+    uint32_t i = young_slot(op);
+    if (is_young(i) && young.items[i].op == op)
+        young.used[i / 64] &= ~(UINT64_C(1) << i % 64);
+    else
+        leave_book(op);
 }
 
 static int
@@ -141,6 +201,7 @@ void
 ia_tensors_resolve(void)
 {
     uint32_t kept = 0;
+    grow_up();
     for (uint32_t i = 0; ia_the_framework && i < book.npending; i++) {
         PyObject *op = book.pending[i];
         uint32_t at = ia_ptrmap_get(&book.index, (uintptr_t)op);
@@ -158,6 +219,7 @@ ia_newest_tensor *
 ia_tensors_newest(uint32_t nsites)
 {
     ia_newest_tensor *newest = calloc(nsites + 1, sizeof *newest);
+    grow_up();
     for (uint32_t i = 0; newest != NULL && i < book.count; i++) {
         const entry *e = &book.items[i];
         if (e->op == NULL || ia_the_framework->grad_fn_of(e->op) == NULL)
@@ -175,6 +237,8 @@ ia_tensors_newest(uint32_t nsites)
 PyObject *
 ia_tensors_next(uint32_t *at)
 {
+    if (*at == 0)
+        grow_up();
     while (*at < book.count) {
         PyObject *op = book.items[(*at)++].op;
         if (op != NULL)
@@ -186,6 +250,7 @@ ia_tensors_next(uint32_t *at)
 void
 ia_tensors_mark_stacks(void)
 {
+    grow_up();
     for (uint32_t i = 0; i < book.count; i++)
         ia_stack_mark(book.items[i].birth.stack);
 }
@@ -193,6 +258,7 @@ ia_tensors_mark_stacks(void)
 uint32_t
 ia_tensors_count(void)
 {
+    grow_up();
     return (uint32_t)book.index.used;
 }
 
