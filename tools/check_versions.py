@@ -38,7 +38,6 @@ TOOLS = [
     "hypothesis",
     "jinja2",
     "jsonschema",
-    "libcst",
     "matplotlib",
     "pytest",
     "rich",

@@ -8,6 +8,7 @@ table in rules.py.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -41,6 +42,10 @@ from .verdict import case_of, finding_of, kind_of, stood_at_the_end
 from .walks import Walks
 from .watch import StatementWatch, other_growth
 
+#: Seconds for which the room that is left is taken to be what it was: who
+#: walks more because of it, and when memory runs out, is asked of it alone.
+ROOM_SECONDS = 1.0
+
 
 @dataclass
 class Diagnostician:
@@ -67,6 +72,8 @@ class Diagnostician:
     #: No lock: a signal's handler may raise between any two calls, and one
     #: that was just taken, or is about to be given back, would stay so.
     _turns: list[object] = field(default_factory=list)
+    #: When the room that is left was last read, and what it was.
+    _room: tuple[float, Forecast] | None = None
     _failures: Callable[[], int] = field(
         default_factory=questions.failures_from_now
     )
@@ -123,7 +130,7 @@ class Diagnostician:
         self._watch.end(status)
         self._walks.visit_all(status)
         suspects = {s.site: s for s in heap.suspects(self._age_to_tell)}
-        forecast = Forecast(self.memory_limit)
+        forecast = self._forecast()
         pause = 0
         if not self._watch.busy and self._walks.wanted(suspects, status):
             pause = self._walks.pause(suspects, status, forecast.room)
@@ -141,6 +148,15 @@ class Diagnostician:
             waiting = [h for h in known if self._may_tell(h, suspects)]
             self._watch.begin(waiting, status)
         self._come_back(tick, status, pause)
+
+    def _forecast(self) -> Forecast:
+        """The room that is left, from files that take longer to read than all
+        the rest of a look: what was read a moment ago serves again."""
+        now = time.monotonic()
+        room = self._room
+        if room is None or now - room[0] > ROOM_SECONDS:
+            self._room = room = now, Forecast(self.memory_limit)
+        return room[1]
 
     def _may_tell(
         self, history: HolderHistory, suspects: Mapping[int, Suspect]

@@ -4,17 +4,15 @@ A patch is offered for a leak whose statement was seen, where one expression
 of it is what is kept, all that was seen to pass it is what the patch assumes,
 no later use that is understood minds, and nine tenths of the growth stop:
 ``history.append(loss)`` becomes ``history.append(loss.detach())``.  Else the
-finding says why there is none.  Rewriting is libcst's (extra "fix"); without
-it there are no patches.
+finding says why there is none.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from ..base.errors import MissingExtraError
 from ..base.signals import Tolerated
 from ..base.units import A_PERCENT, format_share
 from ..knowledge.advice import advise, needs_graph
@@ -35,9 +33,6 @@ from .rewrite import Addition, Source, Thinning
 from .source_file import Names
 from .statement import last_name, user_files
 from .uses import is_tensor, uses_of
-
-if TYPE_CHECKING:
-    import libcst as cst
 
 
 def with_patches(
@@ -96,16 +91,13 @@ def _mended(
     site = group[0].grown_at
     assert site is not None
     plan = None
-    # Whatever libcst makes of a program's source, the report goes on.
+    # Whatever the parser makes of a program's source, the report goes on.
     with Tolerated():
         try:
             before, _encoding = read_source(site.file)
             plan = _planned(before, site, group, holdings)
         except NoPatchError as reason:
             return [_without(f, reason) for f in group]
-        except ImportError:
-            note = str(MissingExtraError("libcst", "a patch", "fix"))
-            return [replace(f, patch_note=note) for f in group]
     if plan is None:
         return list(group)
     after = plan.source.with_values(plan.new)
@@ -134,7 +126,7 @@ def _without(finding: Finding, reason: NoPatchError) -> Finding:
 @dataclass(frozen=True)
 class _Plan:
     source: Source
-    new: Mapping[cst.CSTNode, cst.BaseExpression]
+    new: Mapping[ast.expr, str]
     methods: frozenset[str]
     refused: Mapping[str, NoPatchError]
 
@@ -154,7 +146,7 @@ def _planned(
         raise NoPatchError("the line is not what it was when it ran")
     source = Source(text)
     additions = source.additions(site.line)
-    new: dict[cst.CSTNode, cst.BaseExpression] = {}
+    new: dict[ast.expr, str] = {}
     methods: frozenset[str] = frozenset()
     refused: dict[str, NoPatchError] = {}
     owners = _owners(source, group, additions)
@@ -167,7 +159,7 @@ def _planned(
         known = holding.others <= len(findings) - 1 and all(
             _is_named(addition, finding) for finding in findings
         )
-        part: dict[cst.CSTNode, cst.BaseExpression] = {}
+        part: dict[ast.expr, str] = {}
         try:
             for finding in findings:
                 methods |= _thin(
@@ -309,7 +301,7 @@ def _thin(
     addition: Addition,
     names: Names,
     holding: Holding,
-    new: dict[cst.CSTNode, cst.BaseExpression],
+    new: dict[ast.expr, str],
     *,
     known: bool,
 ) -> frozenset[str]:
@@ -340,7 +332,7 @@ def _thin(
     if not uses.number and (addition.single or not known):
         uses = replace(uses, number="what is made of it")
 
-    def take(value: cst.BaseExpression, seen: Seen) -> Taking:
+    def take(value: ast.expr, seen: Seen) -> Taking:
         sure = known and not addition.operand
         sure = sure or source.has_operand(
             value,

@@ -1,7 +1,8 @@
-"""The statement that grows a holder, as libcst has it: what it adds to what,
-and the source with less of each value added.
+"""The statement that grows a holder: what it adds to what, and the source with
+less of each value added.
 
-libcst comes with the extra "fix"; everything here raises ImportError without.
+Positions are Python's own parser's; what is not replaced stays as it is
+written, to the byte.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from .offer import NoPatchError, Seen, Taking, part_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import libcst as cst
-
 #: What takes a holder, or an object, as its first argument and a value last.
 _ADDERS = frozenset({"heappush", "register_buffer", "setattr"})
 #: What makes a longer tensor of two: it grows with or without a graph.
 _JOINS = re.compile(r"\b(cat|concat|concatenate|[hvd]?stack|pad)\(")
 _TORCH = re.compile(r"^\s*import torch\s*(#.*)?$", re.MULTILINE)
+#: A line as the parser counts them: a form feed ends none.
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,65 +39,55 @@ class Addition:
     """
 
     receiver: str
-    values: tuple[cst.BaseExpression, ...]
-    target: cst.BaseExpression | None = None
+    values: tuple[ast.expr, ...]
+    target: ast.expr | None = None
     single: bool = False
     operand: bool = False
-
-
-def _parsed(text: str) -> cst.Module:
-    """libcst's tree; SyntaxError, or RuntimeError where its parser gave up.
-
-    The parser is in Rust.  What goes wrong there, as where memory runs out,
-    is no Exception, and would end the program that is watched.
-    """
-    import libcst as cst
-
-    try:
-        return cst.parse_module(text)
-    except cst.ParserSyntaxError as error:
-        raise SyntaxError(str(error)) from None
-    except BaseException as error:
-        if type(error).__module__ != "pyo3_runtime":
-            raise
-        raise RuntimeError(f"libcst: {error}") from None
 
 
 class Source:
     """A file's source with the positions of what is in it."""
 
     def __init__(self, text: str) -> None:
-        from libcst.metadata import MetadataWrapper, PositionProvider
-
-        wrapper = MetadataWrapper(_parsed(text))
-        self.module = wrapper.module
+        self.text = text
+        self.module = ast.parse(text)
         self.knows_torch = bool(_TORCH.search(text))
-        self._positions = wrapper.resolve(PositionProvider)
+        self._lines = _LINE.findall(text)
+        self._starts = [0]
+        for line in self._lines:
+            self._starts.append(self._starts[-1] + len(line))
 
     def additions(self, line: int) -> list[Addition]:
         """What the statements on a line add, in their order."""
         return [
             addition
             for node in _nodes(self.module)
-            if self._is_on(node, line)
+            if getattr(node, "lineno", 0) == line
             for addition in _additions(node)
         ]
 
-    def _is_on(self, node: cst.CSTNode, line: int) -> bool:
-        where = self._positions.get(node)
-        return where is not None and where.start.line == line
+    def _offset(self, line: int, column: int) -> int:
+        """Of a place in the text; columns count bytes of UTF-8."""
+        before = self._lines[line - 1].encode()[:column]
+        return self._starts[line - 1] + len(before.decode())
 
-    def code(self, node: cst.CSTNode) -> str:
+    def _span(self, node: ast.expr) -> tuple[int, int]:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return (
+            self._offset(node.lineno, node.col_offset),
+            self._offset(node.end_lineno, node.end_col_offset),
+        )
+
+    def code(self, node: ast.expr) -> str:
         """An expression as it is written."""
-        return self.module.code_for_node(node)
+        start, end = self._span(node)
+        return self.text[start:end]
 
     def has_operand(
-        self, value: cst.BaseExpression, holds: Callable[[str], bool]
+        self, value: ast.expr, holds: Callable[[str], bool]
     ) -> bool:
         """Whether something holds for it, or for what it is computed of."""
-        import libcst as cst
-
-        if isinstance(value, cst.BinaryOperation):
+        if isinstance(value, ast.BinOp):
             return self.has_operand(value.left, holds) or self.has_operand(
                 value.right, holds
             )
@@ -106,103 +97,87 @@ class Source:
         """Whether that adds to what the expression ends in, keys and all."""
         if addition.target is None:
             return False
-        text = ast.unparse(ast.parse(self.code(addition.target)))
+        text = ast.unparse(addition.target)
         return expression.endswith(text.removeprefix("self"))
 
-    def with_values(
-        self, new: Mapping[cst.CSTNode, cst.BaseExpression]
-    ) -> str:
+    def with_values(self, new: Mapping[ast.expr, str]) -> str:
         """The source with other expressions in place of some."""
-        import libcst as cst
-
-        class Replacer(cst.CSTTransformer):
-            def on_leave(  # type: ignore[override]
-                self, original_node: cst.CSTNode, updated_node: cst.CSTNode
-            ) -> cst.CSTNode:
-                return new.get(original_node, updated_node)
-
-        made = self.module.visit(Replacer())
-        assert isinstance(made, cst.Module)
-        return made.code
+        text = self.text
+        spans = {self._span(node): code for node, code in new.items()}
+        for (start, end), code in sorted(spans.items(), reverse=True):
+            text = text[:start] + code + text[end:]
+        return text
 
 
-def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """All of them but what stands in an f-string, which Python before 3.12
+    does not place."""
+    if isinstance(node, ast.JoinedStr):
+        return
     yield node
-    for child in node.children:
+    for child in ast.iter_child_nodes(node):
         yield from _nodes(child)
 
 
 # -- what a statement adds ----------------------------------------------------
 
 
-def _additions(node: cst.CSTNode) -> Iterator[Addition]:
-    import libcst as cst
-
-    if isinstance(node, cst.Call):
+def _additions(node: ast.AST) -> Iterator[Addition]:
+    if isinstance(node, ast.Call):
         yield from _of_call(node)
-    elif isinstance(node, cst.AugAssign):
+    elif isinstance(node, ast.AugAssign):
         yield _of_augmented(node)
-    elif isinstance(node, cst.Assign):
+    elif isinstance(node, ast.Assign):
         for target in node.targets:
-            yield _of_assignment(target.target, node.value)
-    elif isinstance(node, cst.AnnAssign) and node.value is not None:
+            yield _of_assignment(target, node.value)
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
         yield _of_assignment(node.target, node.value)
 
 
-def _of_call(call: cst.Call) -> Iterator[Addition]:
-    import libcst as cst
-
+def _of_call(call: ast.Call) -> Iterator[Addition]:
     name = _name(call.func).lstrip(".")
-    args = [arg for arg in call.args if not arg.star]
-    if not args or len(args) < len(call.args):
+    args = [*call.args, *(k.value for k in call.keywords)]
+    starred = any(isinstance(arg, ast.Starred) for arg in call.args)
+    if not args or starred or any(k.arg is None for k in call.keywords):
         return
-    last = args[-1].value
+    last = args[-1]
     if name in _ADDERS and len(args) > 1:
-        receiver, text = _name(args[0].value), args[-2].value
+        receiver, text = _name(args[0]), args[-2]
         if name != "heappush":
             receiver = f".{_unquoted(text) or ''}"
         yield Addition(receiver, (last,), single=name != "heappush")
-    elif isinstance(call.func, cst.Attribute) and name in ADDING:
+    elif isinstance(call.func, ast.Attribute) and name in ADDING:
         receiver = _name(call.func.value)
         if name in ("put", "put_nowait"):
-            last = args[0].value
+            last = args[0]
         if name in ("extend", "extendleft", "update"):
             yield from _elements(call.func.value, last)
         elif name != "setdefault" or not _is_empty(last):
             yield Addition(receiver, (last,), call.func.value)
 
 
-def _is_empty(value: cst.BaseExpression) -> bool:
+def _is_empty(value: ast.expr) -> bool:
     """``[]``, ``{}``, ``list()``: the container that a default is."""
-    import libcst as cst
+    if isinstance(value, ast.List):
+        return not value.elts
+    if isinstance(value, ast.Dict):
+        return not value.values
+    return isinstance(value, ast.Call) and not (value.args or value.keywords)
 
-    if isinstance(value, (cst.List, cst.Dict)):
-        return not value.elements
-    return isinstance(value, cst.Call) and not value.args
 
-
-def _elements(
-    target: cst.BaseExpression, value: cst.BaseExpression
-) -> Iterator[Addition]:
+def _elements(target: ast.expr, value: ast.expr) -> Iterator[Addition]:
     """The items of a literal that a holder is extended by."""
-    import libcst as cst
-
-    plain = False
-    if isinstance(value, (cst.List, cst.Tuple)):
-        plain = not any(
-            isinstance(e, cst.StarredElement) for e in value.elements
-        )
-    elif isinstance(value, cst.Dict):
-        plain = not any(
-            isinstance(e, cst.StarredDictElement) for e in value.elements
-        )
-    if plain:
-        assert isinstance(value, (cst.List, cst.Tuple, cst.Dict))
-        values = tuple(e.value for e in value.elements)
+    values = None
+    if isinstance(value, (ast.List, ast.Tuple)):
+        if not any(isinstance(e, ast.Starred) for e in value.elts):
+            values = tuple(value.elts)
+    elif isinstance(value, ast.Dict) and None not in value.keys:
+        values = tuple(value.values)
+    if values is not None:
         yield Addition(_name(target), values, target)
 
 
-def _of_augmented(node: cst.AugAssign) -> Addition:
+def _of_augmented(node: ast.AugAssign) -> Addition:
     for addition in _elements(node.target, node.value):
         return addition
     return Addition(
@@ -214,18 +189,12 @@ def _of_augmented(node: cst.AugAssign) -> Addition:
     )
 
 
-def _of_assignment(
-    target: cst.BaseExpression, value: cst.BaseExpression
-) -> Addition:
+def _of_assignment(target: ast.expr, value: ast.expr) -> Addition:
     """``d[k] = v`` adds an item, ``x = x + [v]`` and ``[*x, v]`` too."""
-    import libcst as cst
-
     receiver = _name(target)
-    if isinstance(target, cst.Subscript):
+    if isinstance(target, ast.Subscript):
         return Addition(receiver, (value,), target.value)
-    if isinstance(value, cst.BinaryOperation) and isinstance(
-        value.operator, cst.Add
-    ):
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
         for side, other in (
             (value.right, value.left),
             (value.left, value.right),
@@ -233,43 +202,47 @@ def _of_assignment(
             if _name(other) == receiver:
                 for addition in _elements(target, side):
                     return addition
-    if isinstance(value, (cst.List, cst.Tuple)):
-        kept = [
-            e for e in value.elements if not isinstance(e, cst.StarredElement)
-        ]
-        if len(kept) < len(value.elements):
-            return Addition(receiver, tuple(e.value for e in kept), target)
+    if isinstance(value, (ast.List, ast.Tuple)):
+        kept = [e for e in value.elts if not isinstance(e, ast.Starred)]
+        if len(kept) < len(value.elts):
+            return Addition(receiver, tuple(kept), target)
     return Addition(receiver, (value,), target, single=True)
 
 
-def _name(node: cst.CSTNode) -> str:
+def _name(node: ast.AST) -> str:
     """The last name of what is added to: ``a.b[0]`` is about ``.b``."""
-    import libcst as cst
-
     while True:
-        if isinstance(node, cst.Subscript):
+        if isinstance(node, ast.Subscript):
             node = node.value
-        elif isinstance(node, cst.Call) and isinstance(
-            node.func, cst.Attribute
+        elif isinstance(node, ast.Call) and isinstance(
+            node.func, ast.Attribute
         ):
             node = node.func.value  # d.setdefault(k, [])
         else:
             break
-    if isinstance(node, cst.Attribute):
-        return f".{node.attr.value}"
-    return node.value if isinstance(node, cst.Name) else ""
+    if isinstance(node, ast.Attribute):
+        return f".{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
-def _unquoted(node: cst.CSTNode) -> str | None:
-    import libcst as cst
-
-    value = (
-        node.evaluated_value if isinstance(node, cst.SimpleString) else None
-    )
+def _unquoted(node: ast.expr | None) -> str | None:
+    value = node.value if isinstance(node, ast.Constant) else None
     return value if isinstance(value, str) else None
 
 
 # -- with less of it ----------------------------------------------------------
+
+#: What is none of these needs parentheses before a method of it is called.
+_PRIMARY = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+#: What no method of a tensor can be called of.
+_NOT_PLAIN = (
+    ast.Lambda,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+    ast.JoinedStr,
+)
 
 
 @dataclass
@@ -281,15 +254,13 @@ class Thinning:
     """
 
     source: Source
-    take: Callable[[cst.BaseExpression, Seen], Taking]
-    new: dict[cst.CSTNode, cst.BaseExpression]
+    take: Callable[[ast.expr, Seen], Taking]
+    new: dict[ast.expr, str]
     stays: float = 0.0
     methods: frozenset[str] = frozenset()
 
-    def value(self, value: cst.BaseExpression, seen: Seen) -> None:
+    def value(self, value: ast.expr, seen: Seen) -> None:
         """Takes what is needed of one value that is added."""
-        import libcst as cst
-
         sort = _literal(value)
         if sort:
             for key, element in _parts(value):
@@ -299,79 +270,71 @@ class Thinning:
         self.stays += taking.stays
         if not taking.method:
             return
-        if isinstance(value, (cst.Lambda, cst.BaseComp, cst.BaseString)):
+        if isinstance(value, _NOT_PLAIN) or (
+            isinstance(value, ast.Constant)
+            and isinstance(value.value, (str, bytes))
+        ):
             raise NoPatchError("what passes the statement is not plain")
         self.methods |= {taking.method}
         self.new[value] = self._taken(value, taking)
 
-    def _taken(
-        self, value: cst.BaseExpression, taking: Taking
-    ) -> cst.BaseExpression:
-        import libcst as cst
-
-        primary = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
+    def _taken(self, value: ast.expr, taking: Taking) -> str:
+        text = self.source.code(value)
         if not taking.guarded:
-            if not isinstance(value, primary) and not value.lpar:
-                value = value.with_changes(
-                    lpar=[cst.LeftParen()], rpar=[cst.RightParen()]
-                )
-            return cst.Call(cst.Attribute(value, cst.Name(taking.method)))
+            if not isinstance(value, _PRIMARY):
+                text = f"({text})"
+            return f"{text}.{taking.method}()"
         plain = _is_plain_name(value)
         if not plain or not self.source.knows_torch:
             raise NoPatchError(
                 "other things than tensors may pass the statement"
             )
-        text = self.source.code(value)
-        return cst.parse_expression(
+        return (
             f"{text}.{taking.method}() if isinstance({text}, torch.Tensor)"
             f" else {text}"
         )
 
-    def is_joined(self, value: cst.BaseExpression) -> bool:
+    def is_joined(self, value: ast.expr) -> bool:
         """Whether a tensor is made longer."""
         return bool(_JOINS.search(self.source.code(value)))
 
 
-def _is_plain_name(value: cst.BaseExpression) -> bool:
+def _is_plain_name(value: ast.expr) -> bool:
     """A name or attributes of one: reading it twice changes nothing."""
-    import libcst as cst
-
-    while isinstance(value, cst.Attribute):
+    while isinstance(value, ast.Attribute):
         value = value.value
-    return isinstance(value, cst.Name)
+    return isinstance(value, ast.Name)
 
 
-def _literal(value: cst.BaseExpression) -> str:
+def _literal(value: ast.expr) -> str:
     """ "tuple", "list", "dict" for what is written as one, else ""."""
-    import libcst as cst
-
-    if isinstance(value, cst.Call):
-        plain = isinstance(value.func, cst.Name) and bool(value.args)
+    if isinstance(value, ast.Call):
+        plain = isinstance(value.func, ast.Name) and bool(
+            value.args or value.keywords
+        )
         return "dict" if plain and _name(value.func) == "dict" else ""
-    if isinstance(value, (cst.Tuple, cst.List, cst.Dict)):
+    if isinstance(value, (ast.Tuple, ast.List, ast.Dict)):
         return type(value).__name__.lower()
     return ""
 
 
-def _parts(
-    value: cst.BaseExpression,
-) -> Iterable[tuple[str, cst.BaseExpression]]:
+def _parts(value: ast.expr) -> Iterable[tuple[str, ast.expr]]:
     """Elements of a literal by index or key as the census has them."""
-    import libcst as cst
-
-    if isinstance(value, cst.Call):
-        for arg in value.args:
-            if arg.keyword is None:
-                raise NoPatchError("its keys are not written in the statement")
-            yield repr(arg.keyword.value), arg.value
-        return
-    assert isinstance(value, (cst.Tuple, cst.List, cst.Dict))
-    for at, element in enumerate(value.elements):
-        if isinstance(element, cst.Element):
-            yield str(at), element.value
-        elif isinstance(element, cst.DictElement) and isinstance(
-            element.key, cst.SimpleString
-        ):
-            yield repr(element.key.evaluated_value), element.value
-        else:
+    if isinstance(value, ast.Call):
+        if value.args or any(k.arg is None for k in value.keywords):
             raise NoPatchError("its keys are not written in the statement")
+        for keyword in value.keywords:
+            yield repr(keyword.arg), keyword.value
+    elif isinstance(value, ast.Dict):
+        for key, element in zip(value.keys, value.values, strict=True):
+            if not isinstance(key, ast.Constant) or not isinstance(
+                key.value, (str, bytes)
+            ):
+                raise NoPatchError("its keys are not written in the statement")
+            yield repr(key.value), element
+    else:
+        assert isinstance(value, (ast.Tuple, ast.List))
+        for at, element in enumerate(value.elts):
+            if isinstance(element, ast.Starred):
+                raise NoPatchError("its keys are not written in the statement")
+            yield str(at), element

@@ -5,8 +5,7 @@ or all from one on: the numbers are those of the 1st, 2nd, ... allocation of
 that call.  What came of a case is a line of JSON.  A case may end in a
 MemoryError only where somebody asked us for something.
 
-All from one on do not fail in a report: what parses a program's source there
-is libcst's, in Rust, which ends the process when none is left at all.
+All from one on fail everywhere but in a report.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def test_an_extra_is_told_by_its_packages() -> None:
         told = str(MissingExtraError("x", "this", extra))
         assert "impactarbiter[" not in told and "pip install " in told
         assert all(name in told for name in requirements(extra))
-    assert requirements("fix") == ["'libcst>=1.5'"]
+    assert requirements("shell") == ["'shtab>=1.7'"]
     assert requirements("no such thing") == []
 
 

@@ -639,15 +639,20 @@ def test_a_statement_that_serves_two_lists_is_seen_to() -> None:
     assert "value.detach() if isinstance(value, torch.Tensor)" in found.patch
 
 
-def test_a_parser_that_panics(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A panic of Rust is no Exception: it would end the watched program."""
-    cst = pytest.importorskip("libcst")
-    panic = type("PanicException", (BaseException,), {})
-    panic.__module__ = "pyo3_runtime"
+def test_positions() -> None:
+    """Columns of the parser count bytes, and its lines are not str's."""
+    text = 'é = "ü"; h.append(x)\r\nold = "\x0c"; h.append(y + é)\n'
+    source = Source(text)
+    (one,) = (a for a in source.additions(1) if not a.single)
+    (two,) = (a for a in source.additions(2) if not a.single)
+    assert source.code(one.values[0]) == "x"
+    assert source.code(two.values[0]) == "y + é"
+    new = {one.values[0]: "x.item()", two.values[0]: "(y + é).item()"}
+    assert source.with_values(new) == text.replace(
+        "(x)", "(x.item())"
+    ).replace("(y + é)", "((y + é).item())")
 
-    def parse_module(text: str) -> None:
-        raise panic("out of memory")
 
-    monkeypatch.setattr(cst, "parse_module", parse_module)
-    with pytest.raises(RuntimeError, match="out of memory"):
-        Source("x = 1\n")
+def test_nothing_is_found_in_an_f_string() -> None:
+    """Python before 3.12 does not say where in it."""
+    assert Source('f"{h.append(x)}"\n').additions(1) == []
