@@ -1,19 +1,24 @@
-"""What other processes of a job have found, in the launcher's last words."""
+"""What other processes of a job have found, in the launcher's last words.
+
+Most programs have no children: what reads jobs is imported where there are.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ..base.errors import ImpactArbiterError
 from ..base.ranks import JOB, LED
 from ..model.words import severity_rank
 from ..reports.console import TextStream, emit, line
-from ..reports.job import Job, files_of, read_job
-from ..reports.job_words import finding_lines, sentence
 from ..reports.outputs import FOUND
 from ..reports.text import Detail
+
+if TYPE_CHECKING:
+    from ..reports.job import Job
 
 
 def last_words(
@@ -47,9 +52,11 @@ def last_words(
 
 def of_folder(folder: str | None) -> Job | None:
     """The job of a folder; None where there is nothing."""
-    if folder is None or not os.path.isdir(folder):
-        return None
     with suppress(ImpactArbiterError, OSError):
+        if folder is None or not os.listdir(folder):
+            return None
+        from ..reports.job import files_of, read_job
+
         job = read_job(files_of(folder))
         return job if job.members else None
     return None
@@ -62,6 +69,8 @@ def tell_of(
     if job is None or stream is None:
         return
     with suppress(Exception):
+        from ..reports.job_words import finding_lines, sentence
+
         head = (f"ImpactArbiter, {whose}: ", "bold")
         lines = [line(head, sentence(job))]
         for group in job.alarms() if detail != "short" else ():

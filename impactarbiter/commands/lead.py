@@ -7,14 +7,17 @@ import os
 import secrets
 import sys
 import tempfile
+from typing import TYPE_CHECKING
 
 from ..base.ranks import JOB, LED
 from ..reports.console import TextStream
-from ..reports.job import Job
 from ..reports.outputs import STDOUT
 from ..reports.text import Detail
 from . import distributed, launch
 from .family import forget, of_folder, tell_of
+
+if TYPE_CHECKING:
+    from ..reports.job import Job
 
 
 def planned(args: list[str], rest: list[str]) -> distributed.Handover | None:

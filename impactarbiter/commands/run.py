@@ -21,7 +21,6 @@ from ..base.units import parse_duration
 from ..integrations.huggingface.adopt import adopt
 from ..model.report import Report
 from ..reports.console import TextStream
-from ..reports.job import Job
 from ..reports.outputs import (
     OUTPUTS,
     STDOUT,
@@ -38,6 +37,7 @@ from .watch_options import REPORT, WATCH, keywords_of, words_of
 
 if TYPE_CHECKING:
     from ..integrations.dashboard import Dashboard
+    from ..reports.job import Job
 
 HELP = """\
 usage: impactarbiter run [OPTIONS] (SCRIPT | -m MODULE) [ARGS...]

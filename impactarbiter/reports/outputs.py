@@ -11,7 +11,6 @@ from ..base.errors import MissingExtraError, UsageError
 from ..base.files import check_writable, write_atomic
 from ..model.order import reaches
 from ..model.report import Report
-from .timeline import check_suffix
 from .wording import alarming
 
 if TYPE_CHECKING:
@@ -68,6 +67,8 @@ def check_outputs(given: dict[str, Any]) -> dict[str, str]:
             _check_stream(option)
         else:
             if option == "--timeline":
+                from .timeline import check_suffix
+
                 check_suffix(path)
             check_writable(path)
         outputs[method] = path
