@@ -112,6 +112,11 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
         "one-pass",
         "growing",
     ),
+    "answers of one pass whose graph reaches ever further back": (
+        replace(LEAK, one_pass=True, graph_grows=True),
+        "keeps-all",
+        "leak",
+    ),
     "answers of one pass, which is over": (
         replace(LEAK, one_pass=True, overdue=True),
         "stopped",
