@@ -35,18 +35,12 @@ def of_file(file: str) -> dict[str, Any]:
 
 
 def _moment(report: Report) -> Moment:
-    found = [f for f in report.findings if f.confirmed]
     resident = report.history.resident_bytes
-    ends = [f for f in found if f.steps_to_oom is not None]
-    first = min(ends, key=lambda f: f.steps_to_oom or 0, default=None)
-    return Moment(
+    return Moment.of(
+        [f for f in report.findings if f.confirmed],
         steps=report.steps,
         step_kind=report.step_kind,
         live_bytes=report.live_bytes,
         peak_bytes=report.peak_bytes,
         resident_bytes=resident[-1] if resident else 0,
-        bytes_per_step=sum(f.all_bytes_per_step for f in found),
-        findings=len(found),
-        steps_to_oom=None if first is None else first.steps_to_oom,
-        seconds_to_oom=None if first is None else first.seconds_to_oom,
     )

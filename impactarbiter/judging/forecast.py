@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 from ..base import cgroups
-from ..core import devices
+from ..core import devices, ledger
 from ..model.finding import Finding
 
 
@@ -20,15 +19,6 @@ def _meminfo(field: str) -> int | None:
     except (OSError, ValueError, IndexError):
         pass
     return None
-
-
-def _resident() -> int | None:
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            pages = int(file.read().split()[1])
-    except (OSError, ValueError, IndexError):
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class Forecast:
@@ -45,7 +35,7 @@ class Forecast:
         self.limit = limit
         self.room: int | None = None
         if limit is not None:
-            self.room = limit - (_resident() or 0)
+            self.room = limit - ledger.resident_bytes()
         else:
             self._from_machine()
         if self.room is not None and self.room < 0:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from .finding import Finding
 
 
 @dataclass(frozen=True)
@@ -21,3 +24,32 @@ class Moment:
     findings: int = 0
     steps_to_oom: int | None = None
     seconds_to_oom: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        confirmed: Sequence[Finding],
+        *,
+        steps: int,
+        step_kind: str,
+        live_bytes: int,
+        peak_bytes: int,
+        resident_bytes: int,
+    ) -> Moment:
+        """With what these findings say of it."""
+        first = min(
+            (f for f in confirmed if f.steps_to_oom is not None),
+            key=lambda f: f.steps_to_oom or 0,
+            default=None,
+        )
+        return cls(
+            steps=steps,
+            step_kind=step_kind,
+            live_bytes=live_bytes,
+            peak_bytes=peak_bytes,
+            resident_bytes=resident_bytes,
+            bytes_per_step=sum(f.all_bytes_per_step for f in confirmed),
+            findings=len(confirmed),
+            steps_to_oom=None if first is None else first.steps_to_oom,
+            seconds_to_oom=None if first is None else first.seconds_to_oom,
+        )

@@ -223,22 +223,13 @@ class Arbiter:
         """How far the program is; no look is made for it."""
         status, totals = ledger.status(), ledger.totals()
         kind = kind_of(status)
-        found = self._diagnostician.confirmed()
-        first = min(
-            (f for f in found if f.steps_to_oom is not None),
-            key=lambda f: f.steps_to_oom or 0,
-            default=None,
-        )
-        return Moment(
+        return Moment.of(
+            self._diagnostician.confirmed(),
             steps=status.counts[kind],
             step_kind=STEP_KINDS[kind],
             live_bytes=totals.live_bytes,
             peak_bytes=totals.peak_bytes,
             resident_bytes=ledger.resident_bytes(),
-            bytes_per_step=sum(f.all_bytes_per_step for f in found),
-            findings=len(found),
-            steps_to_oom=None if first is None else first.steps_to_oom,
-            seconds_to_oom=None if first is None else first.seconds_to_oom,
         )
 
     def subscribe(self, listener: Callable[[Finding], object]) -> None:

@@ -349,20 +349,11 @@ def build(shelf: Shelf, read_only: bool) -> MCPServer:
         tools.who_holds,
         tools.verify_patch,
     )
-    for tool in quiet:
-        server.add_tool(
-            tool,
-            description=_description(tool),
-            annotations=ToolAnnotations(
-                read_only_hint=True, open_world_hint=False
-            ),
-        )
-    for tool in changing:
-        server.add_tool(
-            tool,
-            description=_description(tool),
-            annotations=ToolAnnotations(
-                read_only_hint=False, destructive_hint=True
-            ),
-        )
+    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    changes = ToolAnnotations(read_only_hint=False, destructive_hint=True)
+    for tools_of, hints in ((quiet, reads), (changing, changes)):
+        for tool in tools_of:
+            server.add_tool(
+                tool, description=_description(tool), annotations=hints
+            )
     return server

@@ -239,8 +239,8 @@ ia_curves_note_nodes(const uint32_t *counts, uint64_t nodes, uint64_t bytes)
 
 /* -- for Python ------------------------------------------------------------ */
 
-static PyObject *
-build_counts(const uint32_t *counts)
+PyObject *
+ia_counts_build(const uint32_t *counts)
 {
     return Py_BuildValue("(IIII)", counts[IA_EVENT_OPTIMIZER],
                          counts[IA_EVENT_BACKWARD], counts[IA_EVENT_MODULE],
@@ -253,7 +253,7 @@ build_point(const point *p)
     return Py_BuildValue("(IKKdNIKK)", p->tick,
                          (unsigned long long)p->live_bytes,
                          (unsigned long long)p->resident_bytes, p->seconds,
-                         build_counts(p->counts), (unsigned)p->phase,
+                         ia_counts_build(p->counts), (unsigned)p->phase,
                          (unsigned long long)p->allocated_bytes,
                          (unsigned long long)p->reserved_bytes);
 }
@@ -300,7 +300,7 @@ ia_curves_build(void)
         ia_list_add(&points, build_point(&curves.points[i]));
     for (uint32_t i = 0; nodes && i < curves.nweighings; i++) {
         const weighing *w = &curves.weighings[i];
-        ia_list_add(&nodes, Py_BuildValue("(NKK)", build_counts(w->counts),
+        ia_list_add(&nodes, Py_BuildValue("(NKK)", ia_counts_build(w->counts),
                                           (unsigned long long)w->nodes,
                                           (unsigned long long)w->bytes));
     }

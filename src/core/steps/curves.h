@@ -30,4 +30,7 @@ void ia_curves_forget_site(uint32_t site);
 /* {points, lines, nodes} as _core.pyi has them; new reference. */
 PyObject *ia_curves_build(void);
 
+/* Events of each kind, as a tuple. */
+PyObject *ia_counts_build(const uint32_t *counts);
+
 #endif /* IA_CURVES_H */

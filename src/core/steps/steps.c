@@ -358,21 +358,13 @@ ia_stepping_look_at(uint32_t tick)
     run.look_at = tick;
 }
 
-static PyObject *
-build_counts(const uint32_t *counts)
-{
-    return Py_BuildValue("(IIII)", counts[IA_EVENT_OPTIMIZER],
-                         counts[IA_EVENT_BACKWARD], counts[IA_EVENT_MODULE],
-                         counts[IA_EVENT_MANUAL]);
-}
-
 PyObject *
 ia_stepping_status(void)
 {
     const char *failed = ia_failure();
     return Py_BuildValue(
         "{s:I,s:I,s:N,s:i,s:i,s:d,s:d,s:d,s:d,s:O,s:O,s:N}", "ticks", run.tick,
-        "position", run.position, "counts", build_counts(run.counts), "kind",
+        "position", run.position, "counts", ia_counts_build(run.counts), "kind",
         run.kind, "clock", (int)ia_stepping_clock(), "boundary_seconds",
         run.boundary_seconds, "callback_seconds", run.callback_seconds,
         "tick_seconds", run.tick_seconds, "elapsed_seconds",
