@@ -48,11 +48,18 @@ def tracker(effort: float) -> list[Row]:
     return module.run(effort)
 
 
+def pauses(effort: float) -> list[Row]:
+    import pauses as module
+
+    return module.run(effort)
+
+
 BENCHMARKS: dict[str, Benchmark] = {
     "transformer": step("transformer"),
     "tiny_mlp": step("tiny_mlp"),
     "smallest_op": step("smallest_op"),
     "arrays": step("arrays"),
+    "pauses": pauses,
     "walk_200k": walk(200_000),
     "walk_1m": walk(1_000_000),
     "walk_2m": walk(2_000_000),

@@ -344,11 +344,12 @@ first_of_thread(void)
     return last = s;
 }
 
-/* Outwards from the innermost frame, beside what was seen the last time, from
- * `left` frames of it inwards.  Frames lie on the interpreter's stack one above
- * the other, so what was seen and lies above has returned; where that misleads
- * (generators' frames lie elsewhere) more is read anew.  Only what goes on
- * being as it was to the outermost frame is kept. */
+/* Outwards from the innermost frame, beside what was seen the last time, of
+ * which what lies before `left` is yet to be met.  Frames lie on the
+ * interpreter's stack one above the other, so what was seen and lies above has
+ * returned; where that misleads (generators' frames lie elsewhere) more is
+ * read anew.  Only what goes on being as it was to the outermost frame is
+ * kept. */
 ia_raw_stack *
 ia_stack_capture(void)
 {
@@ -361,27 +362,29 @@ ia_stack_capture(void)
     _PyInterpreterFrame *f = tstate != NULL ? innermost(tstate) : NULL;
     uint32_t ends =
         atomic_load_explicit(&ia_code_all_ends, memory_order_relaxed);
-    int left = s->ends == ends ? s->count : 0;
+    const ia_seen_frame *end = s->frames;
+    const ia_seen_frame *left = end + (s->ends == ends ? s->count : 0);
     int n = 0, fresh = 0, kept = 0;
     for (; f != NULL && n < IA_MAX_FRAMES; f = f->previous) {
-        if (left == 0 || !is_as_seen(&s->frames[left - 1], f)) {
+        if (left == end || !is_as_seen(left - 1, f)) {
             if (!is_complete(f))
                 continue;
             kept = 0;
-            while (left > 0 && (uintptr_t)s->frames[left - 1].frame >
-                                   (uintptr_t)f)
+            while (left > end && (uintptr_t)left[-1].frame > (uintptr_t)f)
                 left--;
-        }
-        if (left > 0 && is_as_seen(&s->frames[left - 1], f)) {
-            if (kept == 0) {
-                kept = left;
-                fresh = n;
+            if (left == end || !is_as_seen(left - 1, f)) {
+                walked[n++] = f;
+                continue;
             }
-            left--;
         }
+        if (kept == 0) {
+            kept = (int)(left - end);
+            fresh = n;
+        }
+        left--;
         walked[n++] = f;
     }
-    if (kept == 0 || left > 0) {
+    if (kept == 0 || left > end) {
         kept = 0;
         fresh = n;
     }
