@@ -134,9 +134,9 @@ walk(diagnosis *d)
     return 0;
 }
 
-/* Items of the holders that lead to memory which was there before the watch.
- * What hangs above an entry is gone up to once.  0, or -1 when memory is
- * short. */
+/* Counts the holders' items that lead to memory which was there before the
+ * watch.  The way up from an entry is followed once, however many storages
+ * share it.  0, or -1 when memory is short. */
 static int
 count_older(diagnosis *d)
 {

@@ -80,7 +80,7 @@ typedef struct {
 /* An autograd node by the numbers that it got when it was made. */
 typedef struct {
     uint64_t thread;   /* that made it, as the framework counts: not 0 */
-    uint64_t sequence; /* of that thread; UINT64_MAX for nodes of no time */
+    uint64_t sequence; /* of that thread; UINT64_MAX where it has none */
     const char *name;  /* its class, not terminated; lives for ever */
     size_t name_length;
 } ia_node_mark;
@@ -105,8 +105,8 @@ typedef struct {
     void *(*grad_fn_of)(PyObject *tensor);
     /* Sinks the next nodes only: cheap, for counting.  Holds nothing. */
     int (*next_nodes)(void *node, ia_sink *);
-    /* When a node was made, by the count of its thread, and that count now;
-     * UINT64_MAX for nodes that are of no time (AccumulateGrad). */
+    /* When a node was made, by its thread's count, and that count now;
+     * UINT64_MAX for a node that is given none (AccumulateGrad). */
     uint64_t (*node_sequence)(void *node);
     uint64_t (*sequence_now)(void);
     /* Bytes of the node itself and its list of edges, at least; 0 where they

@@ -87,8 +87,8 @@ typedef struct {
     uint32_t stamp;       /* what this pass writes */
 } ia_marks;
 
-/* What several passes over the same rest have met: what a second one meets is
- * followed once more, and then no more. */
+/* What several passes over the same rest have met: the second pass follows a
+ * thing once more, later ones do not. */
 typedef struct {
     ia_bitmap *any;    /* by some pass before */
     ia_bitmap *shared; /* by two */

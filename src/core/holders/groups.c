@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* With one storage only nothing parts: the tensor stands for itself. */
+/* A single storage has nothing to part from: the tensor stands for itself. */
 static uint32_t
 holder_of(const ia_walk *w, const ia_parting *s, uint32_t entry,
           ia_peers_memo *memo)

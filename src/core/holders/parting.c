@@ -150,7 +150,8 @@ is_of_the_same_lines(const ia_stretch *branch, uint32_t n)
     return first != NULL;
 }
 
-/* How many parts the branches tell apart: one each, by what came last. */
+/* How many parts the branches tell apart: each counts for the newest part in
+ * it. */
 static uint32_t
 count_parts(ia_stretch *branch, uint32_t n)
 {

@@ -16,8 +16,8 @@ typedef struct {
     uint32_t part; /* branches are told apart by it */
 } ia_member;
 
-/* What hangs on one branch: first and last part, and how many are told
- * apart in there. */
+/* What hangs on one branch: its first and last part, and how many parts are
+ * told apart in it. */
 typedef struct {
     uint32_t oldest, newest, score;
     uint32_t low, high; /* ids of the lines that made it */

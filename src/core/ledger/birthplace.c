@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Nodes between two looks of one thread that are worth noting: views and
- * in-place operations allocate nothing and make a node each. */
+/* Most nodes that are noted between two births on a thread: views and in-place
+ * operations make a node each and allocate nothing. */
 #define MOST_AT_ONCE 256
 
 typedef struct {
@@ -98,7 +98,7 @@ ia_places_note_nodes(const ia_node_mark *next, uint32_t stack)
 {
     if (nodes == NULL || next->thread == 0)
         return;
-    /* What this thread made before is of lines that nobody noted. */
+    /* Nobody noted the lines of what this thread made before. */
     uint64_t first = noted_in == tables ? noted : next->sequence;
     noted_in = tables;
     noted = next->sequence;

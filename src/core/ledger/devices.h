@@ -21,7 +21,7 @@ void ia_devices_reset(void);
 /* In bytes; takes the lock. */
 size_t ia_devices_bytes(void);
 
-/* A device that was heard of.  `blocks` is NULL, and nothing is accounted for,
+/* A device that has reported.  `blocks` is NULL, and nothing is accounted for,
  * until it is known what was there before. */
 typedef struct {
     uint16_t device;

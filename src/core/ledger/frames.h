@@ -48,9 +48,9 @@ ia_frame *ia_frame_of_object(PyObject *);
 /* Line of a byte offset; no allocation. */
 int ia_code_line(PyCodeObject *, int instr);
 
-/* While code is watched, this tells what lies at an address from what lay
- * there before.  Ends are counted by address: when code ends, one in so many
- * others changes, too. */
+/* Tells the code at an address from code that lay there before, while code is
+ * watched: how much has ended, counted by address.  Addresses share counters,
+ * so the end of one makes one in IA_CODE_LIVES of the others look new too. */
 #define IA_CODE_LIVES 1024
 extern atomic_uint ia_code_ends[IA_CODE_LIVES];
 /* All of them; it changes as well where ends went unseen. */

@@ -15,7 +15,7 @@ typedef enum {
     IA_RING_KINDS
 } ia_ring_kind;
 
-/* A row of events.npy; nanoseconds of the monotonic clock, to some
+/* A row of events.npy; nanoseconds of the monotonic clock, exact to some
  * milliseconds. */
 #define IA_RING_COLUMNS(C)                                                   \
     C(u8, nanoseconds)                                                       \

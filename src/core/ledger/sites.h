@@ -21,13 +21,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Different lines that are kept of a stack: a Trainer's forward has some 30.
- * A report shows the user's line and what is around it, so the libraries'
- * lines go first, those farthest from the user's before the others. */
+/* Different lines of a stack that are kept: a Trainer's forward has some 30.
+ * A report shows the user's line and those around it, so lines of libraries
+ * are left out first, the farthest from the user's before the others. */
 #define IA_KEPT_FRAMES 48
 
-/* Stacks made since the last sweep before another is due, besides as many as
- * were in use then: less than a MiB. */
+/* A sweep is due once so many stacks were made since the last one, less than a
+ * MiB, in addition to as many as were in use then. */
 #define IA_SWEEP_AFTER 2048
 
 #define IA_NO_STACK 0u /* allocated by a thread without a Python frame */

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Call paths that are known without a look at their frames.  Ever new ones
- * fill this up: it is emptied then, and what still comes is looked at once
- * more. */
+/* Call paths that are known without a look at their frames.  When ever new
+ * ones have filled this up it is emptied, and each path that still comes is
+ * looked at once more. */
 #define CACHED_PATHS ((uint32_t)1 << 16)
 
 typedef struct {

@@ -23,7 +23,7 @@
  * To be called where the failure is noticed: on any thread, with or without
  * the GIL, under any lock but the ledger's.  It allocates nothing, calls
  * nothing of Python's or torch's, never throws and leaves errno as it was.
- * It may take some milliseconds, for it waits for the disk.  It returns at
+ * It may take some milliseconds, as it waits for the disk.  It returns at
  * once when no recorder is armed, when another thread is writing a bundle,
  * and when the last bundle is younger than the interval. */
 void ia_recorder_oom(uint16_t device, size_t asked);

@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-/* When they are full every second one goes, and half as many come. */
+/* When this is reached, every second point is dropped, and from then on points
+ * are noted half as often. */
 #define POINTS 4096
 /* Graphs are weighed where they are probed: some sixteen times per doubling
  * of the run. */
@@ -21,8 +22,8 @@
 /* The kernel is asked for resident memory at most this often: it takes as
  * long as twenty births. */
 #define RESIDENT_SECONDS 0.02
-/* Lines are chosen anew so many times per doubling: all sites are gone
- * through for it. */
+/* Choosing the lines goes through all sites, so it is done only this often in
+ * each doubling of the run. */
 #define CHOICES_PER_DOUBLING 16
 
 typedef struct {

@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-/* As many as are told apart; one a parameter is the most that programs have. */
+/* Optimizers that are told apart; programs have one per parameter at most. */
 #define OPTIMIZERS 1024
 
-/* An optimizer counts as thrown away after so many of its usual gaps, and so
- * many rounds, without a step of its own. */
+/* An optimizer counts as thrown away after GAPS of its usual gaps, and
+ * PATIENCE rounds, without a step of its own. */
 #define GAPS 4
 #define PATIENCE 2
 

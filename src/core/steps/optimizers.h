@@ -18,7 +18,7 @@ void ia_optimizers_reset(void);
 int ia_optimizers_step(PyObject *optimizer, uint32_t round);
 /* Is this optimizer known to step, and not thrown away since? */
 int ia_optimizer_steps(PyObject *optimizer);
-/* Is there any, be it that it never steps? */
+/* Is there any at all, even one that never steps? */
 int ia_optimizers_exist(void);
 
 #endif /* IA_OPTIMIZERS_H */

@@ -25,7 +25,7 @@ typedef struct {
 } ia_trace_rules;
 
 /* Fills one suspect for each site, with kinds 0 where it does not grow.  0;
- * -1 when memory is short; 1 where the events are none. */
+ * -1 when memory is short; 1 where the events are not such as rules allow. */
 int ia_replay(const ia_trace_event *, size_t count, const ia_trace_rules *,
               ia_suspect *out);
 

@@ -28,24 +28,24 @@
 
 #define NO_KIND IA_EVENTS
 
-/* Ticks without an event of the strongest kind after which ticks are time: so
- * many, and so many times all that came before its last. */
+/* Ticks become time after this many without an event of the strongest kind,
+ * and no sooner than after SILENT_FACTOR times the ticks up to its last. */
 #define SILENT_TICKS 4096
 #define SILENT_FACTOR 2
 
-/* Ticks at which a new optimizer is looked for: the first ones, and then one
- * in so many.  It takes some microseconds. */
+/* A new optimizer is looked for at each of the first OPTIMIZER_TICKS, and then
+ * at one tick in OPTIMIZER_EVERY, as it takes some microseconds. */
 #define OPTIMIZER_TICKS 256
 #define OPTIMIZER_EVERY 64
 
-/* Graphs are probed as often as the criterion looks at a site: so many times
- * per doubling of the run, and each time at most so many nodes. */
+/* Graphs are probed as often as the criterion looks at a site; a probe visits
+ * PROBE_BUDGET nodes at most. */
 #define PROBES_PER_DOUBLING 16
 #define PROBE_BUDGET 400000
 
-/* All graphs together are weighed where they are probed, as long as that takes
- * at most so many seconds and so large a share of the run, and so many nodes
- * at a time. */
+/* All graphs together are weighed where they are probed, WEIGH_BUDGET nodes at
+ * most, as long as all weighing takes at most WEIGH_SECONDS and WEIGH_SHARE of
+ * the run besides. */
 #define WEIGH_SECONDS 0.05
 #define WEIGH_SHARE 0.005
 #define WEIGH_BUDGET 2000000

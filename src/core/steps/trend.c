@@ -2,9 +2,10 @@
 
 #include "trend.h"
 
-/* The run is divided into so many windows, and in the last of them the least
- * must rise from each to the next, by so much in all: the first ones are what
- * a program builds up, and the arrays of our own walks are some MiB. */
+/* The run is divided into WINDOWS.  In the last RISING of them the minimum
+ * must rise from each to the next: the first ones show what a program builds
+ * up.  It must rise by LEAST_RISE in all: the arrays of our own walks take
+ * some MiB. */
 #define WINDOWS 8
 #define RISING 6
 #define LEAST_RISE ((uint64_t)8 << 20)
