@@ -15,7 +15,8 @@ from ..base.units import parse_duration
 from ..model.words import SEVERITIES
 from ..reports.console import emit
 from ..reports.job import Job, files_of, read_job
-from ..reports.job_words import job_lines, job_to_dict
+from ..reports.job_dict import job_to_dict
+from ..reports.job_words import job_lines
 from ..reports.outputs import STDOUT
 from .family import gate_of_job
 from .options import Option, parse

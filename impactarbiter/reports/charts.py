@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..base.units import format_bytes, format_count, format_duration, plural
 from ..model.finding import Finding
 from ..model.history import Ages, History
 from ..model.report import Report
+from .scales import Box, Series, Shape, Tick, axes, drawn_points
 from .wording import alarming, forecast
 
 #: Lines drawn apart in a stack; more colours are not told apart.
 MOST_LINES = 6
-#: More points than this cannot be told apart on a page.
-_MOST_POINTS = 400
 #: The growth chart begins after this part of the run: what a program builds
 #: up at its start is no growth.
 BUILD_UP = 8
@@ -34,25 +32,6 @@ LEAST_RANGE = 256
 NOT_HIGHER = 4
 #: Stretches of one phase that are still told apart.
 _MOST_PHASES = 60
-
-Point = tuple[float, float]
-Series = Sequence[Point]
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A labelled position on an axis, in percent."""
-
-    at: float
-    text: str
-
-
-@dataclass(frozen=True)
-class Shape:
-    """An SVG path in a box of 100 by 100; ``look`` is its class."""
-
-    look: str
-    d: str
 
 
 @dataclass(frozen=True)
@@ -87,85 +66,6 @@ class Chart:
     keys: tuple[Key, ...]
     marks: tuple[Tick, ...] = ()
     bands: tuple[Band, ...] = ()
-
-
-# -- scales -------------------------------------------------------------------
-
-
-class _Box:
-    """From steps and bytes to percent."""
-
-    def __init__(
-        self, left: float, right: float, low: float, high: float
-    ) -> None:
-        self.left, self.right = left, max(right, left + 1e-9)
-        self.low, self.high = low, max(high, low + 1e-9)
-
-    def x(self, value: float) -> float:
-        return 100 * (value - self.left) / (self.right - self.left)
-
-    def y(self, value: float) -> float:
-        return 100 - 100 * (value - self.low) / (self.high - self.low)
-
-    def curve(self, points: Series) -> str:
-        """A path through these; what is off the box is cut by the SVG."""
-        return "M" + " L".join(
-            f"{self.x(x):.2f} {self.y(y):.2f}" for x, y in points
-        )
-
-    def area(self, low: Series, high: Series) -> str:
-        """The closed shape between two curves."""
-        return self.curve([*high, *reversed(low)]) + "Z"
-
-
-def _ticks(
-    low: float,
-    high: float,
-    at: Callable[[float], float],
-    text: Callable[[float], str],
-    step: float,
-) -> tuple[Tick, ...]:
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    values = (n * step for n in range(first, last + 1))
-    return tuple(Tick(at(v), text(v)) for v in values)
-
-
-def _decimal_step(span: float) -> float:
-    """1, 2 or 5 times a power of ten: three to six of them in a span."""
-    size: float = 10.0 ** math.floor(math.log10(max(span, 1) / 3))
-    steps = (m * size for m in (1, 2, 5, 10))
-    return max(next((s for s in steps if span / s <= 6), 10 * size), 1)
-
-
-def _binary_step(span: float) -> float:
-    """A power of two: two to five of them in a span."""
-    return float(2 ** math.ceil(math.log2(max(span, 4) / 5)))
-
-
-def _axes(
-    box: _Box, signed: bool = False
-) -> tuple[tuple[Tick, ...], tuple[Tick, ...]]:
-    def size(value: float) -> str:
-        return ("+" if signed and value > 0 else "") + format_bytes(value)
-
-    x_step = _decimal_step(box.right - box.left)
-    y_step = _binary_step(box.high - box.low)
-    return (
-        _ticks(box.left, box.right, box.x, format_count, x_step),
-        _ticks(box.low, box.high, box.y, size, y_step),
-    )
-
-
-def drawn_points(steps: Sequence[int]) -> list[int]:
-    """One point for each step, the last; and not too many of them."""
-    last = [
-        i
-        for i, step in enumerate(steps)
-        if i + 1 == len(steps) or steps[i + 1] != step
-    ]
-    stride = -(-len(last) // _MOST_POINTS) or 1
-    return last[(len(last) - 1) % stride :: stride]
 
 
 # -- measured series ----------------------------------------------------------
@@ -261,7 +161,7 @@ def growth_chart(report: Report) -> Chart | None:
         for _, _, points, rate in rows
         if points and rate
     ]
-    box = _Box(
+    box = Box(
         growth.since,
         right,
         min(0, *own) if min(own) < 0 else -0.04 * reach,
@@ -277,7 +177,7 @@ def growth_chart(report: Report) -> Chart | None:
         if rate > 0:
             ahead = [points[-1], (right, ends.pop(0))]
             curves.append(Shape(look + " ahead", box.curve(ahead)))
-    x, y = _axes(box, signed=True)
+    x, y = axes(box, signed=True)
     return Chart(
         title=f"Growth since step {format_count(growth.since)}",
         said=_growth_said(report, urgent),
@@ -302,7 +202,7 @@ def _growth_said(report: Report, urgent: Sequence[Finding]) -> str:
     return "a run that does not leak is flat here"
 
 
-def _marks(findings: Iterable[Finding], box: _Box) -> tuple[Tick, ...]:
+def _marks(findings: Iterable[Finding], box: Box) -> tuple[Tick, ...]:
     """Where growth began and was confirmed."""
     found: dict[int, list[str]] = {}
     for number, finding in enumerate(findings, 1):
@@ -355,7 +255,7 @@ def memory_chart(report: Report) -> Chart | None:
     limit = report.memory_limit
     if limit is not None and limit <= 2 * high:
         high = max(high, limit)
-    box = _Box(steps[0], steps[-1], 0, 1.05 * high)
+    box = Box(steps[0], steps[-1], 0, 1.05 * high)
     low: Series = [(x, 0) for x in steps]
     areas = []
     for (look, _, _), top in zip(layers, tops, strict=True):
@@ -383,7 +283,7 @@ def memory_chart(report: Report) -> Chart | None:
             shapes.append(Shape("limit", box.curve(ends)))
         look = "limit" if limit <= high else ""
         keys.append(Key(look, "memory limit", format_bytes(limit)))
-    x, y = _axes(box)
+    x, y = axes(box)
     took = (
         f", {format_duration(history.seconds[-1])}" if history.seconds else ""
     )
@@ -436,7 +336,7 @@ def nodes_at(history: History, steps: Sequence[int]) -> list[int]:
     return found
 
 
-def _bands(history: History, box: _Box) -> tuple[Band, ...]:
+def _bands(history: History, box: Box) -> tuple[Band, ...]:
     """Stretches of one phase; none where they change too often."""
     names = list(dict.fromkeys(n for n in history.phases if n))
     found: list[Band] = []
@@ -473,7 +373,7 @@ def ages_view(ages: Ages | None, noun: str) -> AgesView | None:
     if ages is None or len(ages.steps) < 2:
         return None
     total = sum(ages.alive)
-    box = _Box(ages.steps[0], max(ages.end, ages.steps[-1] + 1), 0, total)
+    box = Box(ages.steps[0], max(ages.end, ages.steps[-1] + 1), 0, total)
     at, d = 0, f"M0 {box.y(0):.2f}"
     for step, alive in zip(ages.steps, ages.alive, strict=True):
         at += alive

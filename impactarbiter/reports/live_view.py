@@ -18,7 +18,7 @@ from ..model.order import by_urgency
 from ..model.report import Report
 from ..model.words import BOUNDED
 from .job import read_job
-from .job_words import job_to_dict
+from .job_dict import job_to_dict
 from .status import status_text
 from .wording import headline, summary
 

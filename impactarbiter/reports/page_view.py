@@ -14,6 +14,7 @@ from ..model.report import Report
 from ..model.site import Site
 from ..model.words import BOUNDED
 from .charts import AgesView, Chart, ages_view, growth_chart, memory_chart
+from .icicles import Cell, icicles_of
 from .reasons import otherwise, why
 from .wording import (
     Fact,
@@ -21,7 +22,6 @@ from .wording import (
     facts,
     footer,
     headline,
-    subject,
     summary,
 )
 
@@ -108,20 +108,6 @@ class BlockView:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A box of an icicle, with the boxes that it is made of."""
-
-    text: str
-    size: int
-    look: str = ""
-    cells: tuple[Cell, ...] = ()
-
-    @property
-    def bytes(self) -> str:
-        return format_bytes(self.size)
-
-
-@dataclass(frozen=True)
 class ReportView:
     """The whole page."""
 
@@ -163,7 +149,7 @@ def view_of(report: Report) -> ReportView:
         change_at=str(first.site) if first and first.site.known else "",
         blocks=blocks,
         charts=tuple(chart for chart in charts if chart is not None),
-        icicles=_icicles(report),
+        icicles=icicles_of(report),
         footer=tuple(footer(report)),
         warnings=tuple(report.warnings),
         environment=tuple(sorted(report.environment.items())),
@@ -357,67 +343,6 @@ def _nodes(path: Path) -> tuple[Node, ...]:
 def path_nodes(path: Path) -> tuple[Node, ...]:
     """A path whose holder is not known."""
     return _nodes(path)
-
-
-# -- where live bytes are -----------------------------------------------------
-
-
-def _icicles(report: Report) -> tuple[tuple[str, Cell], ...]:
-    found = [
-        ("by the line that made it", _by_line(report)),
-        ("by what it is for, and who holds it", _by_holder(report)),
-    ]
-    return tuple((title, cell) for title, cell in found if cell is not None)
-
-
-def _by_line(report: Report) -> Cell | None:
-    """Live bytes at the last boundary: file, then line."""
-    history = report.history
-    if not history.lines or not history.live_bytes[-1]:
-        return None
-    files: dict[str, list[Cell]] = {}
-    for line in history.lines:
-        size = line.live_bytes[-1] or 0
-        if size:
-            file = str(Site(line.site.file, 0, ""))
-            text = f"{line.site.line} in {line.site.function}"
-            files.setdefault(file, []).append(Cell(text, size))
-    cells = [_sum(file, cells) for file, cells in files.items()]
-    total = history.live_bytes[-1]
-    rest = total - sum(cell.size for cell in cells)
-    if rest > 0:
-        cells.append(Cell("other lines", rest, "other"))
-    return Cell("live tensors", total, "", _sorted(cells))
-
-
-def _by_holder(report: Report) -> Cell | None:
-    """Purposes, as the fullest of the last walks saw them, and holders."""
-    seen = [p.bytes for p in report.history.purposes[-2:]]
-    seen.append(report.accounted)
-    known = max(seen, key=lambda purposes: sum(purposes.values()))
-    cells = [
-        Cell(name.replace("_", " "), size, "other" if name == "other" else "")
-        for name, size in known.items()
-        if size and name != "findings"
-    ]
-    held = [
-        Cell(subject(f), f.retained_bytes, f.severity)
-        for f in report.findings
-        if f.retained_bytes
-    ]
-    if held:
-        cells.append(_sum("findings", held))
-    elif known.get("findings"):
-        cells.append(Cell("findings", known["findings"]))
-    return _sum("live tensors", cells) if cells else None
-
-
-def _sum(text: str, cells: Sequence[Cell]) -> Cell:
-    return Cell(text, sum(c.size for c in cells), "", _sorted(cells))
-
-
-def _sorted(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    return tuple(sorted(cells, key=lambda cell: -cell.size))
 
 
 # -- the curves as figures ----------------------------------------------------

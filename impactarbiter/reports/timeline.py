@@ -19,11 +19,11 @@ from .charts import (
     LEAST_RANGE,
     NOT_HIGHER,
     Growth,
-    drawn_points,
     growth_of,
     layers_of,
     nodes_at,
 )
+from .scales import drawn_points
 from .wording import alarming, forecast
 
 _FORMATS = ("png", "svg", "pdf")

@@ -21,7 +21,8 @@ from impactarbiter.model.finding import Finding, Holder, Site
 from impactarbiter.model.process import Process
 from impactarbiter.model.report import History, Report
 from impactarbiter.reports.job import files_of, read_job
-from impactarbiter.reports.job_words import job_lines, job_to_dict, sentence
+from impactarbiter.reports.job_dict import job_to_dict
+from impactarbiter.reports.job_words import job_lines, sentence
 from impactarbiter.watching.job_file import JobFile, this_process
 
 KIB, MIB = 1 << 10, 1 << 20
