@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -39,6 +40,18 @@ class Source:
         while node in self.parents:
             node = self.parents[node]
             yield node
+
+
+def mentions(file: str, words: Collection[str]) -> bool:
+    """Whether one of the names stands in a file at all.
+
+    In most files of a large program none does, and to parse them would take
+    most of a report's time.
+    """
+    text = "".join(linecache.getlines(file))
+    if not text.isascii():  # as Python reads names
+        text = unicodedata.normalize("NFKC", text)
+    return any(word in text for word in words)
 
 
 @lru_cache(maxsize=256)

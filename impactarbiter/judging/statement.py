@@ -18,6 +18,7 @@ from ..base.files import own_prefix
 from ..core.ledger import is_library
 from ..knowledge.containers import ANY, GROWING, MAPPINGS
 from ..model.finding import Finding, Site
+from .source_file import mentions
 
 #: User modules whose source is searched.
 MOST_FILES = 200
@@ -64,6 +65,7 @@ def _all_candidates(finding: Finding) -> list[Site]:
     return [
         site
         for file in user_files(finding)
+        if mentions(file, (name,))
         for site in _candidates(file, name, kind)
     ]
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 from ..knowledge.containers import ANY
 from .flow import BACKWARDS, Flow
-from .source_file import Names, Source, name_of, shown, source_of
+from .source_file import (
+    Names,
+    Source,
+    mentions,
+    name_of,
+    shown,
+    source_of,
+)
 
 #: Calls that give the same for a tensor of one number and for that number.
 _NUMBERS = frozenset({"float", "int"})
@@ -40,7 +47,7 @@ def uses_of(
     wanted = names.words
     read = [
         one
-        for one in map(source_of, files)
+        for one in map(source_of, (f for f in files if mentions(f, wanted)))
         if one and not wanted.isdisjoint(one.words)
     ]
     graph = Flow(read, names).run()

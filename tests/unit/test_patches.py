@@ -17,7 +17,7 @@ from impactarbiter.judging.diffs import patched
 from impactarbiter.judging.offer import Holding
 from impactarbiter.judging.patches import with_patches
 from impactarbiter.judging.rewrite import Source
-from impactarbiter.judging.source_file import Names
+from impactarbiter.judging.source_file import Names, source_of
 from impactarbiter.judging.uses import uses_of
 from impactarbiter.model.finding import (
     Finding,
@@ -519,6 +519,20 @@ def test_uses_of_a_file_that_is_no_python(tmp_path: Path) -> None:
     file.write_text("def (:\n")
     names = Names(attributes=frozenset({"history"}))
     assert uses_of(names, [str(file)]) == uses_of(names, [])
+
+
+def test_files_without_the_name_are_not_parsed(tmp_path: Path) -> None:
+    names = Names(attributes=frozenset({"field"}))
+    files = []
+    # The last one's names begin with a ligature of f and i.
+    for number, name in enumerate(("other", "field", "\ufb01eld")):
+        file = tmp_path / f"part{number}.py"
+        file.write_text(f"self.{name}[0].backward()\n", encoding="utf-8")
+        files.append(str(file))
+    before = source_of.cache_info().misses
+    for file in files:
+        assert bool(uses_of(names, [file]).graph) == ("part0" not in file)
+    assert source_of.cache_info().misses == before + 2
 
 
 # -- the diff, and the command ------------------------------------------------
