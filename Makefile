@@ -61,10 +61,13 @@ lab: build
 # Every walk goes through all that was imported: what imports the largest
 # libraries has a process of its own.
 HEAVY := tests/integration/test_lightning.py \
-    tests/integration/test_transformers.py tests/unit/test_op_db.py
-# A file's tests in one process: its fixtures are made once.
+    tests/integration/test_transformers.py tests/unit/test_op_db.py \
+    tests/integration/test_mcp.py tests/unit/test_statistics.py \
+    tests/integration/test_stormlog_differential.py
+# A file's tests in one process: its fixtures are made once; in the order that
+# tests/conftest.py gives them.
 RUN_TESTS = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(PYTEST) -n $(JOBS) \
-    --dist loadfile
+    --dist loadfile --no-loadscope-reorder
 
 test: build
 	@echo '== tests'

@@ -3,8 +3,8 @@
 For tests to which a fresh start is not the point: a fork takes milliseconds,
 an import of torch and of us two seconds.  ``__main__``, arguments, folder,
 environment, signals and the end are those of ``python ARGUMENTS``; modules
-that were imported before, and what they have read of the environment, are
-not.
+that were imported before, what they have read of the environment, and
+finalizers of cycles that are left at the very end are not.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from typing import IO
 
 SERVER = Path(__file__).with_name("warm_server.py")
 #: What most programs of ours import sooner or later.
-#: The first optimizer imports torch._dynamo, which takes another second.
-USUAL = ("numpy", "torch", "torch._dynamo", "impactarbiter.commands.run")
+USUAL = ("numpy", "torch", "impactarbiter.commands.run")
+#: The first optimizer imports torch._dynamo: another second, and 117,000
+#: objects for every walk, which others had better do without.
+OPTIMIZERS = ("numpy", "torch", "torch._dynamo", "impactarbiter.commands.run")
 
 
 class Interpreter:
@@ -75,20 +77,23 @@ def run(
     safe_path: bool = True,
     text: str = "",
     timeout: float = 120,
-    modules: tuple[str, ...] = USUAL,
+    modules: tuple[str, ...] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """``python ARGUMENTS``: ["-c", code], ["-m", module, ...] or a script.
 
     ``safe_path`` as with -P; ``text`` is its stdin; ``modules`` have been
-    imported before.
+    imported before, by default what it looks as if it needs.
     """
+    folder = Path(cwd or os.getcwd())
+    if modules is None:
+        modules = OPTIMIZERS if _optimizes(arguments, folder) else USUAL
     key = os.getpid(), modules
     interpreter = _started.get(key)
     if interpreter is None:
         interpreter = _started[key] = Interpreter(modules)
     request = {
         "arguments": arguments,
-        "cwd": str(cwd or os.getcwd()),
+        "cwd": str(folder),
         "env": dict(os.environ if env is None else env),
         "safe_path": safe_path,
     }
@@ -100,6 +105,13 @@ def run(
         del _started[key]
         raise subprocess.TimeoutExpired(arguments, timeout, *said)
     return subprocess.CompletedProcess(arguments, code, *said)
+
+
+def _optimizes(arguments: list[str], folder: Path) -> bool:
+    """Whether code or a script among the arguments speaks of an optimizer."""
+    scripts = [folder / each for each in arguments if each.endswith(".py")]
+    read = [file.read_text("latin-1") for file in scripts if file.is_file()]
+    return any("optim" in text for text in [*arguments, *read])
 
 
 def _stream(text: str = "") -> IO[bytes]:

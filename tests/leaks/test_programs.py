@@ -80,7 +80,11 @@ def chat(folder: Path, *arguments: str) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.parametrize("conversations", ["1", "3"])
+#: Several at a time are the harder ones.
+CONVERSATIONS = [pytest.param("1", marks=pytest.mark.slow), "3"]
+
+
+@pytest.mark.parametrize("conversations", CONVERSATIONS)
 def test_chatbot_is_found(tmp_path: Path, conversations: str) -> None:
     report = chat(tmp_path, "--conversations", conversations)
     alarms = [
@@ -94,7 +98,7 @@ def test_chatbot_is_found(tmp_path: Path, conversations: str) -> None:
     assert "torch.ones" in finding["allocated_at"]["source"]
 
 
-@pytest.mark.parametrize("conversations", ["1", "3"])
+@pytest.mark.parametrize("conversations", CONVERSATIONS)
 def test_fixed_chatbot_is_silent(tmp_path: Path, conversations: str) -> None:
     options = ("--variant", "fixed", "--conversations", conversations)
     findings = chat(tmp_path, *options)["findings"]
