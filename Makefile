@@ -108,7 +108,9 @@ sweep: build
 	@echo '== sweep: leak patterns, healthy look-alikes, torch operators'
 	@IMPACTARBITER_EXAMPLES=300 $(PYTEST) tests/leaks \
 	    tests/unit/test_op_db.py tests/unit/test_walk_oracle.py \
+	    tests/unit/test_interrupts.py \
 	    tests/integration/test_children.py tests/integration/test_jobs.py \
+	    tests/integration/test_launcher.py \
 	    tests/integration/test_ray.py \
 	    -m 'slow or not slow' $(ARGS)
 

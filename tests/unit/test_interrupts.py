@@ -281,8 +281,21 @@ CALLS: dict[str, Callable[[impactarbiter.Finding], object]] = {
 }
 
 
-@pytest.mark.parametrize("what", CALLS)
-@pytest.mark.parametrize("option", ["on_finding", "allow"])
+#: A rule is called as a callback is; `make sweep` has all of them.
+ASKS = [
+    pytest.param(
+        option,
+        what,
+        marks=[pytest.mark.slow]
+        if option == "allow" and what not in ("report", "step")
+        else [],
+    )
+    for option in ("on_finding", "allow")
+    for what in CALLS
+]
+
+
+@pytest.mark.parametrize(("option", "what"), ASKS)
 def test_a_callback_that_asks_us(what: str, option: str) -> None:
     call, called = CALLS[what], 0
 
@@ -447,7 +460,7 @@ def test_containers_change_while_they_are_walked() -> None:
             for step in range(STEPS):
                 training.step()
                 arbiter.step()
-                if step % 4 == 3:
+                if step % 8 == 7:
                     impactarbiter.explain(training.kept[-1])
                     report = arbiter.report()
         finally:
