@@ -6,20 +6,17 @@ is still alive.  The outermost call is on top.
 
 from __future__ import annotations
 
-import functools
 import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..base.errors import MissingExtraError
-from ..base.files import write_atomic
-from ..base.text import clean
 from ..base.units import format_bytes, plural
 from ..model.finding import Site
 from ..model.live import LiveTable
 from ..model.report import Report
+from .html import render, write_page
 
 #: Boxes narrower than this share of the page cannot be seen.
 _NARROWEST = 0.0005
@@ -39,8 +36,7 @@ class _Call:
 
 def write_flame(report: Report, path: str | os.PathLike[str]) -> None:
     """Writes the page atomically; ReportError where it can't."""
-    page = flame_page(report)
-    write_atomic(path, page.encode("utf-8", "backslashreplace"))
+    write_page(flame_page(report), path)
 
 
 def flame_page(report: Report) -> str:
@@ -59,25 +55,7 @@ def flame_page(report: Report) -> str:
         "rows": max((box["depth"] for box in boxes), default=-1) + 1,
         "lines": _lines(table),
     }
-    return str(_environment().get_template("flame.html.j2").render(view))
-
-
-@functools.cache
-def _environment() -> Any:
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError:
-        raise MissingExtraError("jinja2", "the flame page", "report") from None
-    environment = Environment(
-        loader=PackageLoader("impactarbiter", "reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    # Every text goes through clean, then through the escaping.
-    environment.filters["clean"] = clean
-    return environment
+    return render("flame.html.j2", **view)
 
 
 def _tree(table: LiveTable) -> _Call:

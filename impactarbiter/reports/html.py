@@ -54,18 +54,18 @@ def page_of(part: str, view: Any) -> str:
 
     ``view.title`` is the page's.  MissingExtraError without jinja2.
     """
-    return _render("page.html.j2", part, view, "")
+    return render("page.html.j2", part=part, view=view, ids="")
 
 
 def fragment_of(part: str, view: Any) -> str:
     """The same for a notebook, in a ``<main>`` of its own, without script."""
     ids = f"ia{next(_fragments)}-"
-    return _render("fragment.html.j2", part, view, ids)
+    return render("fragment.html.j2", part=part, view=view, ids=ids)
 
 
-def _render(whole: str, part: str, view: Any, ids: str) -> str:
-    template = _environment().get_template(whole)
-    return str(template.render(part=part, view=view, ids=ids))
+def render(template: str, **values: Any) -> str:
+    """What a template makes of these; MissingExtraError without jinja2."""
+    return str(_environment().get_template(template).render(values))
 
 
 @functools.cache
