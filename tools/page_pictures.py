@@ -3,11 +3,13 @@
     python tools/page_pictures.py [FOLDER]
 
 Runs one small training loop twice, opens both pages in Chromium, and keeps
-the top of each.
+the top of each; and what `impactarbiter report` shows in a terminal.
 """
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
 import tempfile
@@ -29,6 +31,7 @@ for step in range(400):
     optimizer.step()
     running_loss += loss{fix}
 """
+COMMAND = [sys.executable, "-P", "-m", "impactarbiter"]
 #: Name -> what makes the program so, width, scheme.
 PICTURES = {
     "leak": ("", 800, "light"),
@@ -37,14 +40,64 @@ PICTURES = {
 }
 #: Pixels of the page's top that are kept.
 HEIGHT = 760
+#: Columns of the terminal; room for the longest of the source's lines.
+COLUMNS = 100
+#: Around what was printed; only fonts that are there.
+TERMINAL = """\
+<!DOCTYPE html><meta charset="utf-8"><style>{stylesheet}
+body {{ margin: 0; padding: 14px 18px; background: {background};
+color: {foreground}; width: max-content; }}
+pre {{ margin: 0; font: 13px/1.4 "DejaVu Sans Mono", monospace; }}
+</style><pre>{code}</pre>
+"""
 
 
 def page_of(fix: str, folder: Path) -> Path:
     """The page of one run."""
     program, page = folder / "train.py", folder / "train.html"
     program.write_text(PROGRAM.replace("{fix}", fix))
-    command = [sys.executable, "-P", "-m", "impactarbiter", "run", "--html"]
-    subprocess.run([*command, page, program], cwd=folder, check=True)
+    subprocess.run(
+        [*COMMAND, "run", "--json", "run.json", "--html", page, program],
+        cwd=folder,
+        check=True,
+    )
+    return page
+
+
+def printed(command: list[str], folder: Path) -> str:
+    """What a command writes to a terminal, colours and all."""
+    ours, theirs = pty.openpty()
+    size = {"COLUMNS": str(COLUMNS), "LINES": "60", "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        command, cwd=folder, stdout=theirs, env=os.environ | size
+    ):
+        os.close(theirs)
+        pieces = []
+        try:
+            while piece := os.read(ours, 65536):
+                pieces.append(piece)
+        except OSError:  # Linux's way to say that the other end is closed.
+            pass
+    os.close(ours)
+    return b"".join(pieces).decode().replace("\r\n", "\n")
+
+
+def terminal_page(folder: Path) -> Path:
+    """The report of the folder's run.json in a terminal, as a page."""
+    from rich.console import Console
+    from rich.terminal_theme import MONOKAI
+    from rich.text import Text
+
+    shown = printed([*COMMAND, "report", "run.json"], folder)
+    console = Console(
+        record=True,
+        width=COLUMNS,
+        file=open(os.devnull, "w"),  # noqa: SIM115
+    )
+    console.print(Text("$ impactarbiter run train.py\n"))
+    console.print(Text.from_ansi(shown), soft_wrap=True)
+    page = folder / "terminal.html"
+    page.write_text(console.export_html(theme=MONOKAI, code_format=TERMINAL))
     return page
 
 
@@ -63,6 +116,13 @@ def main() -> int:
             for picture, (fix, width, scheme) in PICTURES.items():
                 open_page(browser, page_of(fix, folder), width, scheme)
                 shoot(browser, pictures / f"page-{picture}.png", HEIGHT)
+                if picture == "leak":
+                    open_page(browser, terminal_page(folder), 860, "dark")
+                    height = browser.ask(
+                        "Runtime.evaluate",
+                        expression="document.body.offsetHeight",
+                    )["result"]["value"]
+                    shoot(browser, pictures / "terminal.png", height)
         finally:
             browser.close()
     return 0

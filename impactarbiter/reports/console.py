@@ -106,7 +106,8 @@ def _rows(parts: list[Text], console: Console, text: type[Text]) -> list[Text]:
     body = text.assemble(*parts[1:]) if label else whole
     rows = _broken(body, console.width - label, console.width - indent)
     return [
-        (text(" " * indent) if number else head) + row
+        # Not by +: the row would take the label's style.
+        text.assemble(text(" " * indent) if number else head, row)
         for number, row in enumerate(rows)
     ]
 

@@ -318,6 +318,19 @@ def test_rich_says_the_same_words(
     )
 
 
+def test_a_broken_line_keeps_its_styles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLUMNS", "30")
+    stream = Terminal()
+    emit([line(("  do    ", "dim"), ("word " * 12, "bold"))], stream)
+    rows = stream.getvalue().splitlines()
+    assert len(rows) == 3 and all("\x1b[1mword" in row for row in rows)
+
+
 def test_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
     stream = Terminal()
