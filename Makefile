@@ -38,7 +38,7 @@ help:
 	@echo 'make tsan    threads under ThreadSanitizer'
 	@echo 'make valgrind  plain C, then start, looks and stop, under valgrind'
 	@echo 'make sweep   all leak patterns, healthy look-alikes, torch operators'
-	@echo 'make lint    ruff and mypy --strict'
+	@echo 'make lint    ruff, mypy --strict, pyright on the public types'
 	@echo 'make check-static        gcc -fanalyzer, clang, clang-tidy'
 	@echo 'make check-faults        every allocation of ours fails once'
 	@echo 'make check-long          long and large programs, memory and time'
@@ -114,11 +114,13 @@ sweep: build
 	    tests/integration/test_ray.py \
 	    -m 'slow or not slow' $(ARGS)
 
-lint: venv
+lint: build
 	@echo '== ruff'
-	@$(VENV)/bin/ruff check .
+	@$(PY) -m ruff check .
 	@echo '== mypy --strict'
-	@$(VENV)/bin/mypy --strict impactarbiter
+	@$(PY) -m mypy --strict impactarbiter tests/typing
+	@echo '== pyright --verifytypes'
+	@$(PY) tools/check_types.py
 
 check-long: build
 	@echo '== long and large programs: memory and time per step stay flat'

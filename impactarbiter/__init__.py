@@ -25,13 +25,41 @@ if TYPE_CHECKING:
     from .analysis.analyzer import MemoryAnalyzer
     from .analysis.insights import PerformanceInsight
     from .analysis.patterns import MemoryPattern
-    from .analysis.profiler import GPUMemoryProfiler
+    from .analysis.profiler import GPUMemoryProfiler, Profiled
+    from .analysis.results import MemorySnapshot, ProfileResult
     from .analysis.tracker import MemoryTracker
-    from .judging.allowlist import allow, allow_object
-    from .model.finding import Finding, Holder, Site
+    from .judging.allowlist import AllowRule, allow, allow_object
+    from .model.devices import DeviceMemory
+    from .model.finding import (
+        Cycle,
+        Finding,
+        GraphCost,
+        Holder,
+        Kept,
+        Reader,
+        Site,
+        TensorExample,
+    )
+    from .model.growth import ProcessGrowth, TypeGrowth
+    from .model.history import Ages, Excerpt, History, LineCurve, PurposePoint
+    from .model.live import LiveStack, LiveTable
+    from .model.moment import Moment
     from .model.path import Edge, Path
-    from .model.report import Report
-    from .model.retention import Retention
+    from .model.process import Process
+    from .model.report import Cost, GrowingLine, LineBytes, Report
+    from .model.retention import (
+        InstanceGroup,
+        Instances,
+        Retention,
+        Retentions,
+    )
+    from .model.words import (
+        RetentionVerdict,
+        Severity,
+        StepKind,
+        StepMode,
+        Verdict,
+    )
     from .watching.arbiter import Arbiter, watch
     from .watching.explain import explain, retained_bytes
     from .watching.recorder import FlightRecorder
@@ -40,26 +68,58 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Ages",
+    "AllowRule",
     "AlreadyWatchingError",
     "Arbiter",
+    "Cost",
+    "Cycle",
+    "DeviceMemory",
     "Edge",
+    "Excerpt",
     "Finding",
     "FlightRecorder",
     "GPUMemoryProfiler",
+    "GraphCost",
+    "GrowingLine",
+    "History",
     "Holder",
     "ImpactArbiterError",
+    "InstanceGroup",
+    "Instances",
+    "Kept",
+    "LineBytes",
+    "LineCurve",
+    "LiveStack",
+    "LiveTable",
     "MemoryAnalyzer",
     "MemoryPattern",
+    "MemorySnapshot",
     "MemoryTracker",
     "MissingExtraError",
+    "Moment",
     "Path",
     "PerformanceInsight",
+    "Process",
+    "ProcessGrowth",
+    "ProfileResult",
+    "Profiled",
+    "PurposePoint",
+    "Reader",
     "Report",
     "ReportError",
     "Retention",
+    "RetentionVerdict",
+    "Retentions",
+    "Severity",
     "Site",
     "Snapshot",
+    "StepKind",
+    "StepMode",
+    "TensorExample",
+    "TypeGrowth",
     "UsageError",
+    "Verdict",
     "allow",
     "allow_object",
     "explain",
@@ -71,21 +131,53 @@ __all__ = [
 #: Name -> module that has it; imported on first use, so that the package
 #: itself imports in a moment and without NumPy or torch.
 _HOME = {
+    "Ages": "model.history",
+    "AllowRule": "judging.allowlist",
     "Arbiter": "watching.arbiter",
+    "Cost": "model.report",
+    "Cycle": "model.finding",
+    "DeviceMemory": "model.devices",
     "Edge": "model.path",
+    "Excerpt": "model.history",
     "Finding": "model.finding",
     "FlightRecorder": "watching.recorder",
     "GPUMemoryProfiler": "analysis.profiler",
+    "GraphCost": "model.finding",
+    "GrowingLine": "model.report",
+    "History": "model.history",
     "Holder": "model.finding",
+    "InstanceGroup": "model.retention",
+    "Instances": "model.retention",
+    "Kept": "model.finding",
+    "LineBytes": "model.report",
+    "LineCurve": "model.history",
+    "LiveStack": "model.live",
+    "LiveTable": "model.live",
     "MemoryAnalyzer": "analysis.analyzer",
     "MemoryPattern": "analysis.patterns",
+    "MemorySnapshot": "analysis.results",
     "MemoryTracker": "analysis.tracker",
+    "Moment": "model.moment",
     "Path": "model.path",
     "PerformanceInsight": "analysis.insights",
+    "Process": "model.process",
+    "ProcessGrowth": "model.growth",
+    "ProfileResult": "analysis.results",
+    "Profiled": "analysis.profiler",
+    "PurposePoint": "model.history",
+    "Reader": "model.finding",
     "Report": "model.report",
     "Retention": "model.retention",
+    "RetentionVerdict": "model.words",
+    "Retentions": "model.retention",
+    "Severity": "model.words",
     "Site": "model.finding",
     "Snapshot": "watching.snapshot",
+    "StepKind": "model.words",
+    "StepMode": "model.words",
+    "TensorExample": "model.finding",
+    "TypeGrowth": "model.growth",
+    "Verdict": "model.words",
     "allow": "judging.allowlist",
     "allow_object": "judging.allowlist",
     "explain": "watching.explain",

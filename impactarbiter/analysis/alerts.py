@@ -46,7 +46,7 @@ class Latch:
     """On from a threshold upwards, off only ``slack`` below it."""
 
     def __init__(self) -> None:
-        self.on = False
+        self.on: bool = False
 
     def rises(self, value: float, threshold: float, slack: float) -> bool:
         """Whether it goes on with this value."""

@@ -68,7 +68,7 @@ class CpuDevice:
     """The CPU: tensor memory by the ledger."""
 
     name = "cpu"
-    code = code_of("cpu")
+    code: int = code_of("cpu")
     index = 0
 
     def __init__(self, track_resident: bool = True) -> None:
@@ -131,8 +131,8 @@ class CudaDevice:
 
     def __init__(self, index: int, track_resident: bool = True) -> None:
         self.index = index
-        self.name = f"cuda:{index}"
-        self.code = code_of("cuda", index)
+        self.name: str = f"cuda:{index}"
+        self.code: int = code_of("cuda", index)
         self._track_resident = track_resident
 
     def synchronize(self) -> None:

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from ..base.errors import UsageError
 from ..core import hooks, ledger
@@ -26,6 +34,17 @@ from .summaries import still_growing, summary_of
 
 if TYPE_CHECKING:
     import torch
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+if TYPE_CHECKING:
+
+    class CallOrResult(ProfileResult, Generic[_P, _R]):
+        """For type checkers, which cannot tell the decorator
+        ``@profile_function`` from the call ``profile_function(f)``."""
+
+        def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
 
 
 class GPUMemoryProfiler:
@@ -62,7 +81,9 @@ class GPUMemoryProfiler:
         self.track_cpu_memory = track_cpu_memory
         self.collect_stack_traces = collect_stack_traces
         self.max_snapshots = max_snapshots
-        self.results = Results(self._device.index, collect_stack_traces)
+        self.results: Results = Results(
+            self._device.index, collect_stack_traces
+        )
         #: Name -> (file, qualified name) of the function profiled under it.
         self.functions: dict[str, tuple[str, str]] = {}
         self._rows: deque[Row] = deque(maxlen=max_snapshots)
@@ -81,6 +102,16 @@ class GPUMemoryProfiler:
 
     # -- profiling --------------------------------------------------------
 
+    @overload
+    def profile_function(self, name: str | None = None, /) -> Profiled: ...
+    @overload
+    def profile_function(
+        self, func: Callable[_P, _R], /
+    ) -> CallOrResult[_P, _R]: ...
+    @overload
+    def profile_function(
+        self, func: Callable[..., object], /, *args: Any, **kwargs: Any
+    ) -> ProfileResult: ...
     def profile_function(
         self,
         func: Callable[..., Any] | str | None = None,
@@ -304,7 +335,7 @@ class Profiled:
         if row is not None:
             self.result = self._profiler.results.result_of(row)
 
-    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, func: Callable[_P, _R]) -> Callable[_P, _R]:
         """Decorates: each call is profiled, and returns its own value."""
         profiler = self._profiler
         own = profiler._name(func)
@@ -313,7 +344,7 @@ class Profiled:
             profiler.functions[name] = profiler.functions[own]
 
         @functools.wraps(func)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
             opened = profiler._enter()
             try:
                 value = func(*args, **kwargs)
@@ -327,14 +358,16 @@ class Profiled:
         async def call_async(*args: Any, **kwargs: Any) -> Any:
             opened = profiler._enter()
             try:
-                value = await func(*args, **kwargs)
+                value = await cast(Any, func)(*args, **kwargs)
             except BaseException as error:
                 profiler._exit(name, opened, error)
                 raise
             profiler._exit(name, opened, None)
             return value
 
-        return call_async if inspect.iscoroutinefunction(func) else call
+        if inspect.iscoroutinefunction(func):
+            return cast("Callable[_P, _R]", call_async)
+        return call
 
 
 def _looks_seconds() -> float:

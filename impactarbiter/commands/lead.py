@@ -51,7 +51,9 @@ class Lead:
     def __init__(
         self, plan: distributed.Handover, job: str | None, report: str | None
     ) -> None:
-        self.target = launch.main_target(plan.module, plan.argv[2:])
+        self.target: launch.Target = launch.main_target(
+            plan.module, plan.argv[2:]
+        )
         self._passing = False
         self._folder: str | None = job or os.environ.get(JOB) or None
         if self._folder is None and not plan.nodes:

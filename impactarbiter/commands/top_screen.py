@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -23,13 +23,13 @@ PAUSE = 0.5
 class Screen(App[None]):
     """One process; of a job the table of its processes above it."""
 
-    CSS = """
+    CSS: ClassVar[str] = """
     #answer { padding: 0 1; text-style: bold; }
     #processes { height: auto; max-height: 40%; }
     #picture { padding: 0 1; }
     """
     BINDINGS = [("q", "quit", "leave")]
-    ENABLE_COMMAND_PALETTE = False
+    ENABLE_COMMAND_PALETTE: ClassVar[bool] = False
 
     def __init__(
         self, what: str, source: Source, pause: float = PAUSE

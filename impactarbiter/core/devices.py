@@ -99,7 +99,7 @@ class CudaEvents:
             self.hidden = "other threads allocated all the time"
 
 
-cuda = CudaEvents()
+cuda: CudaEvents = CudaEvents()
 
 
 def code_of(kind: str, index: int = 0) -> int:

@@ -23,7 +23,7 @@ class Signals:
         self._tell = tell
         self._carrier = _free_signal()
         signal.signal(self._carrier, self._came)
-        self.taken = tuple(
+        self.taken: tuple[int, ...] = tuple(
             number
             for number in sorted(set(numbers))
             if _signals.take(self._carrier, number)

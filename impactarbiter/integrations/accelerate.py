@@ -22,10 +22,10 @@ from .session import Session, check_options, harmless, open_session
 
 try:
     from accelerate.tracking import GeneralTracker
-except ImportError as error:
+except ImportError as _error:
     raise MissingExtraError(
         "accelerate", "this integration", "accelerate"
-    ) from error
+    ) from _error
 
 __all__ = ["LeakDetectionTracker"]
 

@@ -19,7 +19,7 @@ from ..core.questions import MOST_PATHS
 from ..knowledge.ipython import shell_advice
 from ..model.finding import Finding
 from ..model.retention import Retention
-from ..model.words import BOUNDED
+from ..model.words import BOUNDED, StepMode
 from ..reports.wording import headline
 from ..watching.arbiter import Arbiter, current, watch
 from ..watching.explain import explain
@@ -110,7 +110,7 @@ class MemoryMagics(Magics):
         else:
             display(self.stop())
 
-    def _start(self, args: Namespace, step: str = "auto") -> None:
+    def _start(self, args: Namespace, step: StepMode = "auto") -> None:
         given = {
             name: getattr(args, name)
             for name in ("warmup", "window", "allow")

@@ -18,10 +18,10 @@ from .session import Session, check_options, harmless, open_session
 
 try:
     from lightning.pytorch import Callback
-except ImportError as error:
+except ImportError as _error:
     raise MissingExtraError(
         "lightning", "this integration", "lightning"
-    ) from error
+    ) from _error
 
 __all__ = ["LeakDetectionCallback"]
 

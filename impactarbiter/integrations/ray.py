@@ -28,12 +28,14 @@ from ..base.ranks import JOB
 try:
     from ray.train.torch import TorchConfig
     from ray.train.torch.config import _TorchBackend
-except ImportError as error:
-    raise MissingExtraError("ray[train]", "this integration", "ray") from error
+except ImportError as _error:
+    raise MissingExtraError(
+        "ray[train]", "this integration", "ray"
+    ) from _error
 
 __all__ = ["WatchedTorchConfig"]
 
-log = logging.getLogger("impactarbiter")
+log: logging.Logger = logging.getLogger("impactarbiter")
 
 
 @dataclass

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..model.report import Report
     from ..watching.arbiter import Arbiter
 
-log = logging.getLogger("impactarbiter")
+log: logging.Logger = logging.getLogger("impactarbiter")
 
 _active: Session | None = None
 

@@ -27,7 +27,7 @@ from ..core.wire import (
 )
 from ..model.finding import Finding
 from ..model.report import Report
-from ..model.words import BOUNDED
+from ..model.words import BOUNDED, Verdict
 from . import account, closure, curves, summary, unheld
 from .allowlist import AllowList
 from .forecast import Forecast
@@ -457,7 +457,7 @@ class Diagnostician:
                 or history.told in BOUNDED
             ):
                 continue
-            verdict = "accumulation" if history.lets_go else "cache"
+            verdict: Verdict = "accumulation" if history.lets_go else "cache"
             found.append(
                 replace(
                     finding,

@@ -136,7 +136,7 @@ def _finding(recording: Recording, site: int, kept: traces.Kept) -> Finding:
 
 def _note(recording: Recording, kept: traces.Kept) -> str:
     text = f"on cuda:{recording.device}"
-    unit = recording.kind
+    unit: str = recording.kind
     if unit != "allocation":
         unit = f"{unit} step" if unit == "optimizer" else f"{unit} call"
     if kept.life:

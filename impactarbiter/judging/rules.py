@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..model.words import Verdict
+
 
 @dataclass(frozen=True)
 class Case:
@@ -47,7 +49,7 @@ class Rule:
 
     name: str
     when: Callable[[Case], bool]
-    verdict: str | None
+    verdict: Verdict | None
     words: str
 
 

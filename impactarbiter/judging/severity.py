@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..base.units import GIB
-from ..model.words import BOUNDED
+from ..model.words import BOUNDED, Severity
 
 if TYPE_CHECKING:
     from ..model.finding import Finding
@@ -35,7 +35,7 @@ class SeverityRules:
         self,
         finding: Finding,
         planned_steps: int | None = None,
-    ) -> str:
+    ) -> Severity:
         """The severity; ``planned_steps``: how many are still to come."""
         if finding.verdict in BOUNDED:
             return "info"

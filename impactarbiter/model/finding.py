@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..base.errors import UsageError
 from ..base.shell import pretty
+from ..base.text import clean
 from .door import text_of
 from .history import Ages
 from .path import Edge, Path, without_numbers
 from .site import Site
-from .words import BOUNDED, SEVERITIES, VERDICTS
+from .words import BOUNDED, SEVERITIES, VERDICTS, Severity, Verdict
 
 __all__ = [
     "Cycle",
@@ -162,8 +164,8 @@ class Finding:
     ``signature`` is made from site and holder when it is not given.
     """
 
-    verdict: str
-    severity: str = "info"
+    verdict: Verdict
+    severity: Severity = "info"
     allocated_at: Site
     path: Path | None = None
     holder: Holder | None = None
@@ -243,13 +245,17 @@ class Finding:
         """Where to look first: the growing statement, else the allocation."""
         return self.grown_at or self.allocated_at
 
+    def __repr__(self) -> str:
+        what = self.holder.expression if self.holder else str(self.site)
+        return f"Finding({self.severity} {self.verdict}: {clean(what)})"
+
     def __str__(self) -> str:
         return text_of("finding text", self)
 
     _repr_pretty_ = pretty
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
         raise UsageError(
             f"{name} is {value!r}: expected one of {', '.join(allowed)}"

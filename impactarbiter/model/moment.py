@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .finding import Finding
+from .words import StepKind
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Moment:
     """
 
     steps: int
-    step_kind: str
+    step_kind: StepKind
     live_bytes: int
     peak_bytes: int
     resident_bytes: int
@@ -31,7 +32,7 @@ class Moment:
         confirmed: Sequence[Finding],
         *,
         steps: int,
-        step_kind: str,
+        step_kind: StepKind,
         live_bytes: int,
         peak_bytes: int,
         resident_bytes: int,

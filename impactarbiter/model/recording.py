@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .finding import Site
+from .words import StepKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +43,7 @@ class Recording:
     """
 
     device: int
-    kind: str
+    kind: StepKind
     end: int
     events: np.ndarray[Any, Any]
     sites: tuple[Site, ...]

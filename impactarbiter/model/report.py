@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.shell import pretty
+from ..base.units import plural
 from .devices import DeviceMemory
 from .door import renderer, text_of
 from .finding import Finding
@@ -17,6 +19,7 @@ from .live import LiveTable
 from .order import by_rate
 from .process import Process
 from .site import Site
+from .words import StepKind
 
 __all__ = ["SCHEMA", "Cost", "GrowingLine", "History", "Report"]
 
@@ -98,7 +101,7 @@ class Report:
     findings: tuple[Finding, ...] = ()
     taken_back: tuple[Finding, ...] = ()
     steps: int = 0
-    step_kind: str = "manual"
+    step_kind: StepKind = "manual"
     grown_bytes_per_step: float = 0.0
     gained_bytes_per_step: float = 0.0
     process_bytes_per_step: float | None = None
@@ -124,6 +127,12 @@ class Report:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "findings", tuple(by_rate(self.findings)))
+
+    def __repr__(self) -> str:
+        count = Counter(finding.verdict for finding in self.findings)
+        said = [_counted(n, verdict) for verdict, n in count.items()]
+        said.append(plural(self.steps, "step"))
+        return f"Report({', '.join(said)})"
 
     def __str__(self) -> str:
         return text_of("report text", self)
@@ -184,3 +193,11 @@ class Report:
         returns the ``Axes``.
         """
         return renderer("report plot")(self, path_or_ax)
+
+
+def _counted(number: int, verdict: str) -> str:
+    """ "2 leaks", "3 growing"."""
+    nouns = {"growing", "native"}
+    return (
+        f"{number} {verdict}" if verdict in nouns else plural(number, verdict)
+    )

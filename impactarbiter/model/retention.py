@@ -9,6 +9,7 @@ from ..base.shell import pretty
 from .door import renderer, text_of
 from .finding import GraphCost, Reader
 from .path import Path
+from .words import RetentionVerdict
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Retention:
     paths: tuple[Path, ...]
     retained_bytes: int
     retained_tensors: int
-    verdict: str
+    verdict: RetentionVerdict
     cycle: Path | None = None
     graph: GraphCost | None = None
     referrers: int = 0

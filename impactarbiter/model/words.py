@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-#: Verdicts, the most certain harm first.
-VERDICTS = ("leak", "growing", "cycle", "native", "accumulation", "cache")
+from typing import Literal, get_args
+
+#: The most certain harm first.
+Verdict = Literal[
+    "leak", "growing", "cycle", "native", "accumulation", "cache"
+]
+#: Mildest first.
+Severity = Literal["info", "warning", "critical"]
+#: What ``watch()`` is told of steps.
+StepMode = Literal["auto", "manual"]
+#: What a report's steps are; "allocation" in another tool's recording.
+StepKind = Literal[
+    "optimizer", "backward", "module call", "manual", "allocation"
+]
+#: What ``explain()`` says of an object.
+RetentionVerdict = Literal["held", "cycle", "native", "free"]
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 #: Verdicts that report growth which is bounded: information, no alarm.
 BOUNDED = frozenset({"accumulation", "cache"})
-#: Severities, mildest first: the index is the rank.
-SEVERITIES = ("info", "warning", "critical")
+#: The index is the rank.
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 
 def severity_rank(severity: str) -> int:

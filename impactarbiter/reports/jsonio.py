@@ -169,6 +169,8 @@ class _Decoder:
                 arg for arg in typing.get_args(kind) if arg is not type(None)
             )
             return self.value(inner, data, where)
+        if origin is typing.Literal:
+            return self.word(typing.get_args(kind), data, where)
         if origin is tuple:
             return self.items(typing.get_args(kind), data, where)
         if origin is Mapping:
@@ -188,6 +190,12 @@ class _Decoder:
             self.value(kind, item, f"{where}[{index}]")
             for index, (kind, item) in enumerate(zip(kinds, data, strict=True))
         )
+
+    def word(self, words: tuple[str, ...], data: Any, where: str) -> Any:
+        if data not in words:
+            expected = ", ".join(words)
+            self.fail(where, f"is {_show(data)}: expected one of {expected}")
+        return data
 
     def mapping(self, kind: Any, data: Any, where: str) -> dict[str, Any]:
         if not isinstance(data, dict):

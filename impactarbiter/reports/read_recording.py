@@ -18,6 +18,7 @@ from ..base.errors import ReportError
 from ..core import traces
 from ..model.finding import Site
 from ..model.recording import Block, Recording
+from ..model.words import StepKind
 
 #: What no block's size exceeds: sums stay within 64 bits.
 _MOST_BYTES = 1 << 48
@@ -32,7 +33,7 @@ _EVENTS = {
     ("/torch/autograd/__init__.py", "backward"): "backward",
     ("/torch/autograd/__init__.py", "grad"): "backward",
 }
-_KINDS = ("optimizer", "backward")
+_KINDS: tuple[StepKind, ...] = ("optimizer", "backward")
 _NO_FRAMES = Site("", 0, "")
 
 
@@ -239,7 +240,7 @@ class _Device:
             ),
         )
 
-    def _clock(self) -> tuple[str, list[int], int]:
+    def _clock(self) -> tuple[StepKind, list[int], int]:
         """The kind of event that counts, each entry's position, the last.
 
         A call is a run of entries that were made inside of it: what comes

@@ -19,6 +19,7 @@ from ..model.finding import Finding
 from ..model.moment import Moment
 from ..model.process import Process
 from ..model.report import Report
+from ..model.words import StepMode
 from .job_file import REFRESH, JobFile, job_folder, this_process
 
 _current: Arbiter | None = None
@@ -31,7 +32,7 @@ def watch(
     every: int = 1,
     warmup: int = 3,
     window: int = 5,
-    step: str = "auto",
+    step: StepMode = "auto",
     allow: Sequence[AllowRule] = (),
     obfuscate: bool = False,
     on_finding: Callable[[Finding], object] | None = None,
@@ -122,7 +123,7 @@ class Arbiter:
         from ..judging.diagnostician import Diagnostician
 
         self.stand_in = stand_in
-        self.pid = os.getpid()
+        self.pid: int = os.getpid()
         self.manual = manual
         self.obfuscate = obfuscate
         #: Whether somebody tells of findings as they come: nobody else does.
@@ -153,6 +154,12 @@ class Arbiter:
             callback=self._look,
         )
         _current = self
+
+    def __repr__(self) -> str:
+        if self._last is not None:
+            return f"Arbiter(stopped, step {self._last.steps})"
+        status = ledger.status()
+        return f"Arbiter(watching, step {status.counts[kind_of(status)]})"
 
     # -- steps and phases -------------------------------------------------
 

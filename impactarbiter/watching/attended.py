@@ -129,16 +129,16 @@ class Attended:
 
     def __init__(self, folder: str, task: dict[str, Any]) -> None:
         self.folder = folder
-        self.pid = os.getpid()
+        self.pid: int = os.getpid()
         self.most_steps: int | None = task.get("steps")
-        self.viewed = bool(task.get("view"))
+        self.viewed: bool = bool(task.get("view"))
         self.findings: list[dict[str, Any]] = []
         options = task["options"]
         before = arbiters.current()
         if before is not None:
             before.dismiss()
         # It makes way for a watch() of the program's own.
-        self.arbiter = Arbiter(
+        self.arbiter: Arbiter = Arbiter(
             every=options.get("every", 1),
             warmup=options.get("warmup", 3),
             window=options.get("window", 5),

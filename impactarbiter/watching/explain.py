@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 from ..base.errors import UsageError
 from ..core import questions
@@ -21,7 +21,19 @@ _BUSY = (
 _NAME_OF = type.__dict__["__name__"].__get__
 
 
-def explain(*objects: object, paths: int = 1) -> Any:
+@overload
+def explain(  # type: ignore[overload-overlap]  # a class is an object, too
+    obj: type, /, *, paths: int = 1
+) -> Instances: ...
+@overload
+def explain(obj: object, /, *, paths: int = 1) -> Retention: ...
+@overload
+def explain(
+    first: object, second: object, /, *more: object, paths: int = 1
+) -> Retentions: ...
+def explain(
+    *objects: object, paths: int = 1
+) -> Retention | Retentions | Instances:
     """Says who holds an object; works without ``watch()``.
 
     One object gives a ``Retention``, several a tuple of them, a class its

@@ -92,10 +92,10 @@ class JobFile:
         glance: Callable[[], Report],
         masked: bool = False,
     ) -> None:
-        self.folder = os.path.abspath(folder)
+        self.folder: str = os.path.abspath(folder)
         if masked:
             process = replace(process, host="host")
-        self.process = process
+        self.process: Process = process
         #: How the process is about to end, once somebody knows.
         self.ending: str | None = None
         #: A process without a step leaves no file.

@@ -35,7 +35,7 @@ class Lease:
         self._number = next(_numbers)
         self._last: Report | None = None
         #: Whether the names in the last report were masked.
-        self.masked = False
+        self.masked: bool = False
         with _lock:
             _open.add(self._number)
             try:

@@ -85,10 +85,10 @@ class FlightRecorder:
         _check("keep", keep, 1, MOST_KEPT)
         _check_amount("interval", interval, "seconds", LONGEST)
         _check_amount("max_bytes", max_bytes, "bytes", MOST_BYTES)
-        self.folder = os.path.abspath(os.fspath(folder))
+        self.folder: str = os.path.abspath(os.fspath(folder))
         self.events = events
         size = events * EVENTS.itemsize + _REST
-        self.keep = max(min(keep, int(max_bytes // size)), 1)
+        self.keep: int = max(min(keep, int(max_bytes // size)), 1)
         self.interval = interval
         #: Path of the newest bundle, None before.
         self.last: str | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import _core
+from ...model.words import StepKind
 
 if TYPE_CHECKING:
     from ..._core import _Device, _History, _Status, _Totals
@@ -77,7 +78,12 @@ def totals_of(raw: _Totals) -> Totals:
 
 
 #: Kinds of events that end a step, the strongest first, as IA_EVENT_* are.
-STEP_KINDS = ("optimizer", "backward", "module call", "manual")
+STEP_KINDS: tuple[StepKind, ...] = (
+    "optimizer",
+    "backward",
+    "module call",
+    "manual",
+)
 
 
 class Counts(NamedTuple):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ... import _core
 from ...model.finding import GraphCost, Reader
 from ...model.path import Edge, Path, name_in
+from ...model.words import RetentionVerdict
 
 if TYPE_CHECKING:
     from ..._core import (
@@ -108,7 +109,7 @@ class Answer:
     """
 
     target: Target
-    verdict: str
+    verdict: RetentionVerdict
     paths: tuple[Path, ...]
     cycle: Path | None
     forever: bool

@@ -20,10 +20,10 @@ try:
         TrainerCallback,
     )
     from transformers.training_args import TrainingArguments
-except ImportError as error:
+except ImportError as _error:
     raise MissingExtraError(
         "transformers", "this integration", "transformers"
-    ) from error
+    ) from _error
 
 if TYPE_CHECKING:
     from ...model.report import Report

@@ -43,7 +43,7 @@ class Request:
 
 
 #: What the launcher found on the command line of this process.
-request = Request()
+request: Request = Request()
 
 
 def take_out(
