@@ -19,7 +19,7 @@ export TOKENIZERS_PARALLELISM ?= false
 SOURCES := setup.py pyproject.toml README.md LICENSE \
     $(shell find src impactarbiter -name __pycache__ -prune -o -print)
 
-.PHONY: help demo lab test quick whole public traces bench asan sweep lint venv \
+.PHONY: help demo docs lab test quick whole public traces bench asan sweep lint venv \
     build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
     check-torch-suite check-long check-static check-faults tsan valgrind
@@ -39,6 +39,7 @@ help:
 	@echo 'make valgrind  plain C, then start, looks and stop, under valgrind'
 	@echo 'make sweep   all leak patterns, healthy look-alikes, torch operators'
 	@echo 'make lint    ruff, mypy --strict, pyright on the public types'
+	@echo 'make docs    the documentation as a site: build/site'
 	@echo 'make check-static        gcc -fanalyzer, clang, clang-tidy'
 	@echo 'make check-faults        every allocation of ours fails once'
 	@echo 'make check-long          long and large programs, memory and time'
@@ -121,6 +122,18 @@ lint: build
 	@$(PY) -m mypy --strict impactarbiter tests/typing
 	@echo '== pyright --verifytypes'
 	@$(PY) tools/check_types.py
+
+# Reads the sources: nothing is built.  Nothing is asked of a network.
+docs: $(VENV)/.done-docs
+	@echo '== documentation: build/site'
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
+$(VENV)/.done-docs: pyproject.toml constraints.txt $(VENV)/.done-dev
+	@$(PY) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); \
+	    print(*p["project"]["optional-dependencies"]["docs"], sep="\n")' \
+	    > $(VENV)/requirements-docs.txt
+	@$(PIP) install -c constraints.txt -r $(VENV)/requirements-docs.txt
+	@touch $@
 
 check-long: build
 	@echo '== long and large programs: memory and time per step stay flat'

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from .watching.recorder import FlightRecorder
     from .watching.snapshot import Snapshot, snapshot
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Ages",
