@@ -50,8 +50,8 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.module = ast.parse(text)
-        self.knows_torch = bool(_TORCH.search(text))
+        self.module: ast.Module = ast.parse(text)
+        self.knows_torch: bool = bool(_TORCH.search(text))
         self._lines = _LINE.findall(text)
         self._starts = [0]
         for line in self._lines:
