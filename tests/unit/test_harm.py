@@ -683,6 +683,7 @@ def test_an_interrupt_during_a_look_reaches_the_program(
     monkeypatch.setattr(Diagnostician, "look", look)
     # A job in the background is started with SIGINT ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.collect()  # an optimizer of before: steps would be its steps
     gc.disable()  # what is raised in a callback of the collector is lost
     kept = []
     with warnings.catch_warnings():
