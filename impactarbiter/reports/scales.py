@@ -37,8 +37,10 @@ class Box:
     def __init__(
         self, left: float, right: float, low: float, high: float
     ) -> None:
-        self.left, self.right = left, max(right, left + 1e-9)
-        self.low, self.high = low, max(high, low + 1e-9)
+        self.left: float = left
+        self.right: float = max(right, left + 1e-9)
+        self.low: float = low
+        self.high: float = max(high, low + 1e-9)
 
     def x(self, value: float) -> float:
         return 100 * (value - self.left) / (self.right - self.left)
