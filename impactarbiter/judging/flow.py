@@ -66,6 +66,8 @@ class Flow:
         self.names = names
         self.reached: dict[Variable, list[ast.AST]] = {}
         self.returns: set[str] = set()
+        #: Functions that get what is kept and stand in none of the files.
+        self.elsewhere: set[str] = set()
         self.functions: dict[str, list[ast.FunctionDef]] = {}
         for source in files:
             for node in source.nodes:
@@ -195,7 +197,12 @@ class Flow:
 
     def _pass(self, source: Source, call: ast.Call) -> None:
         """Parameters of the user's functions get what is kept."""
-        for function in self.functions.get(name_of(call.func), ()):
+        name = name_of(call.func)
+        if name and name not in self.functions:
+            given = [*call.args, *(k.value for k in call.keywords)]
+            if self._any(source, given):
+                self.elsewhere.add(name)
+        for function in self.functions.get(name, ()):
             params = [a.arg for a in function.args.args]
             if params[:1] == ["self"]:
                 params = params[1:]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+
+_DEFINED = re.compile(r"\bdef\s+(\w+)")
 
 #: A variable: the function that binds it ("" for attributes) and its name.
 Variable = tuple[str, str]
@@ -52,6 +55,12 @@ def mentions(file: str, words: Collection[str]) -> bool:
     if not text.isascii():  # as Python reads names
         text = unicodedata.normalize("NFKC", text)
     return any(word in text for word in words)
+
+
+def defines(file: str, functions: Collection[str]) -> bool:
+    """Whether one of the functions seems to be defined in a file."""
+    text = "".join(linecache.getlines(file))
+    return any(name in functions for name in _DEFINED.findall(text))
 
 
 @lru_cache(maxsize=256)

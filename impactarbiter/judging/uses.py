@@ -7,7 +7,7 @@ needed (``flow``), and where a number would not do instead of a tensor.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..knowledge.containers import ANY
@@ -15,6 +15,7 @@ from .flow import BACKWARDS, Flow
 from .source_file import (
     Names,
     Source,
+    defines,
     mentions,
     name_of,
     shown,
@@ -45,14 +46,38 @@ def uses_of(
     ``zero_dim``: what is kept prints like a number in an f-string.
     """
     wanted = names.words
-    read = [
-        one
-        for one in map(source_of, (f for f in files if mentions(f, wanted)))
-        if one and not wanted.isdisjoint(one.words)
-    ]
-    graph = Flow(read, names).run()
-    reads = [_inexact(one, names, zero_dim) for one in read]
+    files = list(files)
+    read = {
+        file: one
+        for file in files
+        if mentions(file, wanted)
+        and (one := source_of(file))
+        and not wanted.isdisjoint(one.words)
+    }
+    graph = _followed(read, files, names)
+    reads = [_inexact(one, names, zero_dim) for one in read.values()]
     return Uses(graph, next((why for why in reads if why), ""))
+
+
+def _followed(
+    read: Mapping[str, Source], files: Sequence[str], names: Names
+) -> str:
+    """Where a graph is needed, also in files that know what is kept by
+    another name: where a function that gets it is defined."""
+    read = dict(read)
+    while True:
+        flow = Flow(list(read.values()), names)
+        graph = flow.run()
+        more = {
+            file: one
+            for file in files
+            if file not in read
+            and defines(file, flow.elsewhere)
+            and (one := source_of(file))
+        }
+        if graph or not more:
+            return graph
+        read |= more
 
 
 def is_tensor(file: str, function: str, code: str) -> bool:

@@ -535,6 +535,22 @@ def test_files_without_the_name_are_not_parsed(tmp_path: Path) -> None:
     assert source_of.cache_info().misses == before + 2
 
 
+def test_a_graph_that_a_file_needs_under_another_name(tmp_path: Path) -> None:
+    names = Names(attributes=frozenset({"history"}))
+    texts = {
+        "train": "import loop\nloop.finish(self.history[-2:])\n",
+        "loop": "import ends\ndef finish(items):\n    ends.of(items)\n",
+        "ends": "def of(values):\n    sum(values).backward()\n",
+        "other": "def meant(values):\n    sum(values).backward()\n",
+    }
+    files = {name: str(tmp_path / f"{name}.py") for name in texts}
+    for name, text in texts.items():
+        Path(files[name]).write_text(text)
+    assert "sum(values)" in uses_of(names, files.values()).graph
+    del files["ends"]
+    assert uses_of(names, files.values()).graph == ""
+
+
 # -- the diff, and the command ------------------------------------------------
 
 
