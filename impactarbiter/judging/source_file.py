@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterator
@@ -148,4 +149,4 @@ def shown(source: Source, node: ast.AST) -> str:
     """The line that a node begins in, for a reader."""
     number = line_of(node)
     line = linecache.getline(source.file, number).strip()
-    return f"`{line}` (line {number})"
+    return f"`{line}` ({os.path.basename(source.file)}:{number})"

@@ -319,7 +319,8 @@ def test_advice_knows_the_uses_of_what_was_not_seen(
     )
     found = replace(program.finding(), grown_at=None)
     made = with_patches([found], {found.signature: Holding({LOSS: 8})})[0]
-    assert "`history[0].backward()` (line 8) has been done" in made.advice
+    where = f"({program.file.name}:8)"
+    assert f"`history[0].backward()` {where} has been done" in made.advice
 
 
 def test_only_confirmed_leaks_have_patches(program: Program) -> None:
