@@ -37,7 +37,9 @@ class KnownHolders(dict[str, HolderHistory]):
             if history.visitable and history.last.at.tick < at.tick:
                 lines = {s: heap.site_now(s) for s in history.sites}
                 seen = heap.visit(history.held.visit)
-                emptied = history.is_emptied(seen.length, heap.site_older)
+                emptied = history.is_emptied(
+                    seen.length, lines, heap.site_older
+                )
                 history.seen(seen, at, lines, emptied)
 
     def take_in(self, look: Look) -> None:
@@ -155,7 +157,7 @@ class KnownHolders(dict[str, HolderHistory]):
         else:
             if history.held.visit:
                 heap.forget(history.held.visit)
-            emptied = history.is_emptied(now.items, heap.site_older)
+            emptied = history.is_emptied(now.items, lines, heap.site_older)
             now = replace(now, emptied=emptied)
             history.walked_again(held, len(siblings), now)
         history.sites = lines

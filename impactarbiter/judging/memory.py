@@ -237,18 +237,25 @@ class HolderHistory:
         self.peak = max(self.peak, items)
 
     def is_emptied(
-        self, items: int | None, older: Callable[[int, int], int]
+        self,
+        items: int | None,
+        lines: Mapping[int, SiteNow],
+        older: Callable[[int, int], int],
     ) -> bool:
-        """Whether all that the last walk saw in it has died since, though it
-        may be longer now; ``older(site, tick)`` counts what has not.
+        """Whether all that the last walk saw in it has died since, and what it
+        has now, be it more, was made by its ``lines`` since then;
+        ``older(site, tick)`` counts what has not died.
 
-        As many items as then may each be made anew from the one before.
+        As many items as then may each be made anew from the one before, and
+        what comes from elsewhere may be the old ones' copies.
         """
         walked = self.walked
-        if walked.items in (None, items) or not walked.storages:
+        if items is None or walked.items in (None, items):
             return False
-        if self.first.at.tick > walked.at.tick:
-            return False  # that was seen already
+        if not walked.storages or self.first.at.tick > walked.at.tick:
+            return False  # nothing to go by, or that was seen already
+        if sum(line.live_count for line in lines.values()) < items:
+            return False
         return not any(older(site, walked.at.tick) for site in self.sites)
 
     def walked_again(

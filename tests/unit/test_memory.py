@@ -46,6 +46,10 @@ def history(first: Observation) -> HolderHistory:
     )
 
 
+def alive(count: int) -> dict[int, SiteNow]:
+    return {LINE: SiteNow(count, 100 * count, 0, 0, count, 0)}
+
+
 def tensor(tick: int, size: int, **more: Any) -> Observation:
     return replace(seen(tick, None, 1), size=size, **more)
 
@@ -53,7 +57,7 @@ def tensor(tick: int, size: int, **more: Any) -> Observation:
 def test_a_list_that_is_longer_than_ever_was_emptied_if_all_of_it_died():
     then, now = seen(20, 40, 40), seen(90, 60, 60)
     known = history(then)
-    emptied = known.is_emptied(now.items, lambda _site, _tick: 0)
+    emptied = known.is_emptied(60, alive(60), lambda _site, _tick: 0)
     assert emptied
     known.observe(replace(now, emptied=emptied))
     assert known.lets_go
@@ -66,7 +70,7 @@ def test_a_list_that_kept_one_item_was_not_emptied():
         asked.append((site, tick))
         return 1
 
-    assert not history(seen(20, 40, 40)).is_emptied(60, older)
+    assert not history(seen(20, 40, 40)).is_emptied(60, alive(61), older)
     assert asked == [(LINE, 20)]
 
 
@@ -79,13 +83,19 @@ def test_a_list_that_kept_one_item_was_not_emptied():
     ],
 )
 def test_what_the_ledger_cannot_tell_was_not_emptied(then, items):
-    assert not history(then).is_emptied(items, lambda _site, _tick: 0)
+    assert not history(then).is_emptied(items, alive(9), lambda _s, _t: 0)
+
+
+def test_a_list_that_was_read_from_a_checkpoint_was_not_emptied():
+    """Of its 60 items 46 were made by the line that reads it."""
+    known = history(seen(20, 40, 40))
+    assert not known.is_emptied(60, alive(14), lambda _site, _tick: 0)
 
 
 def test_an_emptied_list_is_seen_once_for_a_walk():
     known = history(seen(20, 40, 40))
     known.observe(replace(seen(40, 50, 50), emptied=True))
-    assert not known.is_emptied(60, lambda _site, _tick: 0)
+    assert not known.is_emptied(60, alive(60), lambda _s, _t: 0)
 
 
 def test_a_tensor_that_is_begun_anew_lets_go():
