@@ -591,8 +591,11 @@ def test_a_leak_has_its_findings(profiler: GPUMemoryProfiler) -> None:
     assert report["forecast"]["held_by"]
     live = sum(report["accounted"].values())
     assert live == _core.totals()["live_bytes"]
-    low = [r for r in report["recommendations"] if r["priority"] == "low"]
-    assert [r["category"] for r in low] == ["memory_leak"]
+    # How soon it kills, and so how urgent it is, depends on the machine.
+    urgency = {"critical": "high", "warning": "medium", "info": "low"}
+    told = {r["description"]: r for r in report["recommendations"]}
+    assert told[tiny.description]["priority"] == urgency[tiny.severity]
+    assert told[tiny.description]["category"] == "memory_leak"
 
 
 def test_strict_is_silent_of_the_ledger(profiler: GPUMemoryProfiler) -> None:
