@@ -67,40 +67,50 @@ grow(ia_ptrmap *map)
     return 0;
 }
 
-int
-ia_ptrmap_set(ia_ptrmap *map, uintptr_t key, uint32_t value)
+/* Where the key stands, or would stand; SIZE_MAX when memory is short. */
+static inline size_t
+place_for(ia_ptrmap *map, uintptr_t key)
 {
     assert(key != 0);
     if (map->keys == NULL || map->used * 2 > map->mask)
         if (grow(map) < 0)
-            return -1;
+            return SIZE_MAX;
     size_t i = slot_of(map, key);
     while (map->keys[i] != 0 && map->keys[i] != key)
         i = (i + 1) & map->mask;
-    if (map->keys[i] == 0) {
-        map->keys[i] = key;
-        map->used++;
-    }
+    return i;
+}
+
+static inline void
+put_at(ia_ptrmap *map, size_t i, uintptr_t key, uint32_t value)
+{
+    map->keys[i] = key;
     map->values[i] = value;
+    map->used++;
+}
+
+int
+ia_ptrmap_set(ia_ptrmap *map, uintptr_t key, uint32_t value)
+{
+    size_t i = place_for(map, key);
+    if (i == SIZE_MAX)
+        return -1;
+    if (map->keys[i] == 0)
+        put_at(map, i, key, value);
+    else
+        map->values[i] = value;
     return 0;
 }
 
 int
 ia_ptrmap_add(ia_ptrmap *map, uintptr_t key, uint32_t value)
 {
-    assert(key != 0);
-    if (map->keys == NULL || map->used * 2 > map->mask)
-        if (grow(map) < 0)
-            return -1;
-    size_t i = slot_of(map, key);
-    while (map->keys[i] != 0) {
-        if (map->keys[i] == key)
-            return 0;
-        i = (i + 1) & map->mask;
-    }
-    map->keys[i] = key;
-    map->values[i] = value;
-    map->used++;
+    size_t i = place_for(map, key);
+    if (i == SIZE_MAX)
+        return -1;
+    if (map->keys[i] != 0)
+        return 0;
+    put_at(map, i, key, value);
     return 1;
 }
 
