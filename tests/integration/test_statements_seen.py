@@ -81,6 +81,21 @@ def test_growth_in_one_step_of_sixteen() -> None:
     assert statement(found(turn, 400)) == "box.rows.append(value)"
 
 
+def test_a_step_of_more_lines_than_are_followed_blames_none() -> None:
+    box = Box()
+
+    def turn(step: int) -> None:
+        value = torch.ones(64)
+        # More than a million lines, in the steps that can be watched alone.
+        for _ in range(1_100_000 if step > 8 else 0):
+            pass
+        box.rows.append(value)
+
+    finding = found(turn, 24)
+    assert finding.verdict == "leak"
+    assert finding.grown_at is None
+
+
 def test_growth_in_another_thread_is_put_down_to_it() -> None:
     box = Box()
     inbox: queue.Queue[torch.Tensor | None] = queue.Queue(maxsize=1)

@@ -166,8 +166,17 @@ position_of(PyThreadState *thread)
 }
 
 /* A thread that is traced and never comes to a boundary again is let go after
- * so many events: more than any step that was seen has. */
+ * so many events: more than a step on a device has, fewer than one whose
+ * kernels are Python. */
 #define MOST_EVENTS 1000000
+
+/* What grows from here on is put down to nobody: where its threads are is not
+ * followed any more. */
+static int
+too_many_events(void)
+{
+    return watch.events > MOST_EVENTS;
+}
 
 static int
 trace(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
@@ -176,8 +185,11 @@ trace(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
     int user = is_user(code);
     (void)unused, (void)arg;
     Py_DECREF(code);
-    if (++watch.events > MOST_EVENTS)
+    watch.events++;
+    if (too_many_events()) {
         PyEval_SetTrace(NULL, NULL);
+        return 0;
+    }
     if (!user || what == PyTrace_OPCODE || watch.path == IA_NO_PATH)
         return 0;
     position *at = position_of(PyThreadState_Get());
@@ -275,10 +287,10 @@ ia_statement_end(void)
         return;
     }
     position *at = position_of(here);
-    if (at != NULL)
+    if (at != NULL && !too_many_events())
         compare(&at->now);
     watch.path = IA_NO_PATH;
-    if (watch.events <= MOST_EVENTS && !all_trace_by(trace))
+    if (!too_many_events() && !all_trace_by(trace))
         forget_seen();
     if (ia_trace_threads(trace, NULL) < 0)
         PyErr_Clear();
