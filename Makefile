@@ -22,7 +22,7 @@ SOURCES := setup.py pyproject.toml README.md LICENSE \
 .PHONY: help demo docs lab test quick whole public traces bench asan sweep lint venv \
     build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
-    check-torch-suite check-long check-static check-faults tsan valgrind
+    check-torch-suite check-long check-static check-faults tsan valgrind table peers bench-compare
 .DELETE_ON_ERROR:
 
 help:
@@ -34,6 +34,9 @@ help:
 	@echo 'make traces  the criterion alone, on what programs were recorded to do'
 	@echo 'make public  programs of public repositories: as they are, and leaky'
 	@echo 'make bench   cost of watching, as ratios with and without'
+	@echo 'make bench-compare  the same, against the last committed results'
+	@echo 'make peers   ours and others: what each costs, who finds the holder'
+	@echo 'make table   four models at full scale, on the meta device'
 	@echo 'make asan    tests under AddressSanitizer and UBSan'
 	@echo 'make tsan    threads under ThreadSanitizer'
 	@echo 'make valgrind  plain C, then start, looks and stop, under valgrind'
@@ -62,7 +65,8 @@ lab: build
 # Every walk goes through all that was imported: what imports the largest
 # libraries has a process of its own.
 HEAVY := tests/integration/test_lightning.py \
-    tests/integration/test_transformers.py tests/unit/test_op_db.py \
+    tests/integration/test_transformers.py tests/integration/test_article.py \
+    tests/unit/test_op_db.py \
     tests/integration/test_mcp.py tests/unit/test_statistics.py \
     tests/integration/test_stormlog_differential.py
 # A file's tests in one process: its fixtures are made once; in the order that
@@ -91,6 +95,22 @@ bench: build
 	@$(PY) -P benchmarks/run.py $(ARGS)
 	@echo '== merge of a job: processor time and peak memory'
 	@$(PY) -P benchmarks/merge.py
+
+# EFFORT=f: so many times the usual number of rounds.
+EFFORT ?= 1
+bench-compare: build
+	@echo '== benchmarks against benchmarks/results/pairs.json'
+	@$(PY) -P benchmarks/run.py --effort $(EFFORT) \
+	    --against benchmarks/results/pairs.json $(ARGS)
+
+# make peers ARGS='--json benchmarks/results/peers.json' keeps the figures.
+peers: build
+	@echo '== ours and others on the same steps and the same heap'
+	@$(PY) -P benchmarks/peers.py $(ARGS)
+
+table: build
+	@echo '== four models at full scale, on the meta device'
+	@$(PY) -P benchmarks/table.py $(ARGS)
 
 whole: build
 	@echo '== whole programs: leaky and fixed, what is said and what is true'
