@@ -23,6 +23,7 @@ from .base.errors import (
 
 if TYPE_CHECKING:
     from .analysis.analyzer import MemoryAnalyzer
+    from .analysis.gaps import GapFinding
     from .analysis.insights import PerformanceInsight
     from .analysis.patterns import MemoryPattern
     from .analysis.profiler import GPUMemoryProfiler, Profiled
@@ -80,6 +81,7 @@ __all__ = [
     "Finding",
     "FlightRecorder",
     "GPUMemoryProfiler",
+    "GapFinding",
     "GraphCost",
     "GrowingLine",
     "History",
@@ -142,6 +144,7 @@ _HOME = {
     "Finding": "model.finding",
     "FlightRecorder": "watching.recorder",
     "GPUMemoryProfiler": "analysis.profiler",
+    "GapFinding": "analysis.gaps",
     "GraphCost": "model.finding",
     "GrowingLine": "model.report",
     "History": "model.history",

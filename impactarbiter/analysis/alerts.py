@@ -25,6 +25,7 @@ DEFAULT_THRESHOLDS: Mapping[str, float] = {
     "memory_warning_percent": 80.0,
     "memory_critical_percent": 95.0,
     "memory_leak_threshold": 100.0 * (1 << 20),
+    "large_allocation_threshold": 100.0 * (1 << 20),
     "fragmentation_threshold": 0.3,
     "gap_ratio_threshold": 0.05,
     "cgroup_percent": 95.0,
@@ -33,7 +34,8 @@ DEFAULT_THRESHOLDS: Mapping[str, float] = {
 
 @dataclass(frozen=True)
 class Alert:
-    """What was noticed: ``severity`` is warning or critical."""
+    """What was noticed: ``severity`` is warning or critical, ``rule`` is
+    usage, growth, large_allocation, fragmentation, gap or cgroup."""
 
     rule: str
     severity: str
@@ -69,6 +71,8 @@ class Alarms:
         self._samples = 0
         self._floor: float = float("inf")
         self._base: float | None = None
+        self._before: int | None = None
+        self._largest: float = 0.0
         self._first_gap: int | None = None
 
     def check(self, now: Figures, group: MemoryGroup | None) -> list[Alert]:
@@ -76,6 +80,7 @@ class Alarms:
         return [
             *self._usage(now),
             *self._growth(now),
+            *self._large(now),
             *self._fragmentation(now),
             *self._gap(now),
             *self._group(group),
@@ -138,6 +143,23 @@ class Alarms:
             "warning",
             f"{format_bytes(gained)} more stay allocated than before",
             gained,
+            threshold,
+        )
+
+    def _large(self, now: Figures) -> Iterator[Alert]:
+        """More between two samples than ever was said: a training's every
+        step allocates what the first one did."""
+        before, self._before = self._before, now.allocated
+        came = 0 if before is None else now.allocated - before
+        threshold = self._thresholds["large_allocation_threshold"]
+        if came <= max(threshold, self._largest * (1 + SLACK_SHARE)):
+            return
+        self._largest = came
+        yield Alert(
+            "large_allocation",
+            "warning",
+            f"{format_bytes(came)} were allocated between two samples",
+            came,
             threshold,
         )
 

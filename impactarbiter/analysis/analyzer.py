@@ -10,6 +10,7 @@ from ..model.report import Report
 from ..watching.arbiter import Arbiter, current
 from . import scoring
 from .evidence import Evidence, Withheld
+from .gaps import GapFinding, availability, gap_findings
 from .insights import INSIGHT_RULES, PerformanceInsight
 from .patterns import DEFAULT_THRESHOLDS, STATISTICAL_RULES, MemoryPattern
 from .results import ProfileResult, Results
@@ -107,8 +108,18 @@ class MemoryAnalyzer:
 
     # -- the report -------------------------------------------------------
 
+    def analyze_memory_gaps(self, events: Iterable[Any]) -> list[GapFinding]:
+        """What is in use on the device beside torch's allocator.
+
+        ``events`` are a ``MemoryTracker``'s, or have Stormlog's field names;
+        samples of them count.  Raises MissingExtraError without SciPy.
+        """
+        return gap_findings(events, self.thresholds)
+
     def generate_optimization_report(
-        self, results: Iterable[ProfileResult] | None = None
+        self,
+        results: Iterable[ProfileResult] | None = None,
+        events: Iterable[Any] | None = None,
     ) -> dict[str, Any]:
         """Everything in one dict of plain data.
 
@@ -116,7 +127,10 @@ class MemoryAnalyzer:
         all_insights, recommendations, optimization_score; unless strict also
         ``accounted`` (live bytes by what they are for), ``forecast`` (when
         memory runs out, or None) and ``withheld`` (leaks by statistics that
-        the ledger contradicts, with the reason).
+        the ledger contradicts, with the reason).  With ``events``, those of a
+        ``MemoryTracker``, also ``gap_analysis`` (see
+        ``analyze_memory_gaps``), ``collective_attribution``, which is empty,
+        and ``analysis_availability``, which says what they do not answer.
         """
         table = self._results(results)
         evidence = self._evidence(results is not None)
@@ -135,6 +149,8 @@ class MemoryAnalyzer:
             "recommendations": scoring.recommendations(patterns, insights),
             "optimization_score": scoring.score(patterns, insights),
         }
+        if events is not None:
+            report |= self._telemetry(list(events))
         if not self.strict:
             report["accounted"] = (
                 dict(evidence.report.accounted) if evidence else {}
@@ -142,6 +158,14 @@ class MemoryAnalyzer:
             report["forecast"] = evidence.forecast() if evidence else None
             report["withheld"] = [w.to_dict() for w in self.withheld]
         return report
+
+    def _telemetry(self, events: list[Any]) -> dict[str, Any]:
+        findings = self.analyze_memory_gaps(events)
+        return {
+            "gap_analysis": [finding.to_dict() for finding in findings],
+            "collective_attribution": [],
+            "analysis_availability": availability(events),
+        }
 
     # -- what there is to go by -------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,7 +55,8 @@ class TrackingEvent:
     ``event_type`` is one of ``KINDS``; ``phase`` the path of the phases it
     came in ("epoch 3/validation"), "" outside any; ``step`` the step.
     ``ledger_memory`` is what the ledger has, ``memory_allocated`` what
-    torch's allocator says.
+    torch's allocator says.  ``rule`` says which one an alert is by
+    ("large_allocation"), "" for other events.
     """
 
     timestamp: float
@@ -73,10 +74,21 @@ class TrackingEvent:
     device_free: int | None
     device_total: int | None
     backend: str
+    rule: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Its fields by name."""
         return asdict(self)
+
+
+class _Note(NamedTuple):
+    """A message, and the rule of an alert."""
+
+    note: str
+    rule: str
+
+
+_NOTHING = _Note("", "")
 
 
 class EventRing:
@@ -93,7 +105,7 @@ class EventRing:
         """Forgets all of them."""
         with self._lock:
             self._all = 0
-            self._notes: dict[int, str] = {}
+            self._notes: dict[int, _Note] = {}
 
     @property
     def dropped(self) -> int:
@@ -109,6 +121,7 @@ class EventRing:
         phase: str = "",
         step: int = 0,
         note: str = "",
+        rule: str = "",
     ) -> TrackingEvent:
         """Adds one, which it returns; the oldest makes room for it."""
         with self._lock:
@@ -118,8 +131,9 @@ class EventRing:
             number = self._names.setdefault(phase, len(self._names))
             slot = at % len(self._rows)
             self._notes.pop(slot, None)
+            said = _Note(note, rule)
             if note:
-                self._notes[slot] = note
+                self._notes[slot] = said
             self._rows[slot] = (
                 timestamp,
                 KINDS.index(kind),
@@ -137,7 +151,7 @@ class EventRing:
             )
             self._all += 1
             row, names = self._rows[slot].copy(), list(self._names)
-        return self._event(row, note, names)
+        return self._event(row, said, names)
 
     def array(self) -> np.ndarray[Any, Any]:
         """A copy of the rows, oldest first."""
@@ -150,7 +164,7 @@ class EventRing:
         with self._lock:
             slots = self._slots()
             rows = self._rows[slots]
-            notes = [self._notes.get(int(slot), "") for slot in slots]
+            notes = [self._notes.get(int(slot), _NOTHING) for slot in slots]
             names = list(self._names)
         return [
             self._event(row, note, names)
@@ -164,7 +178,7 @@ class EventRing:
         return (self._all + np.arange(size)) % size
 
     def _event(
-        self, row: np.void, note: str, names: list[str]
+        self, row: np.void, said: _Note, names: list[str]
     ) -> TrackingEvent:
         kind = KINDS[row["kind"]]
         phase = names[row["phase"]]
@@ -176,7 +190,7 @@ class EventRing:
             memory_reserved=_number(row["reserved"]),
             memory_change=change,
             device_id=self._device_id,
-            context=note or _context(kind, row, change, phase),
+            context=said.note or _context(kind, row, change, phase),
             phase=phase,
             step=int(row["step"]),
             ledger_memory=_number(row["ledger"]),
@@ -185,6 +199,7 @@ class EventRing:
             device_free=_number(row["free"]),
             device_total=_number(row["total"]),
             backend=self._backend,
+            rule=said.rule,
         )
 
 

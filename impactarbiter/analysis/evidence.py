@@ -43,12 +43,14 @@ class Evidence:
     ``definitions`` maps a function's name to its (file, qualified name);
     what is not in it was profiled elsewhere, and nothing is said of it.
     ``growing`` names the functions whose last calls have all left memory
-    behind.
+    behind.  ``foreign``: (file, qualified name) of functions that are another
+    profiler's, whose leaks it tells of.
     """
 
     report: Report
     definitions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     growing: frozenset[str] = frozenset()
+    foreign: frozenset[tuple[str, str]] = frozenset()
 
     def findings(self) -> list[Finding]:
         """The report's, and leaks that stopped with the calls alone.
@@ -73,16 +75,20 @@ class Evidence:
 
     def functions_of(self, finding: Finding) -> list[str]:
         """The profiled functions that it was allocated in, inner first."""
-        frames = finding.stack or (finding.allocated_at,)
-        names = []
-        for frame in frames:
-            here = (frame.file, frame.function)
+        names: list[str] = []
+        for here in _places(finding):
             names += [
                 name
                 for name, definition in self.definitions.items()
                 if definition == here and name not in names
             ]
         return names
+
+    def is_foreign(self, finding: Finding) -> bool:
+        """Whether another profiler answers for it, and this one does not."""
+        return not self.functions_of(finding) and not (
+            self.foreign.isdisjoint(_places(finding))
+        )
 
     def of(
         self, function: str, findings: Iterable[Finding]
@@ -157,6 +163,8 @@ class Evidence:
         for finding in by_urgency(self.findings()):
             if finding.verdict not in PROVEN or finding.signature in known:
                 continue
+            if self.is_foreign(finding):
+                continue
             names = self.functions_of(finding)
             if within is not None:
                 names = [name for name in names if name in within]
@@ -219,6 +227,12 @@ def evidence_of(findings: list[Finding]) -> dict[str, Any]:
         "held_by": str(first.path) if first.path else None,
         "holder": first.holder.expression if first.holder else None,
     }
+
+
+def _places(finding: Finding) -> list[tuple[str, str]]:
+    """File and function of each frame that it was allocated in."""
+    frames = finding.stack or (finding.allocated_at,)
+    return [(frame.file, frame.function) for frame in frames]
 
 
 def _held_bytes(finding: Finding) -> int:

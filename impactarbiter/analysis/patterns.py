@@ -36,6 +36,10 @@ DEFAULT_THRESHOLDS: Mapping[str, float] = {
     "slow_function_percentile": 0.9,
     "high_memory_percentile": 0.9,
     "min_calls_for_analysis": 3,
+    "gap_ratio_threshold": 0.05,
+    "gap_spike_zscore": 2.0,
+    "gap_drift_r_squared": 0.6,
+    "gap_fragmentation_ratio": 0.3,
 }
 
 
@@ -82,13 +86,19 @@ def leak_metrics(
 def memory_leaks(
     results: Results, thresholds: Mapping[str, float]
 ) -> Iterator[MemoryPattern]:
-    """Functions whose calls leave ever more behind."""
+    """Functions whose calls leave ever more behind.
+
+    One that frees in most of its calls is none, whatever the others left.
+    """
     growth = growth_of(results)
     calls = calls_of(results)
     totals = per_function(results, growth)
     growing = per_function(results, growth > 0)
+    freeing = per_function(results, growth < 0)
     for i, name in enumerate(results.names):
         if calls[i] < max(thresholds["min_calls_for_analysis"], 1):
+            continue
+        if 2 * freeing[i] > calls[i]:
             continue
         ratio = float(growing[i] / calls[i])
         if ratio <= thresholds["memory_leak_ratio"] or totals[i] <= LEAK_BYTES:

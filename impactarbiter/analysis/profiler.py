@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import (
@@ -28,6 +29,7 @@ from ..model.report import Report
 from ..watching.lease import Lease, stands_in
 from .devices import device_of
 from .evidence import Evidence
+from .recorded import recorded
 from .results import MemorySnapshot, ProfileResult, Results, Row, snapshot_of
 from .sampler import Sampler
 from .summaries import still_growing, summary_of
@@ -45,6 +47,13 @@ if TYPE_CHECKING:
         ``@profile_function`` from the call ``profile_function(f)``."""
 
         def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+
+
+#: Calls that are being measured now, by whatever profiler: what is called
+#: inside of another's call is a part of that one's step.
+_measuring = 0
+#: Those that are there: none answers for what another alone has called.
+_profilers: weakref.WeakSet[GPUMemoryProfiler] = weakref.WeakSet()
 
 
 class GPUMemoryProfiler:
@@ -88,10 +97,10 @@ class GPUMemoryProfiler:
         self.functions: dict[str, tuple[str, str]] = {}
         self._rows: deque[Row] = deque(maxlen=max_snapshots)
         self._sampler: Sampler | None = None
-        self._depth = 0
         self._lease = Lease()
         self._finalizer = weakref.finalize(self, self._lease.close)
         self._baseline = self._device.snapshot()
+        _profilers.add(self)
 
     @property
     def device(self) -> torch.device:
@@ -151,9 +160,24 @@ class GPUMemoryProfiler:
         return block.result
 
     @contextmanager
-    def profile_context(self, name: str = "context") -> Iterator[None]:
-        """Profiles a block; its result is the last of ``results``."""
-        with Profiled(self, name):
+    def profile_context(
+        self,
+        name: str = "context",
+        snapshot: str | os.PathLike[str] | None = None,
+    ) -> Iterator[None]:
+        """Profiles a block; its result is the last of ``results``.
+
+        ``snapshot``: a file for torch's own recording of the CUDA allocator
+        during the block, which ``impactarbiter report`` reads, as does
+        https://pytorch.org/memory_viz.  Raises UsageError for it on another
+        device, and ReportError where it cannot be written.
+        """
+        recording = (
+            recorded(self._device.name, snapshot)
+            if snapshot is not None
+            else nullcontext()
+        )
+        with recording, Profiled(self, name):
             yield
 
     def _name(self, func: Callable[..., Any]) -> str:
@@ -165,10 +189,12 @@ class GPUMemoryProfiler:
         return name
 
     def _enter(self) -> _Opened:
+        global _measuring
         self._device.synchronize()
-        self._depth += 1
+        now = self._device.now()
+        _measuring += 1
         return _Opened(
-            self._device.now(),
+            now,
             ledger.open_interval(self._device.code),
             _looks_seconds(),
             time.perf_counter(),
@@ -189,12 +215,13 @@ class GPUMemoryProfiler:
             return None
 
     def _row(self, name: str, opened: _Opened) -> tuple[Any, ...]:
+        global _measuring
         try:
             self._device.synchronize()
         finally:
             end = time.perf_counter()
             interval = ledger.close_interval(opened.interval)
-            self._depth -= 1
+            _measuring -= 1
         # Looks at suspects are ours, and no part of the call.
         took = end - opened.start - (_looks_seconds() - opened.looks)
         if self.collect_stack_traces:
@@ -209,7 +236,7 @@ class GPUMemoryProfiler:
             1,
         )
         self.results.add_row(row)
-        if self._depth == 0 and interval.steps == 0 and stands_in():
+        if _measuring == 0 and interval.steps == 0 and stands_in():
             # Nothing in the call ended a step: the call is one.
             hooks.step()
         return row
@@ -225,9 +252,23 @@ class GPUMemoryProfiler:
         report = self.report()
         if report is None:
             return None
-        definitions = {} if self._lease.masked else dict(self.functions)
-        growing = frozenset(still_growing(self.results, report.needed_steps))
-        return Evidence(report, definitions, growing)
+        masked = self._lease.masked
+        return Evidence(
+            report,
+            {} if masked else dict(self.functions),
+            frozenset(still_growing(self.results, report.needed_steps)),
+            frozenset() if masked else self._called_by_others(),
+        )
+
+    def _called_by_others(self) -> frozenset[tuple[str, str]]:
+        """Where the functions are that other profilers alone have called."""
+        others = {
+            where
+            for other in list(_profilers)
+            if other is not self
+            for where in other.functions.values()
+        }
+        return frozenset(others - set(self.functions.values()))
 
     @property
     def function_stats(self) -> dict[str, list[ProfileResult]]:

@@ -198,7 +198,9 @@ class MemoryTracker:
     def _check(self, now: Figures) -> None:
         group = cgroups.narrowest(self._cgroup_root, throttled=True)
         for alert in self._alarms.check(now, group):
-            event = self._event(alert.severity, now, note=alert.message)
+            event = self._event(
+                alert.severity, now, note=alert.message, rule=alert.rule
+            )
             self.stats["alert_count"] += 1
             if alert.rule == "cgroup" and self._recorder is not None:
                 self._recorder.capture(alert.message)
@@ -216,7 +218,12 @@ class MemoryTracker:
                 )
 
     def _event(
-        self, kind: str, now: Figures, change: int = 0, note: str = ""
+        self,
+        kind: str,
+        now: Figures,
+        change: int = 0,
+        note: str = "",
+        rule: str = "",
     ) -> TrackingEvent:
         phase = "/".join(self._phases)
         watching = current()
@@ -234,6 +241,7 @@ class MemoryTracker:
             phase,
             ledger.totals().generation,
             note,
+            rule,
         )
 
     # -- phases -----------------------------------------------------------

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,8 @@ from impactarbiter import (
     _core,
     _torch,
 )
+from impactarbiter.analysis import profiler as profilers
+from impactarbiter.analysis import recorded as recordings
 from impactarbiter.analysis.evidence import Evidence
 from impactarbiter.analysis.patterns import MemoryPattern
 from impactarbiter.analysis.results import (
@@ -262,7 +265,7 @@ def test_a_device_that_fails_hides_no_exception(
         work(KeyError())
     with pytest.raises(RuntimeError, match="device-side assert"):
         work(None)
-    assert profiler._depth == 0
+    assert profilers._measuring == 0
     profiler.profile_function(torch.ones, 10)
     assert [r.function_name for r in profiler.results] == ["ones"]
 
@@ -763,3 +766,217 @@ def test_import_stays_light() -> None:
         timeout=60,
     )
     assert done.stdout == "False False\nFalse\n", done.stderr
+
+
+# -- two profilers -----------------------------------------------------------
+
+
+def test_a_profiler_does_not_tell_of_another_s_functions(
+    profiler: GPUMemoryProfiler,
+) -> None:
+    kept: list[torch.Tensor] = []
+
+    def leaks() -> None:
+        kept.append(torch.ones(1000))
+
+    def works() -> None:
+        torch.ones(1000)
+
+    with GPUMemoryProfiler("cpu") as other:
+        for _ in range(40):
+            profiler.profile_function(leaks)
+            other.profile_function(works)
+        assert len(other.results) == 40
+        (pattern,) = MemoryAnalyzer(profiler).analyze_memory_patterns()[:1]
+        assert pattern.affected_functions == ["leaks"]
+        told = MemoryAnalyzer(other).analyze_memory_patterns()
+        assert [p for p in told if p.pattern_type == "memory_leak"] == []
+        # What it calls itself is its own, whoever else calls it.
+        other.profile_function(leaks)
+        told = MemoryAnalyzer(other).analyze_memory_patterns()
+        assert told[0].affected_functions == ["leaks"]
+
+
+def test_a_call_inside_of_another_profiler_s_is_no_step(
+    profiler: GPUMemoryProfiler,
+) -> None:
+    with GPUMemoryProfiler("cpu") as other:
+        for _ in range(3):
+            with profiler.profile_context("step"):
+                for _ in range(5):
+                    other.profile_function(torch.ones, 10)
+        report = profiler.report()
+        assert report is not None and report.steps == 3
+        assert len(other.results) == 15 and len(profiler.results) == 3
+
+
+# -- as gpumemprof has them --------------------------------------------------
+
+
+def moment(at: float, allocated: int) -> MemorySnapshot:
+    same = [allocated] * 5
+    return MemorySnapshot(float(at), *same, inactive_memory=0, cpu_memory=0)
+
+
+def changes(*sizes: int) -> list[ProfileResult]:
+    """A call for each number of MiB that it left, or freed."""
+    return [
+        ProfileResult(
+            function_name="work",
+            execution_time=0.1,
+            memory_before=moment(i, max(-size, 0) * MIB),
+            memory_after=moment(i + 0.1, max(size, 0) * MIB),
+            memory_peak=moment(i + 0.1, max(size, 0) * MIB),
+            memory_allocated=max(size, 0) * MIB,
+            memory_freed=max(-size, 0) * MIB,
+            tensors_created=0,
+            tensors_deleted=0,
+        )
+        for i, size in enumerate(sizes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "leaks"),
+    [
+        ((1000, 1000, *[-10] * 11), False),
+        ((1000, 1000, -10, -10, -10), False),
+        ((1000, 1000, -10, -10), True),
+        ((1000, 1000, *[0] * 11), True),
+    ],
+)
+def test_who_frees_in_most_calls_leaks_not(
+    sizes: tuple[int, ...], leaks: bool
+) -> None:
+    patterns = MemoryAnalyzer().analyze_memory_patterns(changes(*sizes))
+    assert leaks == any(p.pattern_type == "memory_leak" for p in patterns)
+
+
+def sample(at: int, used: int, inactive: int = 0, phase: str = "") -> Any:
+    """Telemetry of a device of 16 GiB whose allocator has 2 of them."""
+    return types.SimpleNamespace(
+        event_type="sample",
+        timestamp=float(at),
+        device_used=used * MIB,
+        memory_reserved=2048 * MIB,
+        device_total=16384 * MIB,
+        inactive_memory=inactive * MIB,
+        phase=phase,
+    )
+
+
+def gaps(events: list[Any]) -> list[dict[str, Any]]:
+    report = MemoryAnalyzer().generate_optimization_report([], events=events)
+    json.dumps(report)
+    found: list[dict[str, Any]] = report["gap_analysis"]
+    return found
+
+
+def test_a_report_without_events_has_no_telemetry() -> None:
+    report = MemoryAnalyzer().generate_optimization_report([])
+    assert "gap_analysis" not in report
+    assert "analysis_availability" not in report
+
+
+def test_no_samples_are_said_to_answer_nothing() -> None:
+    report = MemoryAnalyzer().generate_optimization_report([], events=[])
+    assert report["gap_analysis"] == report["collective_attribution"] == []
+    missing = report["analysis_availability"]["gap_analysis"]
+    assert missing["available"] is False and "no sample" in missing["reason"]
+
+
+def test_a_small_gap_is_none() -> None:
+    assert gaps([sample(i, 2048 + i) for i in range(20)]) == []
+
+
+def test_a_gap_that_drifts() -> None:
+    (found,) = gaps([sample(i, 2548 + 100 * i) for i in range(30)])
+    assert found["classification"] == "persistent_drift"
+    assert found["severity"] == "critical"
+    evidence = found["evidence"]
+    assert evidence["slope_bytes_per_sec"] == pytest.approx(100 * MIB)
+    assert evidence["gap_end_bytes"] == 3400 * MIB
+    assert "100 MiB more a second" in found["description"]
+
+
+def test_a_spike_says_its_phase() -> None:
+    (found,) = gaps(
+        [
+            sample(i, 6048 if i in (10, 20) else 2148, phase="ab"[i == 10])
+            for i in range(30)
+        ]
+    )
+    assert found["classification"] == "transient_spike"
+    assert found["evidence"]["spike_count"] == 2
+    assert found["phase"] == "b"
+
+
+def test_fragmentation_is_of_inactive_blocks() -> None:
+    (found,) = gaps([sample(i, 4096, inactive=1200) for i in range(9)])
+    assert found["classification"] == "fragmentation_like"
+    assert found["severity"] == "critical"
+
+
+def test_events_with_gpumemprof_s_names() -> None:
+    events = [
+        types.SimpleNamespace(
+            event_type="sample",
+            timestamp_ns=10**9 * i,
+            device_used_bytes=(2548 + 100 * i) * MIB,
+            allocator_reserved_bytes=2048 * MIB,
+            device_total_bytes=16384 * MIB,
+            allocator_inactive_bytes=None,
+        )
+        for i in range(30)
+    ]
+    (found,) = gaps(events)
+    assert found["evidence"]["slope_bytes_per_sec"] == pytest.approx(100 * MIB)
+
+
+def test_the_tracker_s_own_events_are_taken() -> None:
+    tracker = impactarbiter.MemoryTracker("cpu", sampling_interval=60)
+    with tracker:
+        for _ in range(5):
+            tracker._sample()
+    assert isinstance(gaps(tracker.events), list)
+
+
+# -- torch's recording of a phase --------------------------------------------
+
+
+def test_a_snapshot_on_the_cpu_says_what_it_needs(
+    profiler: GPUMemoryProfiler,
+) -> None:
+    with (
+        pytest.raises(UsageError, match="on CUDA alone") as caught,
+        profiler.profile_context("p", snapshot="p.pickle"),
+    ):
+        raise AssertionError("the block is not begun")
+    assert "\n" not in str(caught.value)
+    assert len(profiler.results) == 0
+
+
+class FakeMemory:
+    """torch.cuda.memory, as far as a recording needs it."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def _record_memory_history(self, **options: Any) -> None:
+        self.calls.append(options)
+
+    def _dump_snapshot(self, path: str) -> None:
+        self.calls.append(path)
+
+
+@pytest.mark.parametrize("on_before", [False, True])
+def test_a_recording_is_written_and_ended(
+    monkeypatch: pytest.MonkeyPatch, on_before: bool
+) -> None:
+    memory = FakeMemory()
+    monkeypatch.setattr(recordings, "_memory_of", lambda device: memory)
+    monkeypatch.setattr(recordings, "_is_recording", lambda: on_before)
+    with pytest.raises(KeyError), recordings.recorded("cuda:0", "p.pickle"):
+        raise KeyError
+    whole = [{"stacks": "python"}, "p.pickle", {"enabled": None}]
+    assert memory.calls == (["p.pickle"] if on_before else whole)

@@ -106,6 +106,28 @@ def test_growth_of_the_floor(alarms: Alarms) -> None:
     assert growth(alarms, [300] * 100) == 0
 
 
+def large(alarms: Alarms, sizes: list[int]) -> list[float]:
+    return [
+        alert.value / MIB
+        for size in sizes
+        for alert in alarms.check(figures(size * MIB), None)
+        if alert.rule == "large_allocation"
+    ]
+
+
+def test_a_large_allocation_is_told_once(alarms: Alarms) -> None:
+    # What was there at the first sample was not allocated since.
+    assert large(alarms, [500, 550, 600]) == []
+    # As large as the first time, or hardly larger: each step does it.
+    assert large(alarms, [900, 600, 900, 600, 950]) == [300]
+    assert large(alarms, [600, 1000, 1300]) == [400]
+
+
+def test_the_threshold_of_a_large_allocation(alarms: Alarms) -> None:
+    alarms._thresholds["large_allocation_threshold"] = 10.0 * MIB
+    assert large(alarms, [0, 10, 21]) == [11]
+
+
 def test_growth_after_a_fall(alarms: Alarms) -> None:
     block = FLOOR_SAMPLES
     assert growth(alarms, [500] * block + [100] * block) == 0
@@ -318,6 +340,24 @@ def test_phases_are_in_events_and_findings() -> None:
     samples = tracker.get_events("sample")
     inside = [e for e in samples if e.phase == "epoch 3/train"]
     assert inside and inside[-1].step == 8
+
+
+def test_an_alert_says_its_rule(tmp_path: Path) -> None:
+    tracker = MemoryTracker("cpu", sampling_interval=60)
+    tracker.set_threshold("large_allocation_threshold", MIB)
+    with tracker:
+        tracker._sample()
+        kept = torch.ones(2 * MIB // 4 + 1)
+        tracker._sample()
+    (alert,) = (e for e in tracker.get_alerts() if e.rule)
+    assert (alert.rule, alert.event_type) == ("large_allocation", "warning")
+    assert "2.0 MiB were allocated between two samples" in alert.context
+    others = [e for e in tracker.events if e.event_type not in ("warning",)]
+    assert {event.rule for event in others} == {""}
+    tracker.export_events(str(tmp_path / "events.json"), "json")
+    saved = json.loads((tmp_path / "events.json").read_text())
+    assert [e["rule"] for e in saved if e["rule"]] == ["large_allocation"]
+    del kept
 
 
 def test_alerts_reach_callbacks() -> None:
