@@ -1,332 +1,156 @@
-"""Who holds this tensor? The same twelve questions to four tools.
+"""Ours and others: what each costs a step, and who finds the holder.
 
     pip install impactarbiter[bench]
-    python benchmarks/peers.py [--tools NAME ...]
+    python benchmarks/peers.py [--effort F] [--objects N] [--plot FILE]
+        [--json FILE] [TOOL ...]
+    python benchmarks/peers.py --from FILE --plot FILE
 
-Each kind of holder is built in a module of its own, so that a right answer
-has a beginning.  Y: the answer goes through the holder and names it.  n: it
-goes through the holder, nameless.  -: no answer, or another.  What a name is
-stands with each case; ours must print the whole expression.
+Each measurement has a process of its own; what is not installed is left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
-import gc
-import importlib.util
-import io
+import json
+import os
+import subprocess
 import sys
-import types
-from collections.abc import Callable
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-SCENE = types.ModuleType("scene")
-sys.modules["scene"] = SCENE
-#: What every scene is written with.
-exec(
-    """
-import functools, sys, threading, torch
-from functools import lru_cache, partial
+# -P leaves the script's folder out, lest the source tree be imported.
+sys.path.append(str(Path(__file__).resolve().parent))
 
-class Trainer:
-    pass
-
-class Slotted:
-    __slots__ = ("payload",)
-
-def remember(store):
-    def hook(*args):
-        return store
-    return hook
-
-@lru_cache(maxsize=None)
-def cached(size):
-    return torch.ones(size)
-
-def numbers():
-    kept = torch.ones(3)
-    yield 1
-    yield kept
-
-def fail():
-    batch = torch.ones(3)
-    raise ValueError("no")
-
-class Scale(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.stash = torch.ones(3)
-        return x * 2
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * 2
-
-def work(ready, go):
-    outputs = [torch.ones(3)]
-    ready.set()
-    go.wait()
-""",
-    vars(SCENE),
+PACKAGES = (
+    "torch",
+    "impactarbiter",
+    "memray",
+    "stormlog",
+    "objgraph",
+    "guppy3",
+    "refcycle",
+    "pympler",
 )
 
 
-@dataclass(frozen=True)
-class Case:
-    """One kind of holder.
-
-    ``build`` is run in the scene; ``target`` and ``holder`` are expressions
-    of it.  ``named``: words of which a named answer has all.  ``ours``: what
-    our path must read.
-    """
-
-    kind: str
-    build: str
-    target: str
-    holder: str
-    named: tuple[str, ...]
-    ours: str
+def in_own_process(what: list[str]) -> dict[str, Any] | None:
+    command = [sys.executable, "-P", __file__, "--one", *what]
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    if done.returncode != 0:
+        print(f"{' '.join(what)}: failed (exit status {done.returncode})")
+        return None
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
 
 
-CASES = (
-    Case(
-        "list attr",
-        "trainer = Trainer(); trainer.history = [0, 1, torch.ones(3)]",
-        "trainer.history[2]",
-        "trainer.history",
-        ("history", "[2]"),
-        "scene.trainer.history[2]",
-    ),
-    Case(
-        "closure",
-        "callback = remember(torch.ones(3))",
-        "callback.__closure__[0].cell_contents",
-        "callback.__closure__[0]",
-        ("callback",),
-        "scene.callback.<closure>.store",
-    ),
-    Case(
-        "hook",
-        "layer = torch.nn.Identity();"
-        " handle = layer.register_forward_hook(remember(torch.ones(3)))",
-        "layer._forward_hooks[handle.id].__closure__[0].cell_contents",
-        "layer._forward_hooks[handle.id]",
-        ("_forward_hooks",),
-        "_forward_hooks[",
-    ),
-    Case(
-        "lru_cache",
-        "cached(3)",
-        "cached(3)",
-        "cached",
-        ("cached",),
-        "scene.cached.<cache>(3)",
-    ),
-    Case(
-        "generator",
-        "stream = numbers(); next(stream)",
-        "stream.gi_frame.f_locals['kept']",
-        "stream",
-        ("kept",),
-        "kept",
-    ),
-    Case(
-        "partial",
-        "later = partial(print, torch.ones(3))",
-        "later.args[0]",
-        "later",
-        ("later",),
-        "scene.later.args[0]",
-    ),
-    Case(
-        "slots",
-        "slotted = Slotted(); slotted.payload = torch.ones(3)",
-        "slotted.payload",
-        "slotted",
-        ("payload",),
-        "scene.slotted.payload",
-    ),
-    Case(
-        "traceback",
-        "try:\n    fail()\nexcept ValueError as error:\n    kept = error",
-        "kept.__traceback__.tb_next.tb_frame.f_locals['batch']",
-        "kept.__traceback__",
-        ("kept", "batch"),
-        "batch",
-    ),
-    Case(
-        "cycle",
-        "knot = Trainer(); knot.me = knot; knot.data = torch.ones(3)",
-        "knot.data",
-        "knot",
-        ("me",),
-        "<Trainer>.me",
-    ),
-    Case(
-        "ctx attr",
-        "out = Scale.apply(torch.ones(3, requires_grad=True))",
-        "out.grad_fn.stash",
-        "out",
-        ("stash",),
-        ".stash",
-    ),
-    Case(
-        "autograd-saved",
-        "middle = torch.ones(3, requires_grad=True).exp();"
-        " end = middle * middle",
-        "middle",
-        "end",
-        ("saved",),
-        ".saved[",
-    ),
-    Case(
-        "running frame",
-        "ready, go = threading.Event(), threading.Event();"
-        " thread = threading.Thread(target=work, args=(ready, go));"
-        " thread.start(); ready.wait()",
-        "sys._current_frames()[thread.ident].f_back.f_back.f_locals['outputs']"
-        "[0]",
-        "sys._current_frames()[thread.ident].f_back.f_back.f_locals['outputs']",
-        ("outputs",),
-        "work().outputs[0]",
-    ),
-)
-#: Names of the scene that go before the question: nothing but the holder
-#: may hold.
-DROPPED = {"cycle": ("knot",), "autograd-saved": ("middle",)}
+def measure_one(what: list[str]) -> dict[str, Any]:
+    if what[0] == "step":
+        import peers_steps
+
+        _, tool, kind, effort = what
+        return peers_steps.measure(tool, kind, float(effort)).to_json()
+    import peers_holders
+
+    _, tool, objects = what
+    return peers_holders.ask_all(tool, int(objects)).to_json()
 
 
-class Answer(str):
-    """What a tool says; ``through``: the ids of the objects on its path."""
+def step_rows(chosen: list[str], effort: float) -> list[dict[str, Any]]:
+    import peers_steps
 
-    through: frozenset[int]
-
-    def __new__(cls, text: str, through: Any = ()) -> Answer:
-        made = super().__new__(cls, text)
-        made.through = frozenset(map(id, through))
-        return made
-
-
-# -- the tools ----------------------------------------------------------------
-
-
-#: Gives the tensor, so that no variable of the asker's holds it besides.
-Get = Callable[[], object]
-
-
-def ask_ours(get: Get) -> Answer:
-    import impactarbiter
-
-    found = impactarbiter.explain(get())
-    lines = [str(path) for path in found.paths]
-    if found.cycle is not None:
-        lines.append(str(found.cycle))
-    return Answer("\n".join(lines))
+    print(f"{'step':12} {'':34} {'ratio':>6}  {'quartiles':13} {'MB':>7}")
+    rows = []
+    for kind in peers_steps.KINDS:
+        for tool in peers_steps.TOOLS:
+            if chosen and tool not in chosen:
+                continue
+            if not peers_steps.is_installed(tool):
+                print(f"{kind:12} {tool:34} not installed")
+                continue
+            row = in_own_process(["step", tool, kind, str(effort)])
+            if row is not None:
+                print(step_line(row), flush=True)
+                rows.append(row)
+    return rows
 
 
-def ask_objgraph(get: Get) -> Answer:
-    import objgraph
-
-    chain = objgraph.find_backref_chain(get(), objgraph.is_proper_module)
-    if len(chain) < 2:
-        return Answer("")
-    drawn = io.StringIO()
-    objgraph.show_chain(chain, output=drawn)
-    return Answer(drawn.getvalue(), chain)
+def step_line(row: dict[str, Any]) -> str:
+    return (
+        f"{row['kind']:12} {row['tool']:34} {row['ratio']:6.3f}"
+        f"  {row['low']:.3f}-{row['high']:.3f}"
+        f"   {row['extra'] / 1e6:7.1f}"
+    )
 
 
-def ask_refcycle(get: Get) -> Answer:
-    import refcycle
+def holder_rows(chosen: list[str], objects: int) -> list[dict[str, Any]]:
+    import peers_holders
 
-    graph = refcycle.snapshot()
-    try:
-        path = graph.shortest_path(vars(SCENE), get())
-    except (ValueError, KeyError):
-        return Answer("")
-    return Answer(path.to_dot(), list(path)) if path else Answer("")
-
-
-def ask_guppy(get: Get) -> Answer:
-    import guppy
-
-    heap = guppy.hpy()
-    text = str(heap.iso(get()).shpaths)
-    # Its paths have no objects to look at: the words decide.
-    return Answer(text)
+    print(f"\n{'':15} {'collections':>11} {'MB':>7}  Y right and named")
+    rows = []
+    for tool in peers_holders.TOOLS:
+        if chosen and tool not in chosen:
+            continue
+        if not peers_holders.is_installed(tool):
+            print(f"{tool:15} not installed")
+            continue
+        row = in_own_process(["holder", tool, str(objects)])
+        if row is not None:
+            print(holder_line(row), flush=True)
+            rows.append(row)
+    return rows
 
 
-TOOLS: dict[str, tuple[str | None, Callable[[Get], Answer]]] = {
-    "impactarbiter": (None, ask_ours),
-    "objgraph": ("objgraph", ask_objgraph),
-    "refcycle": ("refcycle", ask_refcycle),
-    "guppy3": ("guppy", ask_guppy),
-}
+def holder_line(row: dict[str, Any]) -> str:
+    marks = "".join(reply["mark"] for reply in row["replies"])
+    return (
+        f"{row['tool']:15} {row['median'] / row['collection']:11.2f}"
+        f" {row['extra'] / 1e6:7.1f}  {marks}"
+    )
 
 
-# -- the table ----------------------------------------------------------------
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    from machine import describe
+
+    data = {"machine": describe(*PACKAGES)}
+    data["steps"] = step_rows(options.tools, options.effort)
+    data["holders"] = holder_rows(options.tools, options.objects)
+    return data
 
 
-def mark(case: Case, tool: str, get: Get, holder: int) -> str:
-    """Y, n or -; ? for a tool that is not installed."""
-    needs, ask = TOOLS[tool]
-    if needs is not None and importlib.util.find_spec(needs) is None:
-        return "?"
-    answer = ask(get)
-    if tool == "impactarbiter":
-        return "Y" if case.ours in answer else "-"
-    named = all(word in answer for word in case.named)
-    if not answer.through:
-        return "Y" if named else "-"  # words are all that it gives
-    if holder not in answer.through:
-        return "-"
-    return "Y" if named else "n"
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("tools", nargs="*", metavar="TOOL")
+    parser.add_argument("--effort", type=float, default=1.0)
+    parser.add_argument(
+        "--objects", type=int, default=300_000, help="of the heap"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the figures")
+    parser.add_argument("--plot", metavar="FILE", help="draw them")
+    parser.add_argument(
+        "--from", dest="source", metavar="FILE", help="measure nothing"
+    )
+    parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure_one(options.one)))
+        return 0
+    if options.source:
+        data = json.loads(Path(options.source).read_text())
+    else:
+        data = measure(options)
+    if options.json:
+        Path(options.json).write_text(json.dumps(data, indent=1) + "\n")
+    if options.plot:
+        from peers_plot import draw
 
-
-def getter(case: Case, names: dict[str, Any]) -> Get:
-    """Gives the target by what stays, or by its id where nothing does."""
-    dropped = DROPPED.get(case.kind, ())
-    if not dropped:
-        return lambda: eval(case.target, names)
-    address = id(eval(case.target, names))
-    for name in dropped:
-        del names[name]
-    return lambda: ctypes.cast(address, ctypes.py_object).value
-
-
-def row(case: Case, tools: list[str]) -> list[str]:
-    """The scene is built anew for each tool, which may hold on to it."""
-    marks = []
-    for tool in tools:
-        names = vars(SCENE)
-        before = set(names)
-        gc.collect()
-        gc.disable()
-        try:
-            exec(case.build, names)
-            holder = id(eval(case.holder, names))
-            get = getter(case, names)
-            marks.append(mark(case, tool, get, holder))
-        finally:
-            if "go" in names:
-                names["go"].set()
-            for name in set(names) - before:
-                del names[name]
-            SCENE.cached.cache_clear()
-            gc.enable()
-    return marks
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tools", nargs="*", default=list(TOOLS))
-    tools = parser.parse_args().tools
-    print(f"{'':16}" + "".join(f"{tool:>15}" for tool in tools))
-    for case in CASES:
-        marks = row(case, tools)
-        print(f"{case.kind:16}" + "".join(f"{m:>15}" for m in marks))
-        sys.stdout.flush()
+        draw(data, Path(options.plot))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

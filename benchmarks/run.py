@@ -1,8 +1,11 @@
 """Benchmarks: what watching and looking cost, as ratios of pairs.
 
-    python benchmarks/run.py [--effort F] [--json FILE] [NAME ...]
+    python benchmarks/run.py [--effort F] [--json FILE] [--against FILE]
+        [NAME ...]
 
 Each benchmark runs in a process of its own.  Without names all of them do.
+With ``--against`` the exit status is 1 where something is clearly worse than
+in the results of that file.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from pathlib import Path
 # -P leaves the script's folder out, lest the source tree be imported.
 sys.path.append(str(Path(__file__).resolve().parent))
 
+from against import Change, change_line, changes
+from machine import describe, remark
 from pairs import TITLES, Row, line, row_line
 
 Benchmark = Callable[[float], list[Row]]
@@ -84,7 +89,17 @@ def in_own_process(name: str, effort: float) -> list[Row]:
     return [Row(**fields) for fields in json.loads(done.stdout)]
 
 
-def main() -> int:
+def compare_with(path: str, rows: list[Row]) -> list[Change]:
+    """Prints what has changed since; ValueError says what the file lacks."""
+    old = json.loads(Path(path).read_text())
+    found = changes([Row(**fields) for fields in old["rows"]], rows)
+    print(f"\nagainst {path}: {remark(old['machine'])}")
+    for change in found:
+        print(change_line(change))
+    return found
+
+
+def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument(
@@ -94,18 +109,29 @@ def main() -> int:
         help="so many times the usual number of rounds",
     )
     parser.add_argument("--json", metavar="FILE", help="write the rows here")
+    parser.add_argument(
+        "--against", metavar="FILE", help="compare with what is written here"
+    )
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     unknown = set(options.names) - set(BENCHMARKS)
     if unknown:
         parser.error(
             f"no benchmark named {', '.join(sorted(unknown))}: there are "
             + ", ".join(BENCHMARKS)
         )
+    if options.against and not Path(options.against).is_file():
+        parser.error(f"no results at {options.against}: --json writes them")
+    return options
+
+
+def main() -> int:
+    options = options_of()
     if options.one:
         rows = BENCHMARKS[options.names[0]](options.effort)
         json.dump([row.to_json() for row in rows], sys.stdout)
         return 0
+    machine = describe("torch", "impactarbiter", "numpy")
     print(line(TITLES), flush=True)
     all_rows, failed = [], False
     for name in options.names or BENCHMARKS:
@@ -115,8 +141,14 @@ def main() -> int:
             print(row_line(row), flush=True)
         all_rows += rows
     if options.json:
-        text = json.dumps([row.to_json() for row in all_rows], indent=1)
-        Path(options.json).write_text(text + "\n")
+        data = {
+            "machine": machine,
+            "rows": [row.to_json() for row in all_rows],
+        }
+        Path(options.json).write_text(json.dumps(data, indent=1) + "\n")
+    if options.against:
+        found = compare_with(options.against, all_rows)
+        failed |= any(change.verdict == "worse" for change in found)
     return int(failed)
 
 

@@ -1,0 +1,115 @@
+"""The benchmarks: what is better or worse, and what is drawn."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import benchmark
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+against = benchmark.load("against")
+machine = benchmark.load("machine")
+memory = benchmark.load("memory")
+pairs = benchmark.load("pairs")
+peers = benchmark.load("peers")
+peers_plot = benchmark.load("peers_plot")
+run = benchmark.load("run")
+
+
+def row(low: float, ratio: float, high: float, name: str = "a") -> Any:
+    return pairs.Row(name, 1.0, ratio, low, ratio, high, 8)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        ((1.00, 1.10, 1.20), (1.19, 1.30, 1.40), "within spread"),
+        ((1.00, 1.10, 1.20), (1.21, 1.30, 1.40), "worse"),
+        ((1.21, 1.30, 1.40), (1.00, 1.10, 1.20), "better"),
+        # Apart, and the same for all that anybody would notice.
+        ((1.000, 1.001, 1.002), (1.003, 1.004, 1.005), "within spread"),
+    ],
+)
+def test_what_has_changed(
+    old: tuple[float, ...], new: tuple[float, ...], verdict: str
+) -> None:
+    (change,) = against.changes([row(*old)], [row(*new)])
+    assert change.verdict == verdict
+    assert verdict in against.change_line(change)
+
+
+def test_noise_is_not_compared_and_what_is_new_says_so() -> None:
+    noise = row(1.5, 1.6, 1.7, "tiny step, nothing added")
+    fresh = row(1.0, 1.1, 1.2, "another")
+    found = against.changes([row(1.0, 1.0, 1.0, noise.name)], [noise, fresh])
+    assert [(c.new.name, c.verdict) for c in found] == [("another", "new")]
+
+
+def test_only_what_is_clearly_worse_fails(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    results = tmp_path / "pairs.json"
+    monkeypatch.setattr(run, "BENCHMARKS", {"one": lambda effort: []})
+
+    def status(*rows: Any) -> int:
+        monkeypatch.setattr(run, "in_own_process", lambda *_: list(rows))
+        given = ["run.py", "--against", str(results)]
+        monkeypatch.setattr(sys, "argv", given)
+        return run.main()
+
+    text = {
+        "machine": machine.describe("numpy"),
+        "rows": [row(1.0, 1.1, 1.2).to_json()],
+    }
+    results.write_text(json.dumps(text))
+    assert status(row(1.0, 1.1, 1.2)) == 0
+    assert status(row(0.8, 0.9, 0.95)) == 0
+    assert "better" in capsys.readouterr().out
+    assert status(row(1.3, 1.4, 1.5)) == 1
+    assert "worse" in capsys.readouterr().out
+
+
+def test_the_committed_results_can_be_read() -> None:
+    old = json.loads((ROOT / "benchmarks/results/pairs.json").read_text())
+    assert all(pairs.Row(**fields).rounds > 3 for fields in old["rows"])
+    assert "cores" in machine.remark(old["machine"])
+
+
+def test_a_busy_machine_is_said() -> None:
+    data = machine.describe("numpy", "no-such-package")
+    assert data["versions"]["no-such-package"] is None
+    assert "busy" in machine.remark({**data, "load": 3.0, "cores": 2})
+    assert "busy" not in machine.remark({**data, "load": 0.3, "cores": 2})
+
+
+def test_extra_memory_is_of_the_peak() -> None:
+    size = 40 << 20
+    given, extra = memory.extra_memory(lambda: len(b"\1" * size))
+    assert given == size
+    assert 0.9 * size < extra < 2 * size
+
+
+def figures() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(
+        (ROOT / "benchmarks/results/peers.json").read_text()
+    )
+    return data
+
+
+def test_the_picture_of_the_peers_is_drawn(tmp_path: Path) -> None:
+    data = figures()
+    picture = tmp_path / "peers.png"
+    peers_plot.draw(data, picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_ours_is_right_in_the_committed_figures() -> None:
+    (ours,) = (r for r in figures()["holders"] if r["tool"] == "impactarbiter")
+    assert {reply["mark"] for reply in ours["replies"]} == {"Y"}
+    assert peers.holder_line(ours).endswith("Y" * 12)
