@@ -60,7 +60,8 @@ demo: build
 
 lab: build
 	@echo '== leaks lab: leaky and fixed, what each one costs and our verdict'
-	@OMP_NUM_THREADS=1 $(PY) -P examples/leaks_lab/run.py --jobs 2 $(ARGS)
+	@OMP_NUM_THREADS=1 $(PY) -P examples/leaks_lab/run.py --jobs 2 \
+	    --out build/lab $(ARGS)
 
 # Every walk goes through all that was imported: what imports the largest
 # libraries has a process of its own.

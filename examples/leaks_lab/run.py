@@ -2,22 +2,31 @@
 of its own by ``impactarbiter run``.
 
     python examples/leaks_lab/run.py [--steps N] [--width N] [--batch-size N]
+        [--device D] [--out FOLDER]
 
-Prints the peaks of both variants, what the detector says of them, and when
-the silent leak, the kept scaled loss, stops being silent: forecast from a
-short run, checked against the memory allocator in a longer one.
+Prints the peaks of both variants beside those that the original of this lab
+had on CUDA and MPS, the accuracy on held-out digits, what the detector says,
+and when the silent leak, the kept scaled loss, stops being silent: forecast
+from a short run, checked against the memory allocator in a longer one.
 """
 
 import argparse
 import ctypes
 import importlib
 import json
+import platform
+import re
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+# python -P leaves the script's folder out.
+sys.path.append(str(Path(__file__).resolve().parent))
+
+from original import ORIGINAL
 
 HERE = Path(__file__).resolve().parent
 
@@ -60,14 +69,29 @@ NOTICED = 0.10
 #: it silent, and the least that CUDA's caching allocator gives a tensor.
 ESSAY_PEAK, ESSAY_EPOCH, ESSAY_EPOCHS = 459e6, 78, 5
 CUDA_BLOCK = 512
+ACCURACY = re.compile(r"^validation accuracy ([0-9.]+)%$", re.MULTILINE)
 ALARMS = ("leak", "growing", "cycle", "native")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One leak and its fix: reports, accuracies, and what was said."""
+
+    name: str
+    leaky: dict
+    fixed: dict
+    leaky_accuracy: float
+    fixed_accuracy: float
+    verdict: str
+    said: str
 
 
 # -- runs --------------------------------------------------------------------
 
 
 def watched(module, variant, options):
-    """The detector's report of one variant, as its JSON says it."""
+    """The detector's report of one variant, as its JSON says it, and the
+    accuracy that the program prints."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "run.json")
         command = [sys.executable, "-m", "impactarbiter", "run"]
@@ -78,7 +102,28 @@ def watched(module, variant, options):
         )
         if done.returncode or not report.exists():
             sys.exit(f"{module} {variant} failed:\n{done.stderr}")
-        return json.loads(report.read_text(encoding="utf-8"))
+        said = ACCURACY.search(done.stdout)
+        if said is None:
+            sys.exit(f"{module} {variant} says no accuracy:\n{done.stdout}")
+        data = json.loads(report.read_text(encoding="utf-8"))
+        return data, float(said[1]) / 100
+
+
+def backend_of(device):
+    """Backend and allocator, in words: what the figures are of."""
+    import torch
+
+    if device.startswith("cuda"):
+        kind = torch.cuda.get_allocator_backend()
+        name = torch.cuda.get_device_name(device)
+        return f"cuda ({name}), torch's allocator {kind!r}"
+    if device.startswith("mps"):
+        return "mps, torch's allocator for Metal heaps"
+    library, version = platform.libc_ver()
+    return (
+        f"cpu ({platform.machine()}, threads: {torch.get_num_threads()}),"
+        f" torch's allocator over {library or 'the C library'} {version}"
+    )
 
 
 #: Fields of glibc's struct mallinfo2, in their order.
@@ -188,11 +233,13 @@ def short(expression):
     return expression.removeprefix("__main__.")
 
 
-def print_table(reports):
+def print_table(reports, accuracies):
     """Returns how many leaky ones were found and fixed ones silent."""
     found = silent = 0
+    print(f"{'':35} {'peak':>17} {'':6}  {'original':>13}  {'accuracy':>13}")
     print(
         f"{'leak':35} {'leaky':>8} {'fixed':>8} {'ratio':>6}"
+        f"  {'CUDA':>6} {'MPS':>6}  {'leaky':>6} {'fixed':>6}"
         f" {'a step':>9}  verdict, holder and line"
     )
     for leak in LEAKS:
@@ -205,6 +252,9 @@ def print_table(reports):
         peaks = [r["peak_bytes"] / 2**20 for r in (leaky, fixed)]
         row = f"{leak.module:35} {peaks[0]:6.1f}Mi {peaks[1]:6.1f}Mi"
         row += f" {peaks[0] / peaks[1]:5.2f}x"
+        cuda, mps = ORIGINAL[leak.module]
+        row += f"  {cuda.short():>6} {mps.short():>6} "
+        row += "".join(f" {a:6.1%}" for a in accuracies[leak.module])
         if finding is not None:
             row += f" {growth(finding) / 1024:6.1f}KiB  {finding['verdict']}"
             row += f", {short(finding['holder']['expression'])}"
@@ -271,6 +321,30 @@ def print_forecast(reports, options):
     return 0.8 <= rate / truth <= 1.25
 
 
+def pair_of(leak, reports, accuracies):
+    leaky, fixed = reports[leak.module]
+    finding = best(leak, leaky)
+    verdict = "missed" if finding is None else finding["verdict"]
+    said = verdict
+    if finding is not None:
+        holder = short(finding["holder"]["expression"])
+        said = (
+            f"{verdict}: {holder} keeps {growth(finding) / 1024:.1f} KiB more"
+            f" a step, made at {site(finding)}"
+        )
+    return Pair(
+        leak.module, leaky, fixed, *accuracies[leak.module], verdict, said
+    )
+
+
+def write_pictures(reports, accuracies, backend, folder):
+    from pictures import write_page
+
+    pairs = [pair_of(leak, reports, accuracies) for leak in LEAKS]
+    page = write_page(pairs, backend, folder)
+    print(f"\npictures and a page with all of them: {page}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--steps", default="40")
@@ -278,9 +352,12 @@ def main():
     parser.add_argument("--batch-size", default="16")
     parser.add_argument("--check-steps", default="150")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", metavar="FOLDER", help="pictures, lab.html")
     parser.add_argument("--measure", choices=("leaky", "fixed"))
     given = parser.parse_args()
     size = ["--width", given.width, "--batch-size", given.batch_size]
+    size += ["--device", given.device]
     options = ["--steps", given.steps, *size]
     if given.measure:
         print(measure(given.measure, options))
@@ -288,11 +365,17 @@ def main():
     pairs = [(k.module, v) for k in LEAKS for v in ("leaky", "fixed")]
     with ThreadPoolExecutor(given.jobs) as pool:
         done = list(pool.map(lambda pair: watched(*pair, options), pairs))
-    reports = {
+    both = {
         leak.module: (done[2 * i], done[2 * i + 1])
         for i, leak in enumerate(LEAKS)
     }
-    found, silent = print_table(reports)
+    reports = {name: (one[0], two[0]) for name, (one, two) in both.items()}
+    accuracies = {name: (one[1], two[1]) for name, (one, two) in both.items()}
+    backend = backend_of(given.device)
+    print(f"here: {backend}; peaks of live tensors, the original's of devices")
+    found, silent = print_table(reports, accuracies)
+    if given.out:
+        write_pictures(reports, accuracies, backend, given.out)
     holds = print_forecast(reports, ["--steps", given.check_steps, *size])
     return 0 if found == silent == len(LEAKS) and holds else 1
 
