@@ -5,6 +5,7 @@ Environment variables, all off by default:
   IMPACTARBITER_SANITIZE=s  build with -fsanitize=s (address,undefined)
   IMPACTARBITER_WERROR=1    warnings are errors
   IMPACTARBITER_CUDA=0      leave _cuda out though torch is a CUDA build
+  IMPACTARBITER_TORCH=0     leave _torch out: for JAX and TensorFlow alone
   MAX_JOBS=n                compile n files at a time (2)
 """
 
@@ -36,6 +37,8 @@ C_FLAGS = [
 ]
 # No hidden visibility: statics in torch's headers must stay one with torch's.
 CXX_FLAGS = ["-std=c++20"]
+#: Plain C of the core's that _arrays has a copy of.
+SHARED_WITH_ARRAYS = ["src/core/base/array.c", "src/core/base/ptrmap.c"]
 TORCH_LIBRARIES = ["torch_python", "torch", "torch_cpu", "c10"]
 
 
@@ -88,6 +91,11 @@ def extensions() -> list[Extension]:
     modules = [
         Extension(
             "impactarbiter._core", sources("core"), depends=headers("core")
+        ),
+        Extension(
+            "impactarbiter._arrays",
+            [*sources("arrays"), *SHARED_WITH_ARRAYS],
+            depends=headers("core", "arrays"),
         ),
         Extension(
             "impactarbiter._torch",
@@ -173,16 +181,25 @@ def require_python_headers() -> None:
         )
 
 
-def require_torch() -> ModuleType:
+def wanted_torch() -> ModuleType | None:
+    """None where there is none to build for, and JAX or TensorFlow is."""
+    if not switch("IMPACTARBITER_TORCH", default=True):
+        return None
     try:
         import torch
     except ImportError as error:
+        if has_other_framework():
+            return None
         raise BuildError(
             f"PyTorch is needed to build and cannot be imported ({error}): "
             "install torch first, then run pip install with "
             "--no-build-isolation"
         ) from error
     return torch
+
+
+def has_other_framework() -> bool:
+    return any(map(importlib.util.find_spec, ("jax", "tensorflow")))
 
 
 def core_flags() -> Flags:
@@ -290,7 +307,7 @@ class BuildExt(build_ext):
     def run(self) -> None:
         require_gil()
         require_python_headers()
-        torch = require_torch()
+        torch = wanted_torch()
         editable = bool(getattr(self, "editable_mode", False))
         inplace = bool(self.inplace or editable)
         if editable:
@@ -298,23 +315,30 @@ class BuildExt(build_ext):
             self.build_temp = str(ROOT / "build" / "temp.editable")
         self.flags = {
             "impactarbiter._core": core_flags(),
-            "impactarbiter._torch": torch_flags(torch, inplace),
+            "impactarbiter._arrays": common_flags(),
             "impactarbiter._door": common_flags(),
             "impactarbiter._signals": common_flags(),
         }
+        self.torch = torch
+        if torch is not None:
+            self.add_torch(torch, inplace)
+        self.extensions = [
+            ext for ext in self.extensions if ext.name in self.flags
+        ]
+        super().run()
+
+    def add_torch(self, torch: ModuleType, inplace: bool) -> None:
+        flags = torch_flags(torch, inplace)
         layout = Path(self.build_temp) / f"torch-{torch.__version__}"
-        write_saved_layout(self.flags["impactarbiter._torch"].system, layout)
-        self.flags["impactarbiter._torch"].include.append(str(layout))
+        write_saved_layout(flags.system, layout)
+        flags.include.append(str(layout))
+        self.flags["impactarbiter._torch"] = flags
         if (
             sources("cuda")
             and torch.version.cuda
             and switch("IMPACTARBITER_CUDA", default=True)
         ):
             self.flags["impactarbiter._cuda"] = cuda_flags(torch, inplace)
-        self.extensions = [
-            ext for ext in self.extensions if ext.name in self.flags
-        ]
-        super().run()
 
     def build_extensions(self) -> None:
         compiler = Path(self.compiler.compiler_so[0])
@@ -351,14 +375,13 @@ class BuildExt(build_ext):
     def note(self) -> None:
         """Beside the modules, what they were built for: core/built.py."""
         import numpy
-        import torch
 
         folder = Path(self.get_ext_fullpath("impactarbiter._core")).parent
         if getattr(self, "editable_mode", False):
             folder = ROOT / "impactarbiter"
         facts = {
-            "torch": torch.__version__,
-            "cuda": torch.version.cuda,
+            "torch": self.torch and self.torch.__version__,
+            "cuda": self.torch and self.torch.version.cuda,
             "numpy": numpy.__version__,
             "python": sys.version.split()[0],
             "compiler": self.compiler.compiler_so[0],

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..base.errors import UsageError
+from ..base.errors import MissingExtraError, UsageError
 from ..core import ledger
 from ..core.devices import code_of
 from ..core.wire import Interval
@@ -244,9 +244,13 @@ def device_of(
 ) -> Device:
     """The device to read: as given, else the current CUDA one, else the CPU.
 
-    Raises UsageError for one that is not there or not known here.
+    Raises UsageError for one that is not there or not known here,
+    MissingExtraError without torch.
     """
-    import torch
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError("torch", "profiling", "") from None
 
     if device is None:
         if not torch.cuda.is_available():

@@ -69,15 +69,21 @@ def _python() -> Iterator[Line]:
 
 def _build() -> Iterator[Line]:
     from ..core.built import build, torch_module
+    from ..core.frameworks import has_torch
 
-    built = build()
-    for name, was in (("torch", built.torch), ("numpy", built.numpy)):
+    built, torch = build(), has_torch()
+    names = {"torch": built.torch} if torch else {}
+    for name, was in {**names, "numpy": built.numpy}.items():
         here = importlib.import_module(name).__version__
         yield Line(name, f"{here}; built for {was or 'an unknown one'}")
-    torch_module()
+    if torch:
+        torch_module()
+    else:
+        yield Line("torch", "not here, or not built for; others are watched")
     modules = " ".join(built.modules) or "unknown"
     yield Line("modules", f"{modules}; {built.compiler or 'unknown'}")
-    yield Line("CUDA", _cuda())
+    if torch:
+        yield Line("CUDA", _cuda())
 
 
 def _cuda() -> str:
@@ -110,26 +116,29 @@ def _hooks() -> Iterator[Line]:
 _PROGRAM = """
 kept = []
 for _ in range(40):
-    kept.append(torch.ones(8))
+    kept.append(numpy.ones(1000))
     arbiter.step()
 """
+_WITH_TORCH = _PROGRAM.replace("numpy.ones(1000)", "torch.ones(8)")
 
 
 def _leak() -> Iterator[Line]:
     """Whether a list that keeps what 40 steps made is told."""
-    import torch
-
+    from ..core.frameworks import has_torch
     from ..watching.arbiter import watch
 
+    name = "torch" if has_torch() else "numpy"
+    source = _WITH_TORCH if name == "torch" else _PROGRAM
+    given = {name: importlib.import_module(name)}
     with watch(step="manual") as arbiter:
-        program = compile(_PROGRAM, "<doctor>", "exec")
-        exec(program, {"torch": torch, "arbiter": arbiter})
+        program = compile(source, "<doctor>", "exec")
+        exec(program, {**given, "arbiter": arbiter})
         findings = arbiter.report().findings
     for finding in findings:
         if finding.verdict == "leak" and finding.holder is not None:
             yield Line("a leak", f"is found: {finding.holder.expression}")
             return
-    yield Line("a leak", "was not found in a list of 40 tensors", False)
+    yield Line("a leak", "was not found in a list of 40 arrays", False)
 
 
 def _extras() -> Iterator[Line]:

@@ -8,33 +8,39 @@ import sysconfig
 from types import ModuleType
 
 from ..base.files import own_prefix
+from . import frameworks
 from .built import torch_module
 
 
-def prepare() -> ModuleType:
-    """Tells ``_core`` whose code is whose and what torch's objects are.
+def prepare() -> ModuleType | None:
+    """Tells ``_core`` whose code is whose and what the frameworks' objects
+    are.
 
-    Gives ``_torch``; NotBuiltError where it is another torch's.
+    Gives ``_torch``, None where there is no torch; NotBuiltError where it is
+    another torch's.
     """
-    import torch
-
     from .. import _core
 
-    ours = torch_module()
+    ours = torch_module() if frameworks.has_torch() else None
     _core.set_code(_library_prefixes(), _user_files(), own_prefix())
-    _core.set_types(torch.nn.Module, torch.optim.Optimizer)
-    ours.register()
+    if ours is not None:
+        import torch
+
+        _core.set_types(torch.nn.Module, torch.optim.Optimizer)
+        ours.register()
+    frameworks.register()
     return ours
 
 
 def _library_prefixes() -> tuple[str, ...]:
-    """Folders whose code is no user's: torch, packages, the library."""
-    import torch
-
+    """Folders whose code is no user's: frameworks, packages, the library."""
     paths = {sysconfig.get_path(n) for n in ("stdlib", "platstdlib")}
     paths |= {sysconfig.get_path(n) for n in ("purelib", "platlib")}
     paths |= {p for p in sys.path if os.path.basename(p).endswith("-packages")}
-    paths.add(os.path.dirname(torch.__file__))
+    for name in ("torch", "jax", "tensorflow"):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is not None:
+            paths.add(os.path.dirname(file))
     prefixes = {os.path.abspath(p) + os.sep for p in paths if p}
     # The standard library as its own modules name it.
     prefixes.add(os.path.dirname(os.__file__) + os.sep)

@@ -108,11 +108,8 @@ def code_of(kind: str, index: int = 0) -> int:
 
 
 def name_of(code: int) -> str:
-    """``cpu``, ``numpy``, ``cuda:0``."""
-    types = _core.DEVICE_TYPES
-    kind, index = code >> 8, code & 0xFF
-    name = types[kind] if kind < len(types) else f"device {kind}"
-    return name if name in ("cpu", "numpy") else f"{name}:{index}"
+    """``cpu``, ``numpy``, ``cuda:0``, ``jax:cpu:0``."""
+    return _core.device_name(code)
 
 
 def _action(name: str) -> int:

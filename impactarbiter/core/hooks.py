@@ -1,4 +1,4 @@
-"""Watching on and off: the counting of steps, and the hooks in torch."""
+"""Watching on and off: the counting of steps, and the frameworks' hooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from .. import _core
 from ..base.signals import is_from_handler
-from . import devices
+from . import devices, frameworks
 from .built import torch_module
 from .code import prepare
 
@@ -30,7 +30,7 @@ class Hooks:
     and this one can be loaded only once.
     """
 
-    torch: ModuleType
+    torch: ModuleType | None  #: None where there is none
     optimizer: Handle | None = None
     arrays: bool = False  #: NumPy's are watched
 
@@ -77,7 +77,9 @@ def stop(hooks: Hooks) -> None:
 
 def in_place() -> dict[str, bool]:
     """Which of the hooks are in, by name."""
-    return {**torch_module().installed(), "numpy": _core.arrays_installed()}
+    torch = torch_module().installed() if frameworks.has_torch() else {}
+    others = frameworks.in_place()
+    return {**torch, **others, "numpy": _core.arrays_installed()}
 
 
 def step() -> None:
@@ -103,15 +105,20 @@ def set_allowed(label: int) -> int:
     return _core.set_allowed(label)
 
 
-def _install(torch: ModuleType, numpy: bool) -> Hooks:
+def _install(torch: ModuleType | None, numpy: bool) -> Hooks:
+    stepped = None if torch is None else _install_torch(torch)
+    frameworks.install()
+    gc.callbacks.append(_core.collector_event)
+    arrays = numpy and _core.arrays_install()
+    return Hooks(torch, stepped, arrays)
+
+
+def _install_torch(torch: ModuleType) -> Handle:
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     torch.install()
     devices.cuda.install()
-    gc.callbacks.append(_core.collector_event)
-    stepped = register_optimizer_step_post_hook(_core.optimizer_stepped)
-    arrays = numpy and _core.arrays_install()
-    return Hooks(torch, stepped, arrays)
+    return register_optimizer_step_post_hook(_core.optimizer_stepped)
 
 
 def _uninstall(hooks: Hooks) -> None:
@@ -123,5 +130,7 @@ def _uninstall(hooks: Hooks) -> None:
         _core.collector_event("stop", {})
     if hooks.arrays:
         _core.arrays_uninstall()
-    devices.cuda.uninstall()
-    hooks.torch.uninstall()
+    frameworks.uninstall()
+    if hooks.torch is not None:
+        devices.cuda.uninstall()
+        hooks.torch.uninstall()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from . import wire
+from . import frameworks, wire
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,6 +44,7 @@ def settle() -> None:
 def refresh() -> None:
     """Accounts for storages that are only noticed at the ends of steps."""
     _core.refresh()
+    frameworks.settle()
 
 
 def site_frame(site: int) -> wire.Frame | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .. import _core
 from ..model.path import Path
-from . import wire
+from . import frameworks, wire
 from .built import torch_module
 from .code import prepare
 
@@ -22,7 +22,12 @@ def explain(objects: tuple[object, ...], paths: int) -> list[wire.Answer]:
     down are no holders: they are how the question was asked.
     """
     prepare()
-    return [wire.answer_of(raw) for raw in _core.explain(objects, paths, True)]
+    frameworks.know()
+    try:
+        found = _core.explain(objects, paths, True)
+    finally:
+        frameworks.forget()
+    return [wire.answer_of(raw) for raw in found]
 
 
 def instances(cls: type, most: int) -> tuple[int, list[Path]]:
@@ -62,6 +67,8 @@ def failures_from_now() -> Callable[[], int]:
 
     What it gives imports nothing of ours when it is called.
     """
+    if not frameworks.has_torch():
+        return lambda: 0
     ours = torch_module()
     count, before = ours.walk_failures, ours.walk_failures()
     return lambda: count() - before

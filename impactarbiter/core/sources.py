@@ -15,7 +15,7 @@ from ..base.ranks import rank
 from ..base.shell import cell_name
 from ..model.finding import Site
 from ..model.history import Excerpt
-from . import ledger
+from . import frameworks, ledger
 from .wire import Frame
 
 NOWHERE = Site("", 0, "")
@@ -113,6 +113,7 @@ def environment() -> dict[str, str]:
     torch = sys.modules.get("torch")
     if torch is not None:
         known["torch"] = str(torch.__version__)
+    known |= frameworks.versions()
     number = rank()
     if number is not None:
         known["rank"] = str(number)

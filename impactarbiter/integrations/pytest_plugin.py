@@ -14,7 +14,6 @@ import contextlib
 import copy
 import gc
 import importlib.util
-import sys
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -224,7 +223,9 @@ def _is_repeated(item: pytest.Item) -> bool:
 
 def _is_possible() -> bool:
     """Whether a test that was not marked can be checked, and need be."""
-    if sys.modules.get("torch") is None:
+    from ..core.frameworks import any_imported
+
+    if not any_imported():
         return False
     from ..watching.arbiter import current
 
@@ -234,8 +235,9 @@ def _is_possible() -> bool:
 def _skip_if_impossible() -> None:
     from ..watching.arbiter import current
 
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("tensor leaks: torch is not installed")
+    names = ("torch", "jax", "tensorflow")
+    if not any(map(importlib.util.find_spec, names)):
+        pytest.skip("tensor leaks: no framework is installed")
     if current() is not None:
         pytest.skip("tensor leaks: impactarbiter is watching already")
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..core import ledger
-from ..core.wire import Counts, ProcessMemory, Tally
+from ..core.wire import Counts, ProcessMemory, Tally, Totals
+from ..model.devices import is_on_host, noun_of
 from ..model.growth import ProcessGrowth, TypeGrowth
 
 #: Types that are told, and the part of all Python objects' growth from which
@@ -39,10 +40,19 @@ def weigh(counts: Counts, tally: Tally | None) -> Weighing:
     return Weighing(
         counts=counts,
         memory=ledger.process_memory(),
-        tensors=totals.of("cpu").live,
-        arrays=totals.of("numpy").live,
+        tensors=_on_host(totals, "tensor"),
+        arrays=_on_host(totals, "array"),
         watching=totals.ledger_bytes,
         tally=tally,
+    )
+
+
+def _on_host(totals: Totals, noun: str) -> int:
+    """Live bytes in the process's own memory."""
+    return sum(
+        now.live
+        for device, now in totals.devices.items()
+        if is_on_host(device) and noun_of((device,)) == noun
     )
 
 

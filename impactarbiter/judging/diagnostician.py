@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..base.signals import Tolerated
-from ..core import devices, heap, hooks, ledger, questions
+from ..core import devices, frameworks, heap, hooks, ledger, questions
 from ..core.sources import environment, excerpts
 from ..core.wire import (
     AGE_FOR_REPORT,
@@ -28,7 +28,7 @@ from ..core.wire import (
 from ..model.finding import Finding
 from ..model.report import Report
 from ..model.words import BOUNDED, Verdict
-from . import account, closure, curves, summary, unheld
+from . import account, closure, crosschecks, curves, summary, unheld
 from .allowlist import AllowList
 from .forecast import Forecast
 from .known import KnownHolders
@@ -240,6 +240,9 @@ class Diagnostician:
         yield from summary.warnings(
             self._walks.last, status, totals, self._failures()
         )
+        yield from frameworks.said(self.obfuscate)
+        if not self.obfuscate:
+            yield from crosschecks.tracers()
         if self._callback_failed:
             yield f"on_finding raised {self._callback_failed}"
         yield from summary.of_rules(self.allow)
@@ -338,6 +341,7 @@ class Diagnostician:
         findings = with_patches(findings, self._holdings(findings))
         self._judged = findings
         told_back = self._taken_back({f.signature for f in findings})
+        totals_now = ledger.totals()
         report = replace(
             self._put_together(status, findings, forecast, self._walks.last),
             taken_back=tuple(told_back),
@@ -345,6 +349,7 @@ class Diagnostician:
                 account.growth(weighed, last, kind) if weighed else None
             ),
             growing_lines=closure.lines(suspects, findings, status, kind),
+            cross_checks=crosschecks.sentences(totals_now, walk),
             excerpts=excerpts(
                 site
                 for f in (*findings, *told_back)

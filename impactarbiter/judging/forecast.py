@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ..base import cgroups
 from ..core import devices, ledger
+from ..model.devices import is_on_host
 from ..model.finding import Finding
 
 
@@ -55,7 +56,7 @@ class Forecast:
     def room_of(self, finding: Finding) -> int | None:
         """Bytes left where the finding's tensors lie."""
         device = _device_of(finding)
-        if device in _ON_HOST:
+        if is_on_host(device):
             return self.room
         if device not in self._rooms:
             self._rooms[device] = devices.room(device, self._given)
@@ -67,7 +68,7 @@ class Forecast:
         ``seconds`` is how long a step takes.
         """
         # Graph nodes lie in the CPU's memory; a device's tensors do not.
-        on_cpu = _device_of(finding) in _ON_HOST
+        on_cpu = is_on_host(_device_of(finding))
         rate = finding.all_bytes_per_step if on_cpu else finding.bytes_per_step
         room = self.room_of(finding)
         if room is None or rate <= 0:
@@ -78,10 +79,6 @@ class Forecast:
             steps_to_oom=steps,
             seconds_to_oom=steps * seconds if seconds > 0 else None,
         )
-
-
-#: Devices whose memory is the process's.
-_ON_HOST = ("cpu", "numpy")
 
 
 def _device_of(finding: Finding) -> str:

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..base.units import format_bytes
+
+
+def is_on_host(device: str) -> bool:
+    """Whether a device's memory is the process's own."""
+    return device in ("cpu", "numpy") or ":cpu:" in device
+
+
+def noun_of(devices: Iterable[str]) -> str:
+    """What lies on all of these devices: "array" or "tensor"."""
+    families = {device.partition(":")[0] for device in devices}
+    return "array" if families and families <= _OF_ARRAYS else "tensor"
+
+
+#: Whose memory is that of arrays.
+_OF_ARRAYS = {"numpy", "jax"}
 
 
 @dataclass(frozen=True, kw_only=True)

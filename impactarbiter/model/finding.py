@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ..base.errors import UsageError
 from ..base.shell import pretty
 from ..base.text import clean
+from .devices import noun_of
 from .door import text_of
 from .history import Ages
 from .path import Edge, Path, without_numbers
@@ -231,9 +232,8 @@ class Finding:
 
     @property
     def noun(self) -> str:
-        """What it keeps: "tensor", or "array" where all are NumPy's."""
-        devices = {t.device for t in self.tensors}
-        return "array" if devices == {"numpy"} else "tensor"
+        """What it keeps: "tensor", or "array" of NumPy's and JAX's."""
+        return noun_of(t.device for t in self.tensors)
 
     @property
     def confirmed(self) -> bool:

@@ -73,9 +73,10 @@ class Report:
 
     ``taken_back`` are former leaks that stopped growing before the end.
 
-    ``steps`` are of ``step_kind``: "optimizer", "backward", "module call" or
-    "manual".  ``grown_bytes_per_step`` is how fast live tensor memory grew
-    and ``process_bytes_per_step`` how fast the process did (None: not
+    ``steps`` are of ``step_kind``: "optimizer", "backward", "module call",
+    "compiled call" (of what JAX compiled) or "manual".
+    ``grown_bytes_per_step`` is how fast live tensor memory grew and
+    ``process_bytes_per_step`` how fast the process did (None: not
     measured), both 0 where there was no steady growth;
     ``gained_bytes_per_step`` counts what came in bursts, too, and
     ``explained_bytes_per_step`` is what the findings account for of the
@@ -96,6 +97,8 @@ class Report:
     ``recorded_by`` names the tool whose recording this is made of ("": we
     watched), ``lines`` is what was alive then, the most bytes first; such a
     report has no holders, and its steps may be "allocation"s.
+    ``cross_checks`` are sentences that put what a framework says of its own
+    memory beside what we know of it.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -124,6 +127,7 @@ class Report:
     live: LiveTable = field(default_factory=LiveTable)
     recorded_by: str = ""
     lines: tuple[LineBytes, ...] = ()
+    cross_checks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "findings", tuple(by_rate(self.findings)))

@@ -14,7 +14,12 @@ Severity = Literal["info", "warning", "critical"]
 StepMode = Literal["auto", "manual"]
 #: What a report's steps are; "allocation" in another tool's recording.
 StepKind = Literal[
-    "optimizer", "backward", "module call", "manual", "allocation"
+    "optimizer",
+    "backward",
+    "module call",
+    "compiled call",
+    "manual",
+    "allocation",
 ]
 #: What ``explain()`` says of an object.
 RetentionVerdict = Literal["held", "cycle", "native", "free"]

@@ -17,6 +17,7 @@ from ..base.units import (
     format_duration,
     plural,
 )
+from ..model.devices import is_on_host
 from ..model.finding import Cycle, Finding, GraphCost, Site
 from ..model.order import by_urgency
 from ..model.recording import RECORDED
@@ -416,9 +417,8 @@ def footer(report: Report) -> list[str]:
     if older := sum(report.older.values()):
         lines.append(f"older than the watch: {format_bytes(older)} more")
     # What they have is in the line above.
-    lines += [
-        str(d) for d in report.devices if d.device not in ("cpu", "numpy")
-    ]
+    lines += [str(d) for d in report.devices if not is_on_host(d.device)]
+    lines += report.cross_checks
     cost = _cost_text(report)
     if cost:
         lines.append(f"watching cost {cost}")

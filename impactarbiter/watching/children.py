@@ -1,9 +1,9 @@
 """Children of a watched process watch themselves.
 
 What multiprocessing forks begins anew where it bootstraps; what it spawns, and
-other Pythons, wait for torch by the start-up file (integrations/startup).  A
-child's watch makes way for one of the program's own, and a child without a
-step leaves no file.
+other Pythons, wait for a framework by the start-up file
+(integrations/startup).  A child's watch makes way for one of the program's
+own, and a child without a step leaves no file.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from ..base.ranks import JOB, rank
 from ..base.signals import Tolerated
+from ..core import frameworks
 from ..judging.allowlist import AllowList
 from ..model.process import FINISHED
 from . import arbiter as arbiters
@@ -87,8 +88,8 @@ def wait_for_bootstrap() -> None:
     util.register_after_fork(_marker, _bootstrapped)
 
 
-def torch_is_there() -> None:
-    """Torch was imported in a Python that was started from outside."""
+def framework_is_there() -> None:
+    """A framework was imported in a Python that was started from outside."""
     wait_for_bootstrap()
     words = " ".join(sys.orig_argv)
     if _is_main() and any(word in words for word in _MULTIPROCESSING):
@@ -118,7 +119,7 @@ def _wait_for_spawned() -> None:
 
 def _bootstrapped(_marker: _Marker) -> None:
     """multiprocessing is about to run the child's part."""
-    if "torch" in sys.modules:
+    if frameworks.any_imported():
         begin()
 
 

@@ -9,6 +9,7 @@ from ..core import questions
 from ..core.wire import Answer
 from ..knowledge.autograd import cause_of
 from ..knowledge.ipython import shell_advice
+from ..model.devices import noun_of
 from ..model.path import Path, pattern_of
 from ..model.retention import InstanceGroup, Instances, Retention, Retentions
 
@@ -85,7 +86,7 @@ def _retention(answer: Answer) -> Retention:
         note=note,
         needed_by=answer.needed_by,
         readers=answer.readers,
-        noun="array" if answer.target.device == "numpy" else "tensor",
+        noun=noun_of((answer.target.device,)),
     )
 
 

@@ -15,6 +15,7 @@ import math
 import os
 import re
 import shutil
+import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -48,18 +49,23 @@ RESERVE = 32 << 20
 _PARTIAL = re.compile(r"\.oom-\d+-(\d+)-\d+\.partial")
 #: What torch's CPU allocator says when it gets nothing.
 _CPU_MESSAGE = "DefaultCPUAllocator: can't allocate memory"
+#: What XLA's runtime, JAX's and TensorFlow's, begins with then.
+_XLA_MESSAGE = "RESOURCE_EXHAUSTED"
 #: Bytes of a bundle beside its rows, at most or nearly so.
 _REST = 4 << 20
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out."""
-    import torch
-
-    out = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
-    if isinstance(error, (MemoryError, out)):
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        out = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
+        if isinstance(error, out):
+            return True
+    if isinstance(error, MemoryError):
         return True
-    return isinstance(error, RuntimeError) and _CPU_MESSAGE in str(error)
+    said = str(error) if isinstance(error, RuntimeError) else ""
+    return _CPU_MESSAGE in said or said.startswith(_XLA_MESSAGE)
 
 
 class FlightRecorder:

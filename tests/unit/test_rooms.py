@@ -98,7 +98,7 @@ ROOMS = (
     "commands",
 )
 #: The C modules, which ``core`` alone imports.
-C_MODULES = {"_core", "_torch", "_cuda", "_signals"}
+C_MODULES = {"_arrays", "_core", "_torch", "_cuda", "_signals"}
 
 
 def module_of(file: Path) -> str:

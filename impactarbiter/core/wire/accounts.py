@@ -82,6 +82,7 @@ STEP_KINDS: tuple[StepKind, ...] = (
     "optimizer",
     "backward",
     "module call",
+    "compiled call",
     "manual",
 )
 
@@ -95,6 +96,7 @@ class Counts(NamedTuple):
     optimizer: int = 0
     backward: int = 0
     module: int = 0
+    compiled: int = 0
     manual: int = 0
 
 

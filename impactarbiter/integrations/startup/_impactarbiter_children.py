@@ -1,22 +1,23 @@
-"""Waits for torch in a Python that a watched program has started.
+"""Waits for a framework in a Python that a watched program has started.
 
-Stands alone: nothing of the package is imported before torch is, so that a
-child without torch pays for a look into its environment and no more.
+Stands alone: nothing of the package is imported before one is, so that a
+child without any pays for a look into its environment and no more.
 """
 
 import os
 import sys
 from typing import Any
 
+_FRAMEWORKS = ("torch", "jax", "tensorflow")
 _FOLDERS = ("IMPACTARBITER_CHILDREN", "IMPACTARBITER_JOB")
 
 
 class _Finder:
-    """Leaves the finding to the others and waits for torch's end."""
+    """Leaves the finding to the others and waits for the module's end."""
 
     @classmethod
     def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "torch":
+        if name not in _FRAMEWORKS:
             return None
         if cls in sys.meta_path:
             sys.meta_path.remove(cls)
@@ -39,17 +40,17 @@ def _call_after(spec: Any) -> None:
         # The loader is as it was when the module's own code sees it.
         del loader.exec_module
         execute(module)
-        _torch_is_there()
+        _is_there()
 
     loader.exec_module = exec_module
 
 
-def _torch_is_there() -> None:
+def _is_there() -> None:
     """No failure of ours fails the import."""
     try:
         from impactarbiter.watching import children
 
-        children.torch_is_there()
+        children.framework_is_there()
     except Exception:
         return
 

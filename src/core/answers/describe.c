@@ -100,6 +100,35 @@ ia_purpose_name(int purpose)
     return names[purpose];
 }
 
+/* What of a framework's own has no purpose that is known is of that framework:
+ * "jax" of "jax:cpu:0". */
+static void
+device_family(uint16_t device, char *out, size_t size)
+{
+    ia_device_name(device, out, size);
+    out[strcspn(out, ":")] = 0;
+}
+
+static int
+is_of_family(const ia_reached *r)
+{
+    return r->purpose == IA_FOR_UNKNOWN && ia_device_is_named(r->device);
+}
+
+static int
+add_family(PyObject *dict, const ia_reached *r)
+{
+    char name[32];
+    device_family(r->device, name, sizeof name);
+    PyObject *before = PyDict_GetItemString(dict, name);
+    uint64_t bytes =
+        r->bytes + (before ? PyLong_AsUnsignedLongLong(before) : 0);
+    PyObject *sum = PyLong_FromUnsignedLongLong(bytes);
+    int result = sum ? PyDict_SetItemString(dict, name, sum) : -1;
+    Py_XDECREF(sum);
+    return result;
+}
+
 static PyObject *
 build_purposes(const uint64_t *bytes)
 {
@@ -115,9 +144,14 @@ ia_older_build(const ia_storages *s)
 {
     uint64_t bytes[IA_PURPOSES] = {0};
     for (uint32_t i = 0; i < s->count; i++)
-        if (ia_is_older(&s->items[i]))
+        if (ia_is_older(&s->items[i]) && !is_of_family(&s->items[i]))
             bytes[s->items[i].purpose] += s->items[i].bytes;
-    return build_purposes(bytes);
+    PyObject *dict = build_purposes(bytes);
+    for (uint32_t i = 0; dict && i < s->count; i++)
+        if (ia_is_older(&s->items[i]) && is_of_family(&s->items[i]) &&
+            add_family(dict, &s->items[i]) < 0)
+            Py_CLEAR(dict);
+    return dict;
 }
 
 PyObject *
@@ -126,10 +160,16 @@ ia_purposes_build(const ia_storages *s)
     uint64_t bytes[IA_PURPOSES] = {0}, claimed = 0;
     for (uint32_t i = 0; i < s->count; i++) {
         const ia_reached *r = &s->items[i];
-        if (r->in_ledger && !r->allowed)
+        if (r->in_ledger && !r->allowed && (r->claimed || !is_of_family(r)))
             *(r->claimed ? &claimed : &bytes[r->purpose]) += r->bytes;
     }
     PyObject *dict = build_purposes(bytes);
+    for (uint32_t i = 0; dict && i < s->count; i++) {
+        const ia_reached *r = &s->items[i];
+        if (r->in_ledger && !r->allowed && !r->claimed && is_of_family(r) &&
+            add_family(dict, r) < 0)
+            Py_CLEAR(dict);
+    }
     if (dict != NULL)
         ia_dict_add(&dict, PyUnicode_FromString("claimed"),
                     PyLong_FromUnsignedLongLong(claimed));

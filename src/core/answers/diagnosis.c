@@ -124,7 +124,9 @@ walk(diagnosis *d)
     if (is_incomplete(d)) {
         d->w.rooted_entries = d->w.count;
         d->w.rooted_roots = d->roots.count;
-        if (ia_walk_unrooted(&d->w, &d->roots, NULL) < 0)
+        ia_call_args args = ia_stepping_args();
+        ia_handed handed = {args.items, (uint32_t)args.count};
+        if (ia_walk_unrooted(&d->w, &d->roots, &handed) < 0)
             return ia_no_memory();
     }
     if (d->w.failed ||

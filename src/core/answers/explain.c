@@ -54,7 +54,8 @@ typedef struct {
     int ncallers;
     ia_cut *cuts; /* owned */
     uint32_t ncuts;
-    ia_handed handed; /* owned array */
+    PyObject **handed; /* owned */
+    uint32_t nhanded;
     uint32_t handed_capacity;
     ia_needed *needed; /* owned: by live graphs, one for each target */
     int past_targets; /* on through the targets */
@@ -238,11 +239,11 @@ set_the_caller_aside(question *q)
                 add_cut(q, q->callers[c].names, ref);
         }
     }
-    if (IA_ROOM(q->handed.items, q->handed_capacity, references) < 0)
+    if (IA_ROOM(q->handed, q->handed_capacity, references) < 0)
         return ia_no_memory();
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
         for (uint32_t n = 0; n <= extra + q->targets[i].variables; n++)
-            q->handed.items[q->handed.count++] = q->targets[i].op;
+            q->handed[q->nhanded++] = q->targets[i].op;
     ia_cuts_order(q->cuts, q->ncuts);
     return ia_walk_set_cuts(&q->w, q->cuts, q->ncuts) < 0 ? ia_no_memory()
                                                           : 0;
@@ -260,13 +261,13 @@ set_twin_aside(PyObject *op, void *arg)
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
         if (PyTuple_GET_ITEM(op, i) != q->targets[i].op)
             return;
-    if (IA_ROOM(q->handed.items, q->handed_capacity,
-                q->handed.count + (uint64_t)q->ntargets) < 0) {
+    if (IA_ROOM(q->handed, q->handed_capacity,
+                q->nhanded + (uint64_t)q->ntargets) < 0) {
         q->w.failed = 1;
         return;
     }
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
-        q->handed.items[q->handed.count++] = q->targets[i].op;
+        q->handed[q->nhanded++] = q->targets[i].op;
     ia_walk_hide(&q->w, op);
 }
 
@@ -328,7 +329,8 @@ walk(question *q, PyObject *objects)
     if (!all_answered(q) && q->ntargets > 0)
         ia_each_gc_object(set_twin_aside, q);
     if (!all_answered(q) &&
-        ia_walk_unrooted(&q->w, &q->roots, &q->handed) < 0)
+        ia_walk_unrooted(&q->w, &q->roots,
+                         &(ia_handed){q->handed, q->nhanded}) < 0)
         return ia_no_memory();
     if (seed_the_rest(q) < 0)
         return -1;
@@ -361,7 +363,7 @@ finish(question *q)
     free(q->targets);
     free(q->above);
     free(q->cuts);
-    free(q->handed.items);
+    free(q->handed);
     if (q->collecting)
         PyGC_Enable();
 }

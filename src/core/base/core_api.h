@@ -1,9 +1,9 @@
 /* The contract between _core and the modules that know a framework.
  *
  * _core exports one ia_core_api in a capsule; a framework module (_torch,
- * _cuda) imports it, reports births and deaths through it, and registers one
- * ia_framework so that the heap walk can look behind objects whose tp_traverse
- * shows nothing.  Plain C types only: neither side sees the other's headers.
+ * _cuda, _arrays) imports it, reports births and deaths through it, and
+ * registers one ia_framework so that the heap walk can look behind objects
+ * whose tp_traverse shows nothing.  Several may be registered.  Plain C types only: neither side sees the other's headers.
  */
 #ifndef IA_CORE_API_H
 #define IA_CORE_API_H
@@ -14,7 +14,7 @@
 
 #include "device_event.h"
 
-#define IA_API_VERSION 4
+#define IA_API_VERSION 5
 #define IA_API_CAPSULE "impactarbiter._core._api"
 
 /* One block of tensor memory.  `data` is what the allocator returned, `impl`
@@ -39,6 +39,7 @@ typedef enum {
     IA_EDGE_HOOK,        /* tensor or node -> Python hook */
     IA_EDGE_FUNCTION,    /* node -> Python object of a custom Function */
     IA_EDGE_NODE,        /* Python wrapper of a node -> the node */
+    IA_EDGE_SHARD,       /* array on several devices -> its part on one */
     IA_EDGE_STORAGE,     /* tensor or storage object -> its memory */
 } ia_edge_kind;
 
@@ -85,9 +86,13 @@ typedef struct {
     size_t name_length;
 } ia_node_mark;
 
+/* Enters a storage into the ledger: 1, or 0 where it is known already. */
+typedef int (*ia_enter)(const ia_storage *, void *arg);
+
 /* Supplied by a framework module.  All calls are made with the GIL held and
- * none may run Python code, create a Python object, or unpack through a
- * user's hook.  No call may throw. */
+ * none but adopt() may run Python code, create a Python object, or unpack
+ * through a user's hook.  No call may throw.  One without a graph has
+ * expand_node NULL, and is never asked about nodes where another has one. */
 typedef struct {
     int version; /* IA_API_VERSION */
     ia_kind (*kind_of_type)(PyTypeObject *);
@@ -131,14 +136,20 @@ typedef struct {
     int (*follow_storage)(PyObject *tensor);
     void (*sweep)(void);
     /* Classes of which an optimizer was ever made: more than before means
-     * that there is a new one. */
+     * that there is a new one.  May be NULL. */
     int (*optimizer_classes)(void);
+    /* Instead of storage_of() and follow_storage(): has every storage of a
+     * tensor that is alive at a boundary entered, and reports itself when
+     * they die.  1, or 0 where the tensor is not this framework's.  May let
+     * go of the GIL.  NULL where follow_storage() serves. */
+    int (*adopt)(PyObject *tensor, ia_enter enter, void *arg);
 } ia_framework;
 
 typedef enum {
     IA_EVENT_OPTIMIZER = 0, /* strongest: see steps.c */
     IA_EVENT_BACKWARD,
     IA_EVENT_MODULE,
+    IA_EVENT_COMPILED, /* a call of a function that a framework compiled */
     IA_EVENT_MANUAL,
 } ia_event;
 
@@ -147,6 +158,8 @@ typedef struct {
     /* Births and deaths.  Any thread, with or without the GIL. */
     void (*storage_born)(uintptr_t key, size_t bytes, uint16_t device);
     void (*storage_died)(uintptr_t key);
+    /* The same, unless its address has become another device's meanwhile. */
+    void (*storage_left)(uintptr_t key, uint16_t device);
     /* What the ledger knows as `from` it knows as `to` from here on: 1, or 0
      * where it does not know it, or memory is short. */
     int (*storage_renamed)(uintptr_t from, uintptr_t to);
@@ -159,6 +172,9 @@ typedef struct {
     void (*backward_begins)(void);
     /* Nonzero while hooks should report. */
     int (*active)(void);
+    /* Nonzero while this thread collects garbage: what dies now was held by a
+     * cycle. */
+    int (*collecting)(void);
     /* A Python tensor object was allocated / is about to be freed (GIL). */
     void (*tensor_born)(PyObject *);
     void (*tensor_died)(PyObject *);
@@ -166,8 +182,16 @@ typedef struct {
      * returns with none set).  Runs the boundary and, where a look is due,
      * the Python callback. */
     void (*event)(ia_event);
-    /* Registers the framework; the struct must live for ever. */
+    /* The same at the end of a call, whose arguments only the caller's C code
+     * may hold: they are on their way, and nobody keeps them. */
+    void (*call_ends)(ia_event, PyObject *const *args, Py_ssize_t count);
+    /* Registers the framework; the struct must live for ever.  0, or -1 with
+     * an exception set. */
     int (*register_framework)(const ia_framework *);
+    /* The code of a device that is called so, "jax:cpu:0"; what stands before
+     * the first colon is its line in sums by purpose.  Names are few and are
+     * kept; a code without a name where there are too many.  GIL. */
+    uint16_t (*device_named)(const char *name);
     /* Is this code running on the calling thread's stack (GIL held)?  The
      * pointer is compared, never followed. */
     int (*is_running)(const void *code);

@@ -20,8 +20,6 @@ static struct {
 
 static PyTypeObject *module_type, *optimizer_type; /* borrowed */
 
-const ia_framework *ia_the_framework;
-
 void
 ia_kinds_set_types(PyTypeObject *module, PyTypeObject *optimizer)
 {
@@ -58,11 +56,4 @@ ia_kind_of(PyTypeObject *type)
         cache[i].type = type;
     }
     return cache[i].kind;
-}
-
-void
-ia_kinds_set_framework(const ia_framework *framework)
-{
-    ia_the_framework = framework;
-    ia_kinds_forget();
 }

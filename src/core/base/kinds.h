@@ -7,16 +7,13 @@
 #define IA_KINDS_H
 
 #include "core_api.h"
+#include "frameworks.h"
 
 /* Beside the framework's own kinds (ia_kind). */
 #define IA_KIND_NDARRAY 16
 #define IA_KIND_MODULE 17    /* torch.nn.Module or a subclass */
 #define IA_KIND_OPTIMIZER 18
 
-/* The framework that has registered, or NULL.  Process-wide: births on any
- * thread ask it, and a kind means the same in every walk. */
-extern const ia_framework *ia_the_framework;
-void ia_kinds_set_framework(const ia_framework *);
 /* Borrowed types, process-wide. */
 void ia_kinds_set_types(PyTypeObject *module, PyTypeObject *optimizer);
 void ia_kinds_forget(void);

@@ -6,7 +6,7 @@
 
 /* References that the caller of ours made, each as often as it made it. */
 typedef struct {
-    PyObject **items; /* borrowed */
+    PyObject *const *items; /* borrowed */
     uint32_t count;
 } ia_handed;
 

@@ -133,6 +133,16 @@ ia_ledger_died(uintptr_t key)
     ia_ledger_hook_end(begin);
 }
 
+void
+ia_ledger_left(uintptr_t key, uint16_t device)
+{
+    ia_ledger_lock();
+    const ia_row *row = ia_ledger_find(key);
+    if (row != NULL && row->device == device)
+        ia_ledger_remove(key);
+    ia_ledger_unlock();
+}
+
 int
 ia_ledger_renamed(uintptr_t from, uintptr_t to)
 {
@@ -234,6 +244,12 @@ void
 ia_ledger_set_collecting(int on)
 {
     self.collecting = on;
+}
+
+int
+ia_ledger_collecting(void)
+{
+    return self.collecting;
 }
 
 uint16_t

@@ -24,6 +24,8 @@ typedef struct {
 /* These take the lock. */
 void ia_ledger_born(uintptr_t key, size_t bytes, uint16_t device);
 void ia_ledger_died(uintptr_t key);
+/* The same, unless the row by that key is another device's by now. */
+void ia_ledger_left(uintptr_t key, uint16_t device);
 /* 1, or 0 where `from` is not in the ledger or memory is short. */
 int ia_ledger_renamed(uintptr_t from, uintptr_t to);
 /* A storage whose birth was noticed late: its own stack and generation. */
@@ -49,6 +51,7 @@ void ia_ledger_hook_end(uint64_t begin);
 
 /* Set for the calling thread: the collector runs / inside allow(). */
 void ia_ledger_set_collecting(int on);
+int ia_ledger_collecting(void);
 uint16_t ia_ledger_set_allowed(uint16_t label);
 
 /* What born and died do, with the lock held; add() returns the birth's

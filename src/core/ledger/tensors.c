@@ -183,18 +183,42 @@ in_ledger(const ia_storage *s)
            ia_ledger_show(s->impl, s->device);
 }
 
-/* 0, or -1 where its time has not come: another thread is changing it. */
 static int
-resolve(entry *e)
+enter(const ia_storage *s, void *birth)
+{
+    if (s->bytes == 0 || in_ledger(s))
+        return 0;
+    ia_ledger_born_at(s->impl, s->bytes, s->device, birth);
+    return 1;
+}
+
+/* 0, or -1 where its time has not come: another thread is changing it.  The
+ * birth is a copy: a framework that adopts may let another thread in. */
+static int
+resolve(PyObject *op, ia_birth birth)
 {
     ia_storage s;
-    if (!ia_the_framework->storage_of(e->op, &s) || s.bytes == 0 ||
+    if (ia_the_framework->adopt != NULL &&
+        ia_the_framework->adopt(op, enter, &birth))
+        return 0;
+    if (!ia_the_framework->storage_of(op, &s) || s.bytes == 0 ||
         s.impl == 0 || in_ledger(&s))
         return 0;
-    int follows = ia_the_framework->follow_storage(e->op);
+    int follows = ia_the_framework->follow_storage(op);
     if (follows > 0)
-        ia_ledger_born_at(s.impl, s.bytes, s.device, &e->birth);
+        ia_ledger_born_at(s.impl, s.bytes, s.device, &birth);
     return follows < 0 ? -1 : 0;
+}
+
+/* Not where it has died meanwhile. */
+static int
+put_back(PyObject *op)
+{
+    uint32_t i = ia_ptrmap_get(&book.index, (uintptr_t)op);
+    if (i == IA_PTRMAP_NONE)
+        return 0;
+    book.items[i].pending = 1;
+    return 1;
 }
 
 void
@@ -207,12 +231,13 @@ ia_tensors_resolve(void)
         uint32_t at = ia_ptrmap_get(&book.index, (uintptr_t)op);
         if (at == IA_PTRMAP_NONE || !book.items[at].pending)
             continue;
-        if (resolve(&book.items[at]) < 0)
+        book.items[at].pending = 0;
+        if (resolve(op, book.items[at].birth) < 0 && put_back(op))
             book.pending[kept++] = op;
-        else
-            book.items[at].pending = 0;
     }
-    book.npending = kept;
+    /* Another thread may have emptied the book. */
+    if (kept < book.npending)
+        book.npending = kept;
 }
 
 ia_newest_tensor *

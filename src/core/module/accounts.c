@@ -39,6 +39,16 @@ refresh(PyObject *self, PyObject *unused)
 }
 
 static PyObject *
+device_name(PyObject *self, PyObject *arg)
+{
+    unsigned long code = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    return ia_device_build((uint16_t)code);
+}
+
+static PyObject *
 build_devices(void)
 {
     ia_device_totals copy[IA_MAX_DEVICES];
@@ -353,6 +363,7 @@ process_memory(PyObject *self, PyObject *unused)
 DOC(settle, "()",
     "A report is asked for: where the strongest kind of event was never\n"
     "seen, ticks are time.");
+DOC(device_name, "(code)", "What a device (type << 8 | index) is called.");
 DOC(refresh, "()",
     "Account for storages that are only noticed at boundaries.");
 DOC(totals, "()", "Totals of the ledger, bytes and counts, as a dict.");
@@ -391,6 +402,7 @@ DOC(process_memory, "()",
 
 PyMethodDef ia_accounts_methods[] = {
     {"settle", settle, METH_NOARGS, settle_doc},
+    {"device_name", device_name, METH_O, device_name_doc},
     {"refresh", refresh, METH_NOARGS, refresh_doc},
     {"totals", totals, METH_NOARGS, totals_doc},
     {"status", status, METH_NOARGS, status_doc},

@@ -1,6 +1,7 @@
 /* What the capsule hands to the modules that know a framework. */
 
 #include "../base/compat.h"
+#include "../base/device_name.h"
 #include "../base/kinds.h"
 #include "../ledger/devices.h"
 #include "../ledger/frames.h"
@@ -67,7 +68,13 @@ api_register(const ia_framework *framework)
                      IA_API_VERSION, framework->version);
         return -1;
     }
-    ia_kinds_set_framework(framework);
+    if (ia_frameworks_add(framework) < 0) {
+        PyErr_Format(PyExc_ImportError,
+                     "impactarbiter._core takes %d frameworks at a time",
+                     IA_MOST_FRAMEWORKS);
+        return -1;
+    }
+    ia_kinds_forget();
     return 0;
 }
 
@@ -75,16 +82,20 @@ const ia_core_api ia_api = {
     .version = IA_API_VERSION,
     .storage_born = api_storage_born,
     .storage_died = ia_ledger_died,
+    .storage_left = ia_ledger_left,
     .storage_renamed = ia_ledger_renamed,
     .device_event = api_device_event,
     .device_followed = ia_devices_followed,
     .backward_begins = api_backward_begins,
     .active = api_active,
+    .collecting = ia_ledger_collecting,
     .tensor_born = api_tensor_born,
     .tensor_died = ia_tensors_died,
     .event = ia_stepping_event,
+    .call_ends = ia_stepping_call_ends,
     .is_running = ia_frame_runs,
     .register_framework = api_register,
+    .device_named = ia_device_named,
     .fail = ia_fail,
     .recorder_oom = ia_recorder_oom,
 };

@@ -121,6 +121,9 @@ set_graph_edge(const graph_search *s, ia_edge_text *out)
                                  : ia_edge_set(out, "hook", 0, ".<hook>");
     case IA_EDGE_FUNCTION:
         return ia_edge_set(out, "ctx", 0, ".<ctx>");
+    case IA_EDGE_SHARD:
+        return ia_edge_set(out, "shard", 1, ".addressable_shards[%zd].data",
+                           s->index);
     case IA_EDGE_STORAGE:
         return ia_edge_set(out, "storage", 0, ".<storage>");
     }

@@ -243,9 +243,9 @@ ia_curves_note_nodes(const uint32_t *counts, uint64_t nodes, uint64_t bytes)
 PyObject *
 ia_counts_build(const uint32_t *counts)
 {
-    return Py_BuildValue("(IIII)", counts[IA_EVENT_OPTIMIZER],
+    return Py_BuildValue("(IIIII)", counts[IA_EVENT_OPTIMIZER],
                          counts[IA_EVENT_BACKWARD], counts[IA_EVENT_MODULE],
-                         counts[IA_EVENT_MANUAL]);
+                         counts[IA_EVENT_COMPILED], counts[IA_EVENT_MANUAL]);
 }
 
 static PyObject *

@@ -300,6 +300,23 @@ ia_stepping_event(ia_event event)
     boundary((int)event == run.kind || event == IA_EVENT_MANUAL);
 }
 
+static ia_call_args ending;
+
+void
+ia_stepping_call_ends(ia_event event, PyObject *const *args, Py_ssize_t count)
+{
+    ia_call_args before = ending;
+    ending = (ia_call_args){args, count};
+    ia_stepping_event(event);
+    ending = before;
+}
+
+ia_call_args
+ia_stepping_args(void)
+{
+    return ending;
+}
+
 void
 ia_stepping_optimizer(PyObject *optimizer)
 {

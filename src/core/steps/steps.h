@@ -21,6 +21,14 @@ typedef struct {
 void ia_stepping_start(const ia_stepping_options *); /* takes the callback */
 void ia_stepping_stop(void);
 void ia_stepping_event(ia_event);
+/* At the end of a call that is given these arguments; borrowed, and to be had
+ * by whoever looks meanwhile. */
+typedef struct {
+    PyObject *const *items;
+    Py_ssize_t count;
+} ia_call_args;
+void ia_stepping_call_ends(ia_event, PyObject *const *args, Py_ssize_t count);
+ia_call_args ia_stepping_args(void);
 /* The clock that ages are measured by just now. */
 ia_clock ia_stepping_clock(void);
 /* A report is asked for: it is the last word. */

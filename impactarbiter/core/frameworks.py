@@ -1,0 +1,200 @@
+"""Whose arrays there are: torch's, JAX's, TensorFlow's, as they are imported.
+
+torch is imported where it is installed; the others are watched if the program
+imports them, before the watch or later.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Protocol
+
+from ..base import imports
+from ..base.errors import NotBuiltError
+from ..base.text import clean
+from . import jax_arrays, retraces
+
+
+class Framework(Protocol):
+    """What is asked of a module of ours that knows one."""
+
+    MODULE: str
+
+    def know(self) -> None:
+        """A walk knows its arrays."""
+
+    def install(self) -> None:
+        """Births, deaths and calls are seen."""
+
+    def uninstall(self) -> None:
+        """No more."""
+
+    def version(self) -> str:
+        """Of what is imported."""
+
+    def own_count(self) -> dict[str, int]:
+        """What it says itself that is alive, in bytes by device."""
+
+    def allocated(self) -> dict[str, tuple[int, int | None]]:
+        """(bytes in use, their limit) by device."""
+
+    def escaped(self) -> tuple[type, int] | None:
+        """(class, how many) of tracers that have outlived their trace."""
+
+
+#: All that a program may have imported that makes arrays or tensors.
+NAMES = ("torch", "jax", "tensorflow")
+FRAMEWORKS: tuple[Framework, ...] = (jax_arrays,)
+
+_failed: dict[str, str] = {}
+_installed: list[Framework] = []
+
+
+def has_torch() -> bool:
+    """Whether torch can be imported and we were built with it.
+
+    Raises NotBuiltError where it is imported and we were not.
+    """
+    if importlib.util.find_spec("impactarbiter._torch") is not None:
+        return imports.is_imported("torch") or (
+            importlib.util.find_spec("torch") is not None
+        )
+    if "torch" in sys.modules and not _others():
+        raise NotBuiltError(
+            "impactarbiter was built without torch: build it again where"
+            " torch is installed, with pip install --no-build-isolation"
+            " --no-deps --force-reinstall ."
+        )
+    return False
+
+
+def any_imported() -> bool:
+    """Whether there is something to watch besides NumPy."""
+    return any(name in sys.modules for name in NAMES)
+
+
+def _others() -> list[Framework]:
+    """Those of ours that are imported."""
+    return [one for one in FRAMEWORKS if imports.is_imported(one.MODULE)]
+
+
+def register() -> None:
+    """The core knows what arrays are; nothing is hooked."""
+    if _others():
+        _module().register()
+
+
+def know() -> None:
+    """For a question that is asked while nothing watches."""
+    for one in _others():
+        if one not in _installed:
+            one.know()
+
+
+def forget() -> None:
+    """The end of that."""
+    if _others():
+        _module().forget()
+
+
+def install() -> None:
+    """Hooks now, or as soon as the program imports what is to be hooked."""
+    _failed.clear()
+    retraces.forget()
+    for one in FRAMEWORKS:
+        if imports.is_imported(one.MODULE):
+            _install(one)
+        else:
+            imports.after(one.MODULE, _later(one))
+
+
+def uninstall() -> None:
+    """Out again; imports nothing."""
+    for one in FRAMEWORKS:
+        imports.forget(one.MODULE)
+    hooked, _installed[:] = list(_installed), []
+    for one in hooked:
+        one.uninstall()
+    if hooked:
+        _module().uninstall()
+
+
+def in_place() -> dict[str, bool]:
+    """Which of the hooks are in, by the framework's name."""
+    return dict(_module().installed()) if _installed else {}
+
+
+def settle() -> None:
+    """What was deleted leaves the ledger."""
+    if _installed:
+        _module().sweep()
+
+
+def _later(one: Framework) -> imports.Callback:
+    def hook() -> None:
+        _install(one)
+
+    return hook
+
+
+def _install(one: Framework) -> None:
+    """No failure of ours fails an import or a watch."""
+    try:
+        _module().register()
+        one.install()
+        if one not in _installed:
+            _installed.append(one)
+    except Exception as error:
+        name = type(error).__name__
+        _failed[one.MODULE] = clean(f"{name}: {error}".splitlines()[0])
+
+
+def _module() -> ModuleType:
+    from .. import _arrays
+
+    return _arrays
+
+
+# -- what a report says -------------------------------------------------------
+
+
+def versions() -> dict[str, str]:
+    """Of what is watched."""
+    return {one.MODULE: one.version() for one in _installed}
+
+
+def said(masked: bool = False) -> Iterator[str]:
+    """What a reader of the report must know."""
+    for name, why in _failed.items():
+        yield f"{name} is not watched: {why}"
+    yield from retraces.said(masked)
+
+
+def own_counts() -> dict[str, int]:
+    """What the frameworks say themselves that is alive, by device."""
+    found: dict[str, int] = {}
+    for one in _installed:
+        try:
+            found |= {f"{one.MODULE}:": 0} | one.own_count()
+        except Exception as error:
+            _failed[one.MODULE] = f"its own count failed: {error!r}"[:200]
+    return found
+
+
+def allocated() -> dict[str, tuple[int, int | None]]:
+    """(bytes in use, their limit) of the devices that tell."""
+    found: dict[str, tuple[int, int | None]] = {}
+    for one in _installed:
+        found |= one.allocated()
+    return found
+
+
+def escaped() -> Iterator[tuple[type, int]]:
+    """(class, how many) of tracers that have outlived their trace."""
+    for one in _installed:
+        kind = one.escaped()
+        if kind is not None:
+            yield kind

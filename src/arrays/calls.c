@@ -1,0 +1,271 @@
+/* Calls of what a framework compiled: an outermost one ends a step.
+ *
+ * Objects of jaxlib's PjitFunction carry their vectorcall with them, so that
+ * those of the user's functions are given ours and those of the framework's
+ * own (every function of jax.numpy is one) cost nothing.  A new one is seen
+ * when the framework notes in an attribute which function it was made of.
+ * Classes of Python's are seen by their tp_call.
+ */
+#include "../core/base/thread.h"
+#include "hooks.h"
+
+#include <string.h>
+
+/* Packages that compile functions of their own. */
+static const char *const packages[] = {"jax", "jaxlib", "optax", "chex",
+                                       "orbax"};
+#define MOST_TYPES 8
+
+static vectorcallfunc instance_call; /* as the framework has it */
+static setattrofunc set_attribute;
+static PyTypeObject *instances; /* owned */
+static PyObject *attribute;     /* owned: str */
+static struct {
+    PyTypeObject *type; /* owned */
+    ternaryfunc call;   /* as it was */
+} types[MOST_TYPES];
+static int ntypes, reporting, was_traced;
+static PyObject *listener; /* owned */
+static IA_OF_THREAD int depth;
+
+/* -- whose function -------------------------------------------------------- */
+
+static int
+is_in_package(const char *module)
+{
+    for (size_t i = 0; i < sizeof packages / sizeof packages[0]; i++) {
+        size_t n = strlen(packages[i]);
+        if (strncmp(module, packages[i], n) == 0 &&
+            (module[n] == 0 || module[n] == '.'))
+            return 1;
+    }
+    return 0;
+}
+
+/* The dict in which "__name__" or "__module__" is a module's name. */
+static PyObject *
+module_name(PyObject *function)
+{
+    if (PyMethod_Check(function))
+        function = PyMethod_GET_FUNCTION(function);
+    if (PyFunction_Check(function))
+        return PyDict_GetItemString(PyFunction_GET_GLOBALS(function),
+                                    "__name__");
+    PyObject *dict = Py_TYPE(function)->tp_dict;
+    return dict ? PyDict_GetItemString(dict, "__module__") : NULL;
+}
+
+static int
+is_frameworks(PyObject *function)
+{
+    PyObject *name = module_name(function); /* borrowed */
+    const char *text =
+        name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    PyErr_Clear();
+    return text != NULL && is_in_package(text);
+}
+
+/* -- after a call ---------------------------------------------------------- */
+
+static void
+tell_of_trace(PyObject *callable, PyObject *args, PyObject *kwargs)
+{
+    was_traced = 0;
+    if (listener == NULL || args == NULL)
+        return;
+    PyObject *hold = Py_NewRef(listener);
+    PyObject *result = PyObject_CallFunctionObjArgs(
+        hold, callable, args, kwargs ? kwargs : Py_None, NULL);
+    if (result == NULL)
+        PyErr_Clear();
+    Py_XDECREF(result);
+    Py_DECREF(hold);
+}
+
+static PyObject *
+named_args(PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *kwargs = PyDict_New();
+    Py_ssize_t n = names ? PyTuple_GET_SIZE(names) : 0;
+    for (Py_ssize_t i = 0; kwargs && i < n; i++)
+        if (PyDict_SetItem(kwargs, PyTuple_GET_ITEM(names, i),
+                           args[count + i]) < 0)
+            Py_CLEAR(kwargs);
+    return kwargs;
+}
+
+static void
+tell_of_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
+                   PyObject *names)
+{
+    Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    PyObject *tuple = PyTuple_New(count);
+    PyObject *kwargs = named_args(args, count, names);
+    for (Py_ssize_t i = 0; tuple && i < count; i++)
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+    if (kwargs != NULL)
+        tell_of_trace(callable, tuple, kwargs);
+    PyErr_Clear();
+    Py_XDECREF(tuple);
+    Py_XDECREF(kwargs);
+}
+
+/* A call begins; what was traced outside of any is no compiled function. */
+static void
+begin_call(void)
+{
+    if (depth++ == 0)
+        was_traced = 0;
+}
+
+static PyObject *
+call_instance(PyObject *self, PyObject *const *args, size_t nargsf,
+              PyObject *names)
+{
+    begin_call();
+    PyObject *result = instance_call(self, args, nargsf, names);
+    if (--depth > 0 || result == NULL || !reporting)
+        return result;
+    if (was_traced)
+        tell_of_vectorcall(self, args, nargsf, names);
+    Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+    ia_api->call_ends(IA_EVENT_COMPILED, args,
+                      PyVectorcall_NARGS(nargsf) + named);
+    return result;
+}
+
+static ternaryfunc
+call_of_type(PyTypeObject *type)
+{
+    for (int i = 0; i < ntypes; i++)
+        if (PyType_IsSubtype(type, types[i].type))
+            return types[i].call;
+    return NULL;
+}
+
+static PyObject *
+call_typed(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    begin_call();
+    PyObject *result = call_of_type(Py_TYPE(self))(self, args, kwargs);
+    if (--depth > 0 || result == NULL || !reporting)
+        return result;
+    if (was_traced)
+        tell_of_trace(self, args, kwargs);
+    PyObject *given[] = {args, kwargs};
+    ia_api->call_ends(IA_EVENT_COMPILED, given, kwargs != NULL ? 2 : 1);
+    return result;
+}
+
+/* -- in and out ------------------------------------------------------------ */
+
+static vectorcallfunc *
+slot_of(PyObject *callable)
+{
+    return (vectorcallfunc *)((char *)callable +
+                              Py_TYPE(callable)->tp_vectorcall_offset);
+}
+
+void
+ia_calls_watch_instance(PyObject *callable, PyObject *function)
+{
+    if (instances == NULL || Py_TYPE(callable) != instances ||
+        is_frameworks(function))
+        return;
+    vectorcallfunc *slot = slot_of(callable);
+    if (instance_call == NULL && *slot != call_instance)
+        instance_call = *slot;
+    if (*slot == instance_call)
+        *slot = call_instance;
+}
+
+static int
+note_attribute(PyObject *self, PyObject *name, PyObject *value)
+{
+    int result = set_attribute(self, name, value);
+    if (result == 0 && reporting && value != NULL &&
+        PyUnicode_Compare(name, attribute) == 0)
+        ia_calls_watch_instance(self, value);
+    return result;
+}
+
+int
+ia_calls_watch_instances(PyTypeObject *type, const char *name)
+{
+    if (type->tp_vectorcall_offset <= 0) {
+        PyErr_Format(PyExc_RuntimeError, "%s is called in another way",
+                     type->tp_name);
+        return -1;
+    }
+    if (attribute == NULL)
+        attribute = PyUnicode_InternFromString(name);
+    if (attribute == NULL)
+        return -1;
+    if (instances == NULL)
+        instances = (PyTypeObject *)Py_NewRef((PyObject *)type);
+    if (type->tp_setattro != note_attribute) {
+        set_attribute = type->tp_setattro;
+        type->tp_setattro = note_attribute;
+        PyType_Modified(type);
+    }
+    reporting = 1;
+    return 0;
+}
+
+int
+ia_calls_watch_type(PyTypeObject *type)
+{
+    reporting = 1;
+    if (type->tp_call == call_typed || type->tp_call == NULL)
+        return 0;
+    int i = 0;
+    while (i < ntypes && types[i].type != type)
+        i++;
+    if (i == MOST_TYPES)
+        return 0;
+    if (i == ntypes)
+        types[ntypes++].type = (PyTypeObject *)Py_NewRef((PyObject *)type);
+    types[i].call = type->tp_call;
+    type->tp_call = call_typed;
+    return 0;
+}
+
+/* Objects keep our vectorcall, which hands on. */
+void
+ia_calls_unwatch(void)
+{
+    reporting = 0;
+    if (instances != NULL && instances->tp_setattro == note_attribute) {
+        instances->tp_setattro = set_attribute;
+        PyType_Modified(instances);
+    }
+    for (int i = 0; i < ntypes; i++)
+        if (types[i].type->tp_call == call_typed)
+            types[i].type->tp_call = types[i].call;
+    Py_CLEAR(listener);
+}
+
+void
+ia_calls_set_listener(PyObject *function)
+{
+    Py_XSETREF(listener, Py_XNewRef(function));
+}
+
+void
+ia_calls_traced(void)
+{
+    was_traced = 1;
+}
+
+void
+ia_calls_silence(void)
+{
+    reporting = 0;
+}
+
+int
+ia_calls_traverse(visitproc visit, void *arg)
+{
+    Py_VISIT(listener);
+    return 0;
+}

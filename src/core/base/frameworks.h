@@ -1,0 +1,20 @@
+/* The frameworks that have registered, asked as if they were one.
+ *
+ * With one, ia_the_framework is that one itself: nothing is dispatched.  With
+ * more it is a table of functions that ask them in turn: by the type of what
+ * is asked about, or the one that has a graph.
+ */
+#ifndef IA_FRAMEWORKS_H
+#define IA_FRAMEWORKS_H
+
+#include "core_api.h"
+
+#define IA_MOST_FRAMEWORKS 4
+
+/* NULL where none has registered.  Process-wide: births on any thread ask it,
+ * and a kind means the same in every walk. */
+extern const ia_framework *ia_the_framework;
+/* Once for each, however often.  0, or -1 where there are too many. */
+int ia_frameworks_add(const ia_framework *);
+
+#endif /* IA_FRAMEWORKS_H */

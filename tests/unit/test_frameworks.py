@@ -1,0 +1,151 @@
+"""Several frameworks, and modules that are imported later.
+
+JAX and TensorFlow have tests of their own: ``make check-jax``, ``make
+check-tensorflow``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from impactarbiter import _arrays
+from impactarbiter.base import imports
+from impactarbiter.core import devices, frameworks, hooks
+from impactarbiter.model.devices import is_on_host, noun_of
+
+
+def test_the_module_is_loaded_once() -> None:
+    del sys.modules["impactarbiter._arrays"]
+    try:
+        with pytest.raises(ImportError, match="only once"):
+            importlib.import_module("impactarbiter._arrays")
+    finally:
+        sys.modules["impactarbiter._arrays"] = _arrays
+
+
+def test_a_class_of_pythons_is_refused() -> None:
+    class Array:
+        is_deleted = unsafe_buffer_pointer = on_device_size_in_bytes = len
+        aval = _sharding = _arrays = property(len)
+
+    with pytest.raises(RuntimeError, match=r"Array .* can't be watched"):
+        _arrays.install_jax(Array, type(len), ())
+
+
+def test_without_them_nothing_is_hooked() -> None:
+    frameworks.install()
+    assert frameworks.in_place() == {}
+    assert frameworks.own_counts() == {}
+    frameworks.uninstall()
+    assert imports._Finder not in sys.meta_path
+
+
+def test_a_module_that_comes_later_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ia_comes_later.py").write_text("import sys; ready = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen: list[int] = []
+
+    def function() -> None:
+        seen.append(sys.modules["ia_comes_later"].ready)
+
+    imports.after("ia_comes_later", function)
+    assert not imports.is_imported("ia_comes_later")
+    module = importlib.import_module("ia_comes_later")
+    assert seen == [1]
+    assert imports.is_imported("ia_comes_later")
+    assert "exec_module" not in vars(module.__spec__.loader)
+    assert imports._Finder not in sys.meta_path
+    del sys.modules["ia_comes_later"]
+
+
+def test_a_module_that_is_forgotten_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ia_is_forgotten.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    imports.after("ia_is_forgotten", lambda: pytest.fail("called"))
+    imports.forget("ia_is_forgotten")
+    importlib.import_module("ia_is_forgotten")
+    del sys.modules["ia_is_forgotten"]
+
+
+def test_a_framework_that_refuses_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Refusing:
+        MODULE = "sys"
+
+        def install(self) -> None:
+            raise RuntimeError("this sys is unknown\nto us")
+
+    monkeypatch.setattr(frameworks, "FRAMEWORKS", (Refusing(),))
+    frameworks.install()
+    assert list(frameworks.said()) == [
+        "sys is not watched: RuntimeError: this sys is unknown"
+    ]
+    frameworks.uninstall()
+    frameworks._failed.clear()
+
+
+def test_words_of_devices() -> None:
+    assert devices.name_of(devices.code_of("cuda", 1)) == "cuda:1"
+    assert devices.name_of(0xFF00) == "numpy"
+    assert is_on_host("jax:cpu:0")
+    assert not is_on_host("jax:cuda:0")
+    assert noun_of(("numpy", "jax:cpu:0")) == "array"
+    assert noun_of(("numpy", "cpu")) == "tensor"
+    assert noun_of(()) == "tensor"
+
+
+def test_a_watch_without_torch_says_so_where_it_is_needed() -> None:
+    program = """
+        import sys
+
+        sys.modules["impactarbiter._torch"] = None
+        import importlib.util
+
+        find = importlib.util.find_spec
+
+        def without(name, package=None):
+            missing = ("torch", "impactarbiter._torch")
+            return None if name in missing else find(name, package)
+
+        importlib.util.find_spec = without
+        import impactarbiter
+        import numpy as np
+
+        with impactarbiter.watch(step="manual") as arbiter:
+            kept = []
+            for _ in range(40):
+                kept.append(np.ones(1000))
+                arbiter.step()
+        (finding,) = arbiter.report().findings
+        print(finding.holder.expression, "torch" in sys.modules)
+        print(impactarbiter.retained_bytes(kept))
+        try:
+            impactarbiter.FlightRecorder("bundles")
+            impactarbiter.GPUMemoryProfiler()
+        except impactarbiter.ImpactArbiterError as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[:2] == [
+        "__main__.kept False",
+        "320000",
+    ], done.stderr
+
+
+def test_hooks_are_told_by_name() -> None:
+    assert set(hooks.in_place()) >= {"allocator", "tensor", "numpy"}
