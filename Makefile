@@ -22,7 +22,8 @@ SOURCES := setup.py pyproject.toml README.md LICENSE \
 .PHONY: help demo docs lab test quick whole public traces bench asan sweep lint venv \
     build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
-    check-torch-suite check-long check-static check-faults tsan valgrind table peers bench-compare
+    check-torch-suite check-long check-static check-faults tsan valgrind table peers bench-compare \
+    check-jax
 .DELETE_ON_ERROR:
 
 help:
@@ -48,6 +49,7 @@ help:
 	@echo 'make check-long          long and large programs, memory and time'
 	@echo 'make check-versions      other Pythons, torches, NumPys, compilers'
 	@echo 'make check-torch-suite   PyTorch tests, plain and watched'
+	@echo 'make check-jax           JAX, flax, optax, equinox, without torch'
 	@echo 'make gpu-check           on a GPU: build, test and measure there'
 	@echo 'make check-cuda-build    without one: torch for CUDA on a fake GPU'
 	@echo 'make check-cuda-compile  without CUDA: its headers and src/cuda'
@@ -260,6 +262,31 @@ check-versions:
 check-torch-suite: build
 	@echo "== torch's own tests, plain and watched"
 	@OMP_NUM_THREADS=1 $(PY) tools/torch_suite/run.py $(ARGS)
+
+# -- JAX and TensorFlow --------------------------------------------------------
+
+# An environment each, without torch: setup.py builds no _torch there.
+JAX_VENV := build/check-jax
+JAX_PACKAGES := 'jax[cpu]' flax optax equinox
+# Only $(1)'s own settings and folder: tests/conftest.py knows torch.
+FRAMEWORK_TESTS = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(2)/bin/python -P \
+    -m pytest -c $(1)/pytest.ini --rootdir $(1) --confcutdir $(1) $(1)
+FRAMEWORK_PIP = $(1)/bin/python -m pip --no-input --disable-pip-version-check \
+    -q install
+
+check-jax: $(JAX_VENV)/.done
+	@echo '== installing impactarbiter beside JAX, without torch'
+	@rm -rf build/lib* build/bdist*
+	@$(call FRAMEWORK_PIP,$(JAX_VENV)) --no-build-isolation --no-deps .
+	@echo '== programs and ledger of JAX'
+	@$(call FRAMEWORK_TESTS,tests/jax,$(JAX_VENV)) $(ARGS)
+
+$(JAX_VENV)/.done:
+	@echo '== installing JAX into $(JAX_VENV)'
+	@$(PYTHON) -m venv $(JAX_VENV)
+	@$(call FRAMEWORK_PIP,$(JAX_VENV)) $(JAX_PACKAGES) 'numpy>=1.26' \
+	    'setuptools>=77' pytest hypothesis
+	@touch $@
 
 # -- CUDA ---------------------------------------------------------------------
 
