@@ -221,6 +221,12 @@ ia_array_class ia_jax = {
 /* -- beginning and end ----------------------------------------------------- */
 
 static PyObject *
+method_of(PyObject *type, const char *name)
+{
+    return PyObject_GetAttrString(type, name);
+}
+
+static PyObject *
 getter_of(PyObject *type, const char *name)
 {
     PyObject *property = PyObject_GetAttrString(type, name);
@@ -228,6 +234,14 @@ getter_of(PyObject *type, const char *name)
         property ? PyObject_GetAttrString(property, "fget") : NULL;
     Py_XDECREF(property);
     return getter;
+}
+
+/* Takes the value; 0, or -1 where there is none. */
+static int
+set(PyObject **to, PyObject *value)
+{
+    Py_XSETREF(*to, value);
+    return value == NULL ? -1 : 0;
 }
 
 void
@@ -244,13 +258,14 @@ ia_jax_init(PyObject *array_class)
 {
     if (ia_jax.type != NULL)
         return 0;
-    ask.is_deleted = PyObject_GetAttrString(array_class, "is_deleted");
-    ask.address = PyObject_GetAttrString(array_class, "unsafe_buffer_pointer");
-    ask.size = PyObject_GetAttrString(array_class, "on_device_size_in_bytes");
-    ask.aval = getter_of(array_class, "aval");
-    ask.sharding = getter_of(array_class, "_sharding");
-    ask.pieces = getter_of(array_class, "_arrays");
-    if (PyErr_Occurred())
+    if (set(&ask.is_deleted, method_of(array_class, "is_deleted")) < 0 ||
+        set(&ask.address,
+            method_of(array_class, "unsafe_buffer_pointer")) < 0 ||
+        set(&ask.size,
+            method_of(array_class, "on_device_size_in_bytes")) < 0 ||
+        set(&ask.aval, getter_of(array_class, "aval")) < 0 ||
+        set(&ask.sharding, getter_of(array_class, "_sharding")) < 0 ||
+        set(&ask.pieces, getter_of(array_class, "_arrays")) < 0)
         return -1;
     if (ia_class_refuses((PyTypeObject *)array_class))
         return -1;

@@ -394,6 +394,22 @@ CASES: dict[str, tuple[str, str]] = {
         "_core.diagnose([site], [], True)['holders'][0]['visit']);"
         " raises(TypeError, _core.forget_path, 'one')",
     ),
+    "_core.device_name": (
+        "",
+        "_core.device_name(0xFF00); _core.device_name(0xE000);"
+        " raises(TypeError, _core.device_name, 'cpu')",
+    ),
+    "_arrays": (
+        "from impactarbiter import _arrays",
+        "_arrays.register(); _arrays.note([1, 'a']); _arrays.sweep();"
+        " _arrays.count(); _arrays.installed(); _arrays.traced();"
+        " _arrays.listen(print); _arrays.listen(None); _arrays.forget();"
+        " _arrays.watch_function(1, 2); _arrays.uninstall();"
+        " raises(AttributeError, _arrays.know_jax, int);"
+        " raises(AttributeError, _arrays.install_jax, int, int, ());"
+        " raises(TypeError, _arrays.install_jax, 1); raises(TypeError,"
+        " _arrays.note, 1)",
+    ),
     "_core.is_library": (
         "",
         "_core.is_library('/a/b.py'); raises(TypeError, _core.is_library, 1)",
