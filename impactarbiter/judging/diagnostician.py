@@ -390,7 +390,9 @@ class Diagnostician:
             explained_bytes_per_step=closure.explained(findings),
             live_bytes=totals.live_bytes,
             peak_bytes=totals.peak_bytes,
-            accounted=summary.accounted(walk, totals) if walk else {},
+            accounted=(
+                summary.accounted(walk, totals, findings) if walk else {}
+            ),
             older=summary.older(walk),
             cost=summary.cost(walk, self._walks.count, status, totals, kind),
             warnings=tuple(self._warnings(status, totals)),

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..base.units import plural
 from ..core import devices
 from ..core.wire import Status, Totals, Walk
+from ..model.finding import Finding
 from ..model.report import Cost
 from .allowlist import AllowList
 
 
-def accounted(walk: Walk | None, totals: Totals) -> dict[str, int]:
-    """Live bytes by what they are for; the sum is ``live_bytes``."""
+def accounted(
+    walk: Walk | None,
+    totals: Totals,
+    findings: Iterable[Finding] | None = None,
+) -> dict[str, int]:
+    """Live bytes by what they are for; the sum is ``live_bytes``.
+
+    A walk claims for all holders that it was asked about; what those have
+    that are no ``findings`` (None: not judged yet) is among the other bytes.
+    """
     known = dict(walk.purposes) if walk else {}
     known["findings"] = known.pop("claimed", 0)
+    if findings is not None:
+        told = sum(finding.retained_bytes for finding in findings)
+        known["findings"] = min(known["findings"], told)
     known["allowed"] = totals.allowed_bytes
     known.pop("other", 0)
     known["other"] = max(totals.live_bytes - sum(known.values()), 0)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from impactarbiter.base.errors import UsageError
 from impactarbiter.base.units import GIB
 from impactarbiter.judging.severity import SeverityRules
+from impactarbiter.judging.summary import accounted
 from impactarbiter.model.finding import Finding, Holder, Site, signature_of
 from impactarbiter.model.order import by_urgency, reaches, worst
 from impactarbiter.model.path import Edge, Path
@@ -169,3 +172,19 @@ def test_what_kills_first_comes_first() -> None:
     assert worst(ordered) == "critical"
     assert worst([]) is None
     assert [reaches([big], level) for level in SEVERITIES] == [1, 1, 0]
+
+
+# -- what is accounted for ---------------------------------------------------
+
+
+def test_what_a_holder_without_a_finding_has_is_no_finding_s() -> None:
+    walk: Any = SimpleNamespace(purposes={"claimed": 100, "parameters": 50})
+    totals: Any = SimpleNamespace(live_bytes=200, allowed_bytes=10)
+    told = finding(retained_bytes=30)
+    known = accounted(walk, totals, [told])
+    assert known == {
+        "parameters": 50, "findings": 30, "allowed": 10, "other": 110
+    }  # fmt: skip
+    assert accounted(walk, totals, [])["findings"] == 0
+    # Before anything is judged all that was claimed may be told.
+    assert accounted(walk, totals)["findings"] == 100
