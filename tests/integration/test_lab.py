@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import re
 import subprocess
@@ -17,9 +17,16 @@ LAB = Path(__file__).resolve().parents[2] / "examples" / "leaks_lab"
 
 
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module of the lab, under a name that nothing else has."""
     monkeypatch.syspath_prepend(str(LAB))
-    sys.modules.pop(name, None)
-    return importlib.import_module(name)
+    spec = importlib.util.spec_from_file_location(
+        f"lab_{name}", LAB / f"{name}.py"
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
 
 
 def report(*live: int) -> dict[str, Any]:
