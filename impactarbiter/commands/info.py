@@ -95,7 +95,9 @@ def lines(known: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if torch is None:
         yield "torch", "not installed"
     else:
-        built = f"built for CUDA {torch['cuda']}" if torch["cuda"] else "CPU"
+        built = (
+            f"built for CUDA {torch['cuda']}" if torch["cuda"] else "no CUDA"
+        )
         backends = ", ".join(torch["backends"])
         yield "torch", f"{torch['version']}, {built}; runs on {backends}"
     yield "machine", _words(known["machine"])

@@ -113,3 +113,19 @@ def test_ours_is_right_in_the_committed_figures() -> None:
     (ours,) = (r for r in figures()["holders"] if r["tool"] == "impactarbiter")
     assert {reply["mark"] for reply in ours["replies"]} == {"Y"}
     assert peers.holder_line(ours).endswith("Y" * 12)
+
+
+@pytest.mark.parametrize("page", ["docs/comparison.md", "README.md"])
+def test_pages_show_the_committed_figures(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    data = figures()
+    noise = [r for r in data["steps"] if r["tool"].startswith("nothing")]
+    for of_noise in noise:
+        words = f"{of_noise['kind']}, {1e3 * of_noise['base']:.2g} ms a step"
+        assert words in text
+    for row in data["steps"]:
+        if page != "README.md":
+            spread = f"({row['low']:.2f}-{row['high']:.2f})"
+            assert f"{row['ratio']:.2f} {spread}" in text, row
+        elif row["tool"] in ("ImpactArbiter", "memray"):
+            assert f" {row['ratio']:.2f} |" in text, row
