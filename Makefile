@@ -23,7 +23,7 @@ SOURCES := setup.py pyproject.toml README.md LICENSE \
     build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
     check-torch-suite check-long check-static check-faults tsan valgrind table peers bench-compare \
-    check-jax
+    check-jax check-tensorflow
 .DELETE_ON_ERROR:
 
 help:
@@ -50,6 +50,7 @@ help:
 	@echo 'make check-versions      other Pythons, torches, NumPys, compilers'
 	@echo 'make check-torch-suite   PyTorch tests, plain and watched'
 	@echo 'make check-jax           JAX, flax, optax, equinox, without torch'
+	@echo 'make check-tensorflow    TensorFlow and Keras, without torch'
 	@echo 'make gpu-check           on a GPU: build, test and measure there'
 	@echo 'make check-cuda-build    without one: torch for CUDA on a fake GPU'
 	@echo 'make check-cuda-compile  without CUDA: its headers and src/cuda'
@@ -267,6 +268,7 @@ check-torch-suite: build
 
 # An environment each, without torch: setup.py builds no _torch there.
 JAX_VENV := build/check-jax
+TENSORFLOW_VENV := build/check-tensorflow
 JAX_PACKAGES := 'jax[cpu]' flax optax equinox
 # Only $(1)'s own settings and folder: tests/conftest.py knows torch.
 FRAMEWORK_TESTS = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(2)/bin/python -P \
@@ -280,6 +282,21 @@ check-jax: $(JAX_VENV)/.done
 	@$(call FRAMEWORK_PIP,$(JAX_VENV)) --no-build-isolation --no-deps .
 	@echo '== programs and ledger of JAX'
 	@$(call FRAMEWORK_TESTS,tests/jax,$(JAX_VENV)) $(ARGS)
+
+check-tensorflow: $(TENSORFLOW_VENV)/.done
+	@echo '== installing impactarbiter beside TensorFlow, without torch'
+	@rm -rf build/lib* build/bdist*
+	@$(call FRAMEWORK_PIP,$(TENSORFLOW_VENV)) --no-build-isolation --no-deps .
+	@echo '== programs and ledger of TensorFlow'
+	@TF_CPP_MIN_LOG_LEVEL=3 \
+	    $(call FRAMEWORK_TESTS,tests/tensorflow,$(TENSORFLOW_VENV)) $(ARGS)
+
+$(TENSORFLOW_VENV)/.done:
+	@echo '== installing TensorFlow into $(TENSORFLOW_VENV)'
+	@$(PYTHON) -m venv $(TENSORFLOW_VENV)
+	@$(call FRAMEWORK_PIP,$(TENSORFLOW_VENV)) tensorflow-cpu 'numpy>=1.26' \
+	    'setuptools>=77' pytest hypothesis
+	@touch $@
 
 $(JAX_VENV)/.done:
 	@echo '== installing JAX into $(JAX_VENV)'

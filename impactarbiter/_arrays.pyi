@@ -21,6 +21,13 @@ def install_jax(
 def know_jax(array_class: type, /) -> None:
     """A walk knows what its arrays are."""
 
+def install_tensorflow(
+    tensor_class: type, called_classes: tuple[type, ...], /
+) -> None: ...
+def know_tensorflow(tensor_class: type, /) -> None: ...
+def backward() -> None:
+    """Gradients were taken: a step, unless something compiled is running."""
+
 def watch_function(compiled: object, function: object, /) -> None:
     """Calls of one that was compiled before the watch."""
 

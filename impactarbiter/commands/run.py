@@ -51,8 +51,8 @@ Watching:
   --warmup N          steps that count for nothing (default 3)
   --window N          generations that must survive (default 5)
   --step auto|manual  what ends a step: optimizer, else backward, else a
-                      module call, else a call of what JAX compiled (auto),
-                      or arbiter.step() alone (manual)
+                      module call, else a call of what JAX or TensorFlow
+                      compiled (auto), or arbiter.step() alone (manual)
   --allow RULE        keep silent about this site or path, e.g.
                       "model.py:forward" or "__main__.replay*"; repeatable
   --obfuscate         mask shapes, names and paths in all that is written

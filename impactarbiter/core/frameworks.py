@@ -15,7 +15,7 @@ from typing import Protocol
 from ..base import imports
 from ..base.errors import NotBuiltError
 from ..base.text import clean
-from . import jax_arrays, retraces
+from . import jax_arrays, retraces, tf_tensors
 
 
 class Framework(Protocol):
@@ -47,7 +47,7 @@ class Framework(Protocol):
 
 #: All that a program may have imported that makes arrays or tensors.
 NAMES = ("torch", "jax", "tensorflow")
-FRAMEWORKS: tuple[Framework, ...] = (jax_arrays,)
+FRAMEWORKS: tuple[Framework, ...] = (jax_arrays, tf_tensors)
 
 _failed: dict[str, str] = {}
 _installed: list[Framework] = []
@@ -170,7 +170,16 @@ def said(masked: bool = False) -> Iterator[str]:
     """What a reader of the report must know."""
     for name, why in _failed.items():
         yield f"{name} is not watched: {why}"
-    yield from retraces.said(masked)
+    yield from retraces.said(masked, *_retraced())
+
+
+def _retraced() -> list[retraces.Traced]:
+    return list(tf_tensors.retraced()) if tf_tensors in _installed else []
+
+
+def tapes() -> tuple[type, int] | None:
+    """(class, how many) of gradient tapes that are alive, if many are."""
+    return tf_tensors.tapes() if tf_tensors in _installed else None
 
 
 def own_counts() -> dict[str, int]:
@@ -178,7 +187,8 @@ def own_counts() -> dict[str, int]:
     found: dict[str, int] = {}
     for one in _installed:
         try:
-            found |= {f"{one.MODULE}:": 0} | one.own_count()
+            if one is jax_arrays:
+                found |= {"jax:": 0} | one.own_count()
         except Exception as error:
             _failed[one.MODULE] = f"its own count failed: {error!r}"[:200]
     return found

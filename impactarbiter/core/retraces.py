@@ -83,16 +83,17 @@ def noted(compiled: Any, args: tuple[Any, ...], kwargs: Any) -> None:
     one.note(compiled, _signature(compiled, code, args, kwargs or {}))
 
 
-def often() -> list[Traced]:
+def often(*more: Traced) -> list[Traced]:
     """Functions that were traced more than a few times, the most first."""
-    found = [one for one in _known.values() if one.traces >= LEAST]
+    every = (*_known.values(), *more)
+    found = [one for one in every if one.traces >= LEAST]
     return sorted(found, key=lambda one: -one.traces)
 
 
-def said(masked: bool = False) -> list[str]:
+def said(masked: bool = False, *more: Traced) -> list[str]:
     """A line for each of the functions that are compiled over and over."""
     lines = []
-    for one in often()[:4]:
+    for one in often(*more)[:4]:
         name = "a function" if masked else f"{one.name}()"
         place = f"{os.path.basename(one.file)}:{one.line}"
         where = "" if masked else f" ({place})"

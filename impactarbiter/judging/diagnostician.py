@@ -243,6 +243,7 @@ class Diagnostician:
         yield from frameworks.said(self.obfuscate)
         if not self.obfuscate:
             yield from crosschecks.tracers()
+            yield from crosschecks.tapes()
         if self._callback_failed:
             yield f"on_finding raised {self._callback_failed}"
         yield from summary.of_rules(self.allow)

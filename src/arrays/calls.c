@@ -257,6 +257,12 @@ ia_calls_traced(void)
     was_traced = 1;
 }
 
+int
+ia_calls_running(void)
+{
+    return depth > 0;
+}
+
 void
 ia_calls_silence(void)
 {

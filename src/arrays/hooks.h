@@ -85,6 +85,8 @@ void ia_calls_unwatch(void);
  * ia_calls_traced() was. */
 void ia_calls_set_listener(PyObject *);
 void ia_calls_traced(void);
+/* Nonzero inside of a call on this thread. */
+int ia_calls_running(void);
 void ia_calls_silence(void);
 int ia_calls_traverse(visitproc visit, void *arg);
 

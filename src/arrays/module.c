@@ -58,6 +58,49 @@ arrays_know_jax(PyObject *Py_UNUSED(module), PyObject *array)
     return done(ia_jax_init(array));
 }
 
+PyDoc_STRVAR(
+    install_tensorflow_doc,
+    "install_tensorflow(tensor_class, called_classes)\n--\n\n"
+    "The same for TensorFlow's tensors and the functions that it compiles.");
+
+static PyObject *
+arrays_install_tensorflow(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyTypeObject *tensor;
+    PyObject *called;
+    if (!PyArg_ParseTuple(args, "O!O!:install_tensorflow", &PyType_Type,
+                          &tensor, &PyTuple_Type, &called) ||
+        ia_tensorflow_init((PyObject *)tensor) < 0)
+        return NULL;
+    ia_class_install(&ia_tensorflow);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(called); i++)
+        ia_calls_watch_type((PyTypeObject *)PyTuple_GET_ITEM(called, i));
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(know_tensorflow_doc,
+             "know_tensorflow(tensor_class)\n--\n\n"
+             "Know TensorFlow's tensors without watching: for explain().");
+
+static PyObject *
+arrays_know_tensorflow(PyObject *Py_UNUSED(module), PyObject *tensor)
+{
+    return done(ia_tensorflow_init(tensor));
+}
+
+PyDoc_STRVAR(backward_doc,
+             "backward()\n--\n\n"
+             "Gradients were taken; ends a step where nothing that was\n"
+             "compiled is running.");
+
+static PyObject *
+arrays_backward(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    if (!ia_calls_running())
+        ia_api->event(IA_EVENT_BACKWARD);
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(watch_function_doc,
              "watch_function(compiled, function)\n--\n\n"
              "A compiled function that was there before.");
@@ -183,6 +226,10 @@ static PyMethodDef arrays_methods[] = {
     {"register", arrays_register, METH_NOARGS, register_doc},
     {"install_jax", arrays_install_jax, METH_VARARGS, install_jax_doc},
     {"know_jax", arrays_know_jax, METH_O, know_jax_doc},
+    {"install_tensorflow", arrays_install_tensorflow, METH_VARARGS,
+     install_tensorflow_doc},
+    {"know_tensorflow", arrays_know_tensorflow, METH_O, know_tensorflow_doc},
+    {"backward", arrays_backward, METH_NOARGS, backward_doc},
     {"watch_function", arrays_watch_function, METH_VARARGS,
      watch_function_doc},
     {"note", arrays_note, METH_O, note_doc},

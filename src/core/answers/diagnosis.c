@@ -5,11 +5,13 @@
  */
 
 #include "../base/compat.h"
+#include "../base/array.h"
 #include "../base/build.h"
 #include "../base/clock.h"
 #include "../base/errors.h"
 #include "../base/ndarray.h"
 #include "../base/read.h"
+#include "../ledger/frames.h"
 #include "../ledger/ledger.h"
 #include "../ledger/sites.h"
 #include "../steps/steps.h"
@@ -112,6 +114,46 @@ is_incomplete(const diagnosis *d)
     return missed;
 }
 
+/* What a call that ends just now was given, and what its callers have on
+ * stacks that nothing else shows: the list that a comprehension is filling.
+ * Where no call ends, nothing.  Owned by the caller. */
+static int
+gather_handed(PyObject ***items, uint32_t *count)
+{
+    ia_call_args args = ia_stepping_args();
+    uint32_t capacity = 0;
+    if (args.count == 0)
+        return 0;
+    if (IA_ROOM(*items, capacity, (uint64_t)args.count) < 0)
+        return -1;
+    for (Py_ssize_t i = 0; i < args.count; i++)
+        (*items)[(*count)++] = args.items[i];
+    for (ia_frame *f = ia_frame_top(PyThreadState_Get()); f != NULL;
+         f = ia_frame_back(f)) {
+        PyObject *const *words;
+        int n = ia_frame_hidden_stack(f, &words);
+        if (IA_ROOM(*items, capacity, *count + (uint64_t)n) < 0)
+            return -1;
+        for (int i = 0; i < n; i++)
+            (*items)[(*count)++] = words[i];
+    }
+    return 0;
+}
+
+static int
+walk_unrooted(diagnosis *d)
+{
+    PyObject **items = NULL;
+    uint32_t count = 0;
+    uint32_t objects = (uint32_t)ia_stepping_args().count;
+    int result = gather_handed(&items, &count);
+    if (result == 0)
+        result = ia_walk_unrooted(&d->w, &d->roots,
+                                  &(ia_handed){items, count, objects});
+    free(items);
+    return result;
+}
+
 static int
 walk(diagnosis *d)
 {
@@ -124,9 +166,7 @@ walk(diagnosis *d)
     if (is_incomplete(d)) {
         d->w.rooted_entries = d->w.count;
         d->w.rooted_roots = d->roots.count;
-        ia_call_args args = ia_stepping_args();
-        ia_handed handed = {args.items, (uint32_t)args.count};
-        if (ia_walk_unrooted(&d->w, &d->roots, &handed) < 0)
+        if (walk_unrooted(d) < 0)
             return ia_no_memory();
     }
     if (d->w.failed ||

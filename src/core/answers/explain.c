@@ -330,7 +330,8 @@ walk(question *q, PyObject *objects)
         ia_each_gc_object(set_twin_aside, q);
     if (!all_answered(q) &&
         ia_walk_unrooted(&q->w, &q->roots,
-                         &(ia_handed){q->handed, q->nhanded}) < 0)
+                         &(ia_handed){q->handed, q->nhanded,
+                                      q->nhanded}) < 0)
         return ia_no_memory();
     if (seed_the_rest(q) < 0)
         return -1;

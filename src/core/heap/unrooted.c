@@ -173,7 +173,7 @@ static void
 take_off_of_unlisted(orphans *o, const ia_handed *handed)
 {
     o->listed = o->count;
-    for (uint32_t i = 0; handed != NULL && i < handed->count; i++)
+    for (uint32_t i = 0; handed != NULL && i < handed->objects; i++)
         gather_unlisted(handed->items[i], o);
     for (o->current = 0; o->current < o->count && !o->failed; o->current++)
         traverse_current(o, gather_unlisted, gather_unlisted);

@@ -8,6 +8,7 @@
 typedef struct {
     PyObject *const *items; /* borrowed */
     uint32_t count;
+    uint32_t objects; /* the first ones; the rest are words, never followed */
 } ia_handed;
 
 /* Continues a finished walk from what the collector tracks but no root

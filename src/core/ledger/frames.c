@@ -139,6 +139,19 @@ ia_frame_slots(ia_frame *f)
     return written > locals ? written : locals;
 }
 
+int
+ia_frame_hidden_stack(ia_frame *f, PyObject *const **words)
+{
+#if PY_VERSION_HEX >= 0x030E0000
+    (void)f, (void)words;
+    return 0;
+#else
+    PyCodeObject *code = ia_frame_code(f);
+    *words = f->localsplus + code->co_nlocalsplus;
+    return f->stacktop < 0 ? code->co_stacksize : 0;
+#endif
+}
+
 PyObject *
 ia_frame_slot(ia_frame *f, int i)
 {

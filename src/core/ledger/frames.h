@@ -35,6 +35,11 @@ int ia_frame_calls_with_array(ia_frame *);
  * stack as the frame has written back. */
 int ia_frame_slots(ia_frame *);
 PyObject *ia_frame_slot(ia_frame *, int);  /* borrowed or NULL */
+/* The evaluation stack that a frame has not written back because it is in a
+ * call of C: how many words, and where they are.  They may be what is left of
+ * older values: to be compared, never followed.  0 where there is none, or
+ * none that can be found. */
+int ia_frame_hidden_stack(ia_frame *, PyObject *const **words);
 /* Name of slot i, borrowed; NULL for the evaluation stack.  *cell is set when
  * the slot holds a cell rather than the value. */
 PyObject *ia_code_slot_name(PyCodeObject *, int, int *cell);

@@ -23,7 +23,7 @@ def main():
     x = jnp.ones((8, 8))
     for n in range(40):
         if LEAKY:
-            x = leaky_step(x, n)  # retraced: static argument `n`
+            x = leaky_step(x, n)  # warned: static argument `n`
         else:
             x = fixed_step(x, n)
     print(float(x.sum()))

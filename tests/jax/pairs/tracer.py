@@ -15,7 +15,7 @@ class Layer:
     def __call__(self, w, x):
         h = jnp.tanh(x @ w)
         if LEAKY:
-            self.last = h  # tracer: layer.last
+            self.last = h  # warned: layer.last
         return h
 
 
