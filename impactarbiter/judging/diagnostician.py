@@ -444,7 +444,9 @@ class Diagnostician:
             made = self._finding(
                 history, status, forecast, self._least_age, True
             )
-            if made is None:
+            # What is gone and was never seen to grow was in passing: a value
+            # that a thread holds while others make steps.
+            if made is None or made.all_bytes_per_step <= 0:
                 continue
             last = history.last.at.steps(kind_of(status))
             history.finding = replace(

@@ -233,6 +233,35 @@ def run(program: str, *args: str) -> str:
     return done.stdout
 
 
+def test_what_threads_hold_in_passing_is_no_leak() -> None:
+    said = run("""
+        import threading
+
+        import impactarbiter
+        import jax
+        import jax.numpy as jnp
+
+        step = jax.jit(lambda x: x * 2 + 1)
+
+        def work(n):
+            for i in range(300):
+                x = step(jnp.ones(16 + n))
+                y = step(x + 0)
+
+        arbiter = impactarbiter.watch()
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        report = arbiter.stop()
+        print([f.verdict for f in report.findings if f.verdict == "leak"])
+        print(report.cross_checks)
+    """)
+    assert said.startswith("[]\n")
+    assert "the same 0 bytes" in said
+
+
 def test_jax_may_be_imported_later() -> None:
     said = run("""
         import impactarbiter

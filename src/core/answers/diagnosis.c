@@ -114,43 +114,57 @@ is_incomplete(const diagnosis *d)
     return missed;
 }
 
-/* What a call that ends just now was given, and what its callers have on
- * stacks that nothing else shows: the list that a comprehension is filling.
- * Where no call ends, nothing.  Owned by the caller. */
+typedef struct {
+    PyObject **items; /* owned */
+    uint32_t count, capacity;
+} words;
+
+/* 0, or -1 when memory is short. */
 static int
-gather_handed(PyObject ***items, uint32_t *count)
+add_words(words *w, PyObject *const *items, Py_ssize_t count)
 {
-    ia_call_args args = ia_stepping_args();
-    uint32_t capacity = 0;
-    if (args.count == 0)
+    if (count == 0)
         return 0;
-    if (IA_ROOM(*items, capacity, (uint64_t)args.count) < 0)
+    if (IA_ROOM(w->items, w->capacity, w->count + (uint64_t)count) < 0)
         return -1;
-    for (Py_ssize_t i = 0; i < args.count; i++)
-        (*items)[(*count)++] = args.items[i];
-    for (ia_frame *f = ia_frame_top(PyThreadState_Get()); f != NULL;
-         f = ia_frame_back(f)) {
-        PyObject *const *words;
-        int n = ia_frame_hidden_stack(f, &words);
-        if (IA_ROOM(*items, capacity, *count + (uint64_t)n) < 0)
-            return -1;
-        for (int i = 0; i < n; i++)
-            (*items)[(*count)++] = words[i];
-    }
+    memcpy(w->items + w->count, items, (size_t)count * sizeof *items);
+    w->count += (uint32_t)count;
     return 0;
 }
 
 static int
+add_hidden_stacks(words *w, PyThreadState *thread)
+{
+    PyObject *const *items;
+    int result = 0;
+    for (ia_frame *f = ia_frame_top(thread); f != NULL && result == 0;
+         f = ia_frame_back(f)) {
+        int count = ia_frame_hidden_stack(f, &items);
+        result = add_words(w, items, count);
+    }
+    return result;
+}
+
+/* What a call that ends just now was given, and what callers on all threads
+ * have on stacks that nothing else shows: the list that a comprehension is
+ * filling.  Where no call ends, nothing. */
+static int
 walk_unrooted(diagnosis *d)
 {
-    PyObject **items = NULL;
-    uint32_t count = 0;
-    uint32_t objects = (uint32_t)ia_stepping_args().count;
-    int result = gather_handed(&items, &count);
+    ia_call_args args = ia_stepping_args();
+    words w = {0};
+    int result = add_words(&w, args.items, args.count);
+    PyThreadState *t =
+        args.count > 0
+            ? PyInterpreterState_ThreadHead(PyInterpreterState_Get())
+            : NULL;
+    for (; t != NULL && result == 0; t = PyThreadState_Next(t))
+        result = add_hidden_stacks(&w, t);
     if (result == 0)
-        result = ia_walk_unrooted(&d->w, &d->roots,
-                                  &(ia_handed){items, count, objects});
-    free(items);
+        result = ia_walk_unrooted(
+            &d->w, &d->roots,
+            &(ia_handed){w.items, w.count, (uint32_t)args.count});
+    free(w.items);
     return result;
 }
 
