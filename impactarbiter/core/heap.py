@@ -67,14 +67,16 @@ def census(path: int) -> dict[Any, int] | None:
     return _core.census(path)
 
 
-def watch_statement(path: int) -> bool:
-    """Watches on this thread which statements grow a holder.
+def watch_statement(path: int, by_graph: bool) -> bool:
+    """Watches which statements grow a holder.
 
-    False where another tracer is set, or the path does not hold any more.
+    ``by_graph``: it may be as long as it was, and carry on a graph from the
+    value that it had to the one that it gets.  False where another tracer is set, or the path does not hold any more.
     """
-    return _core.watch_statement(path)
+    return _core.watch_statement(path, by_graph)
 
 
-def end_statement() -> list[wire.Statement]:
-    """Ends that; what was seen."""
-    return [wire.Statement(*raw) for raw in _core.end_statement()]
+def end_statement() -> tuple[list[wire.Statement], bool]:
+    """Ends that; what was seen, and whether the path held all along."""
+    seen, held = _core.end_statement()
+    return [wire.Statement(*raw) for raw in seen], held

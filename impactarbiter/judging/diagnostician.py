@@ -232,7 +232,14 @@ class Diagnostician:
             and history.age >= self._long_enough
             and history.first.at.tick == history.last.at.tick
         )
-        case = case_of(history, status, forecast, needed, old)
+        case = case_of(
+            history,
+            status,
+            forecast,
+            needed,
+            old,
+            self._known.grows_by_graph(history),
+        )
         left = self._steps_left(status)
         return finding_of(history, case, status, forecast, left)
 
@@ -270,6 +277,8 @@ class Diagnostician:
             worse = told in BOUNDED and verdict not in BOUNDED
             if verdict == "growing" or not (told is None or worse):
                 continue
+            if verdict not in BOUNDED and not finding.all_bytes_per_step:
+                continue  # by how much it grows, the next visit shows
             if history is not None:
                 history.told = verdict
             else:

@@ -42,6 +42,23 @@ class KnownHolders(dict[str, HolderHistory]):
                 )
                 history.seen(seen, at, lines, emptied)
 
+    def grows_by_graph(self, history: HolderHistory) -> bool:
+        """Whether the graph behind it reaches ever further back, and it is
+        this holder that keeps it.
+
+        One whose cut frees no node beside another of the same lines whose cut
+        frees them has values of that one: `states` beside `state`.
+        """
+        if not history.graph_grows or history.walked.nodes:
+            return history.graph_grows
+        return not any(
+            other.walked.nodes
+            and other.graph_grows
+            and (history.broken_at or not other.broken_at)
+            and other.is_suspect(history.sites)
+            for other in self.values()
+        )
+
     def take_in(self, look: Look) -> None:
         """Remembers what a walk has found; what it has not is broken."""
         found = self._by_signature(look)
@@ -73,7 +90,8 @@ class KnownHolders(dict[str, HolderHistory]):
         """A confirmed container keeps the name that it was confirmed by.
 
         The call whose variable it was may have returned since; what holds it
-        now, a traceback or garbage, was not what made it grow.
+        now, a traceback or garbage, was not what made it grow.  A name that
+        comes and goes with a call is worth less than another.
         """
         if held.length is None:
             return held
@@ -82,6 +100,7 @@ class KnownHolders(dict[str, HolderHistory]):
         if (
             history is None
             or history.confirmed_at is None
+            or history.comes_and_goes
             or history.held.goes_by_the_name_of(held)
             or held.length < (history.last.items or 0)
         ):

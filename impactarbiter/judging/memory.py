@@ -154,6 +154,8 @@ class HolderHistory:
     peak: int = 0  # most items so far
     lets_go: bool = False  # all that was there was seen replaced
     broken_at: Moment | None = None  # a tick at which its path did not hold
+    # Its path held again after that, or did not where its statement was sought.
+    comes_and_goes: bool = False
     confirmed_at: Moment | None = None
     told: str | None = None  # the verdict that was announced
     statements: dict[tuple[str, int, str], int] = field(default_factory=dict)
@@ -262,9 +264,11 @@ class HolderHistory:
         self, held: Held, siblings: int, now: Observation
     ) -> None:
         """Takes in a walk, which may call the holder by another name."""
+        if self.comes_and_goes:
+            self.watched = 0  # by a name that may last
         self.held = held
         self.siblings = siblings
-        self.broken_at = None
+        self.broken_at, self.comes_and_goes = None, False
         self.observe(now)
         self.walked = now
 
@@ -279,6 +283,7 @@ class HolderHistory:
         if visit.state != "intact" or self._went_with_the_end(visit, lines):
             self.broken_at = self.broken_at or at
             return
+        self.comes_and_goes |= self.broken_at is not None
         self.broken_at = None
         if visit.recurs is not None:
             self.recurs = visit.recurs

@@ -38,6 +38,7 @@ def case_of(
     forecast: Forecast,
     needed: int,
     old: bool,
+    graph_grows: bool,
 ) -> Case:
     """All that the verdict is found from; ``old``: found now, and sure."""
     held, finding = history.held, history.finding
@@ -49,7 +50,7 @@ def case_of(
         collector=status.collector,
         collected=any(now.cycle_bytes for now in history.sites.values()),
         bounded=_fits(history, forecast.room_of(finding)),
-        graph_grows=history.graph_grows,
+        graph_grows=graph_grows,
         remade=history.is_remade,
         lets_go=history.lets_go,
         overdue=history.overdue(),

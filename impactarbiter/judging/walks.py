@@ -83,6 +83,7 @@ class Walks:
             for history in self.known.values()
             if history.visitable
             and history.broken_at is None
+            and not history.comes_and_goes
             and not history.overdue()
             for site in history.sites
         }

@@ -43,7 +43,9 @@ class StatementWatch:
         for history in histories:
             if not self._is_worth(history):
                 continue
-            if not heap.watch_statement(history.held.visit):
+            if not heap.watch_statement(
+                history.held.visit, history.graph_grows
+            ):
                 continue
             history.watched += 1
             self._history, self._began = history, status.now
@@ -63,7 +65,9 @@ class StatementWatch:
             return
         if not now and status.now < self._began + _turns(history):
             return
-        history.saw(heap.end_statement())
+        statements, held = heap.end_statement()
+        history.saw(statements)
+        history.comes_and_goes |= not (statements or held)
         history.census = heap.census(history.held.visit)
         history.seen_age = history.age
         self._history = None

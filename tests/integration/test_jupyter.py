@@ -30,9 +30,14 @@ def execute(notebook: Any, folder: Path, errors: bool = False) -> None:
 
 def shown(cell: Any, kind: str = "text/plain") -> str:
     """All that a cell has printed and displayed."""
-    parts = []
+    parts: list[str] = []
+    streaming = False
     for output in cell.outputs:
-        if output.output_type == "stream":
+        # One print may come in two pieces.
+        goes_on, streaming = streaming, output.output_type == "stream"
+        if streaming and goes_on:
+            parts[-1] += output.text
+        elif streaming:
             parts.append(output.text)
         elif output.output_type == "error":
             parts.append(f"{output.ename}: {output.evalue}")

@@ -3,8 +3,31 @@
 #include "../base/compat.h"
 #include "passing.h"
 
+#include "../base/ptrmap.h"
+
 #include <opcode.h>
 #include <stdlib.h>
+
+static ia_ptrmap noted; /* code -> 1 */
+
+void
+ia_passing_note(const PyCodeObject *code)
+{
+    /* Without memory a path has a name that passes. */
+    ia_ptrmap_set(&noted, (uintptr_t)code, 1);
+}
+
+int
+ia_passing_is_noted(const PyCodeObject *code)
+{
+    return ia_ptrmap_get(&noted, (uintptr_t)code) != IA_PTRMAP_NONE;
+}
+
+void
+ia_passing_forget_all(void)
+{
+    ia_ptrmap_free(&noted);
+}
 
 void
 ia_passing_free(ia_passing *p)
@@ -106,6 +129,7 @@ ia_passing_read(ia_passing *p, PyCodeObject *code)
         return -1;
     }
     p->code = code;
+    p->comes_and_goes = ia_passing_is_noted(code);
     read_instructions(p, (const unsigned char *)PyBytes_AS_STRING(bytes),
                       PyBytes_GET_SIZE(bytes));
     Py_DECREF(bytes);
@@ -115,7 +139,8 @@ ia_passing_read(ia_passing *p, PyCodeObject *code)
 int
 ia_passing_slot(const ia_passing *p, int slot)
 {
-    return p->code != NULL && (slot >= p->named || p->slots[slot]);
+    return p->code != NULL &&
+           (p->comes_and_goes || slot >= p->named || p->slots[slot]);
 }
 
 int

@@ -1,4 +1,5 @@
-/* Names that do not last: the targets of for loops.
+/* Names that do not last: the targets of for loops, temporaries, and variables
+ * of calls that were seen to come and go.
  *
  * `for callback in trainer.callbacks:` makes `callback` a second, shorter
  * name of what the trainer holds, until the loop goes on.  A walk takes such
@@ -12,6 +13,7 @@
 
 typedef struct {
     PyCodeObject *code; /* borrowed; NULL: nothing was read */
+    int comes_and_goes; /* all its variables pass */
     int named;          /* slots that have names; temporaries follow */
     unsigned char *slots; /* owned; 1 for a target */
     unsigned char *names; /* owned; by index into co_names */
@@ -20,7 +22,12 @@ typedef struct {
 /* Reads the code of one frame; 0, or -1 when memory is short. */
 int ia_passing_read(ia_passing *, PyCodeObject *);
 void ia_passing_free(ia_passing *);
-/* Is it a temporary, or a loop's target? */
+/* A path that began at a variable of this code did not hold: what it led to is
+ * better called by another name, if there is one.  Compared, never followed. */
+void ia_passing_note(const PyCodeObject *);
+int ia_passing_is_noted(const PyCodeObject *);
+void ia_passing_forget_all(void);
+/* Is it a temporary, a loop's target, or a variable of such a call? */
 int ia_passing_slot(const ia_passing *, int slot);
 /* Is it a variable of the module that a loop at its top level goes through? */
 int ia_passing_name(const ia_passing *, PyObject *name);

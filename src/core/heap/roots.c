@@ -5,6 +5,7 @@
 #include "../base/read.h"
 #include "../ledger/frames.h"
 #include "../ledger/libraries.h"
+#include "passing.h"
 #include "roots.h"
 
 #include <stdlib.h>
@@ -140,8 +141,12 @@ add_frame(ia_roots *roots, ia_frame *frame, int user)
     if (is_own(file) || ia_library_has(file) == user)
         return 0;
     snprintf(name, sizeof name, "%s()", ia_utf8(code->co_qualname));
-    return ia_roots_add(roots, IA_ROOT_FRAME,
-                        (uintptr_t)frame | IA_TAG_FRAME, user, name) ? 0 : -1;
+    ia_root *root = ia_roots_add(roots, IA_ROOT_FRAME,
+                                 (uintptr_t)frame | IA_TAG_FRAME, user, name);
+    if (root == NULL)
+        return -1;
+    root->late = ia_passing_is_noted(code);
+    return 0;
 }
 
 /* The outermost first: of two paths of one length, `main().server.cache` is
@@ -242,15 +247,22 @@ hide_modules(ia_walk *w)
     }
 }
 
+/* The user's own, but for calls that were seen to come and go. */
+static int
+goes_first(const ia_root *root)
+{
+    return root->user && !root->late;
+}
+
 void
 ia_walk_from_roots(ia_walk *w)
 {
     hide_modules(w);
     /* A second pass asks what is reached, and not by which name. */
     w->puts_off = w->marks == NULL;
-    for (int user = 1; user >= 0; user--) {
+    for (int first = 1; first >= 0; first--) {
         for (uint32_t i = 0; i < w->roots->count && i < w->rooted_roots; i++)
-            if (w->roots->items[i].user == user)
+            if (goes_first(&w->roots->items[i]) == first)
                 ia_walk_seed(w, w->roots->items[i].ref, i);
         ia_walk_run(w);
         ia_walk_run_put_off(w);

@@ -50,6 +50,7 @@ typedef struct {
     uintptr_t ref;
     char name[IA_ROOT_NAME];
     int user; /* the user's own code, or a library's */
+    int late; /* a call that was seen to come and go: named last */
     int forever; /* a cycle that the collector can't free: C++ is part of it */
 } ia_root;
 

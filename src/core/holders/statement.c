@@ -4,6 +4,7 @@
 #include "statement.h"
 
 #include "../base/build.h"
+#include "../base/read.h"
 #include "../ledger/ledger.h"
 #include "../ledger/libraries.h"
 
@@ -29,7 +30,10 @@ typedef struct {
 
 static struct {
     uint32_t path; /* IA_NO_PATH: nothing is watched */
+    int by_graph;
+    int held; /* the path did, at every event */
     ia_visit last;
+    ia_chain chain;
     position positions[MOST_THREADS];
     int nthreads;
     statement seen[IA_MOST_STATEMENTS];
@@ -46,25 +50,46 @@ forget(statement *s)
     *s = (statement){0};
 }
 
+/* The file of the code, or of the module that it was made in: a dataclass has
+ * methods from no file. */
+static const char *
+file_of(PyFrameObject *frame, PyCodeObject *code)
+{
+    const char *file = ia_utf8(code->co_filename);
+    if (file[0] != '<')
+        return file;
+    PyObject *globals = PyFrame_GetGlobals(frame);
+    PyObject *module = ia_dict_value(globals, "__file__");
+    Py_DECREF(globals); /* the frame has it */
+    return module != NULL && PyUnicode_CheckExact(module) ? ia_utf8(module)
+                                                          : file;
+}
+
 static int
-is_user(PyCodeObject *code)
+is_user(PyFrameObject *frame, PyCodeObject *code)
 {
     uint32_t known = ia_ptrmap_get(&watch.is_user, (uintptr_t)code);
     if (known != IA_PTRMAP_NONE)
         return (int)known;
-    const char *file = PyUnicode_AsUTF8(code->co_filename);
-    if (file == NULL)
-        PyErr_Clear();
+    const char *file = file_of(frame, code);
     ia_ledger_lock();
-    int user = file != NULL && !ia_library_has(file);
+    int user = !ia_library_has(file);
     ia_ledger_unlock();
     ia_ptrmap_set(&watch.is_user, (uintptr_t)code, (uint32_t)user);
     return user;
 }
 
+static ia_visit
+look_at_holder(void)
+{
+    return ia_visit_path(watch.path, watch.by_graph ? &watch.chain : NULL);
+}
+
 static int
 is_growth(const ia_visit *before, const ia_visit *after)
 {
+    if (watch.by_graph && watch.chain.goes_on)
+        return 1;
     if (before->length >= 0)
         return after->length > before->length;
     if (after->names > before->names && before->names >= 0)
@@ -105,7 +130,8 @@ entry_for(const statement *s)
 static void
 compare(const statement *now)
 {
-    ia_visit after = ia_visit_path(watch.path);
+    ia_visit after = look_at_holder();
+    watch.held &= after.state == IA_PATH_INTACT;
     if (watch.last.state == IA_PATH_INTACT &&
         after.state == IA_PATH_INTACT && now->file != NULL &&
         is_growth(&watch.last, &after)) {
@@ -113,8 +139,8 @@ compare(const statement *now)
         if (s != NULL) {
             s->times++;
             s->running = 0;
-            s->items += after.length >= 0 ? after.length - watch.last.length
-                                          : 1;
+            Py_ssize_t more = after.length - watch.last.length;
+            s->items += more > 0 ? more : 1;
         }
     }
     watch.last = after;
@@ -127,7 +153,7 @@ note_position(statement *now, PyFrameObject *frame)
     PyFrameObject *f = (PyFrameObject *)Py_XNewRef((PyObject *)frame);
     while (f != NULL) {
         PyCodeObject *code = PyFrame_GetCode(f);
-        int user = is_user(code);
+        int user = is_user(f, code);
         if (user) {
             forget(now);
             now->file = Py_NewRef(code->co_filename);
@@ -182,7 +208,7 @@ static int
 trace(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
 {
     PyCodeObject *code = PyFrame_GetCode(frame);
-    int user = is_user(code);
+    int user = is_user(frame, code);
     (void)unused, (void)arg;
     Py_DECREF(code);
     watch.events++;
@@ -255,17 +281,21 @@ forget_seen(void)
 }
 
 int
-ia_statement_watch(uint32_t path)
+ia_statement_watch(uint32_t path, int by_graph)
 {
     if (watch.path != IA_NO_PATH || !all_trace_by(NULL))
         return 0;
-    ia_visit now = ia_visit_path(path);
-    if (now.state != IA_PATH_INTACT)
+    watch.path = path;
+    watch.by_graph = by_graph;
+    watch.chain.count = 0;
+    watch.last = look_at_holder();
+    if (watch.last.state != IA_PATH_INTACT) {
+        watch.path = IA_NO_PATH;
         return 0;
+    }
     forget_seen();
     watch.events = 0;
-    watch.last = now;
-    watch.path = path;
+    watch.held = 1;
     if (note_threads() && ia_trace_threads(NULL, trace) == 0)
         return 1;
     PyErr_Clear();
@@ -287,6 +317,7 @@ ia_statement_end(void)
         return;
     }
     position *at = position_of(here);
+    /* What came after too many events belongs to nobody. */
     if (at != NULL && !too_many_events())
         compare(&at->now);
     watch.path = IA_NO_PATH;
@@ -308,5 +339,6 @@ ia_statement_build(void)
                     Py_BuildValue("(OiOInI)", s->file, s->line, s->function,
                                   s->times, s->items, s->idle));
     }
-    return list;
+    return list ? Py_BuildValue("(NN)", list, PyBool_FromLong(watch.held))
+                : NULL;
 }

@@ -14,12 +14,14 @@
 /* Statements that are told apart for one holder. */
 #define IA_MOST_STATEMENTS 4
 
-/* Watches a path's holder on all threads: 1, or 0 where it can't. */
-int ia_statement_watch(uint32_t path);
+/* Watches a path's holder on all threads: 1, or 0 where it can't.  `by_graph`:
+ * it may be as long as before, and grow by a tensor made from the one that it
+ * had. */
+int ia_statement_watch(uint32_t path, int by_graph);
 /* Ends it, on any thread. */
 void ia_statement_end(void);
-/* [(file, line, function, times, items)] of what was seen since the watch
- * began; new reference. */
+/* ([(file, line, function, times, items, idle)], held) of what was seen since
+ * the watch began, and whether the path held all along; new reference. */
 PyObject *ia_statement_build(void);
 
 #endif /* IA_STATEMENT_H */

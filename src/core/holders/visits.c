@@ -143,6 +143,7 @@ ia_visits_forget_all(void)
 {
     for (uint32_t i = 0; i < MOST_PATHS; i++)
         clear(&paths[i]);
+    ia_passing_forget_all();
 }
 
 static uint32_t
@@ -261,14 +262,24 @@ follow_link(path *p, uint32_t i)
     return s.found >= 0;
 }
 
+/* What does not hold any more is the call that a path began at, where it has
+ * returned or its variable has another value. */
+static int
+breaks(const path *p, uint32_t link)
+{
+    if (link <= 1 && p->root == IA_ROOT_FRAME)
+        ia_passing_note(p->code);
+    return 0;
+}
+
 static int
 follow(path *p, uint32_t upto)
 {
     if (!is_root_alive(p))
-        return 0;
+        return breaks(p, 0);
     for (uint32_t i = 1; i < upto; i++)
         if (!follow_link(p, i))
-            return 0;
+            return breaks(p, i);
     return 1;
 }
 
@@ -378,8 +389,10 @@ visit_path(path *p)
                        ? (PyObject *)last->ref
                        : at_last_link(p);
     if (p->container && (uintptr_t)op != last->ref) {
-        if (op == NULL || !stands_in(p, op))
+        if (op == NULL || !stands_in(p, op)) {
+            breaks(p, p->count - 1);
             return v;
+        }
         last->ref = (uintptr_t)op;
     }
     if (op == NULL)
@@ -390,7 +403,7 @@ visit_path(path *p)
 }
 
 ia_visit
-ia_visit_path(uint32_t number)
+ia_visit_path(uint32_t number, ia_chain *chain)
 {
     path *p = find(number);
     if (p == NULL)
@@ -400,6 +413,8 @@ ia_visit_path(uint32_t number)
         return visit_path(p);
     still = ia_the_framework->walk_begin(0);
     ia_visit v = visit_path(p);
+    if (chain != NULL && still && v.state == IA_PATH_INTACT)
+        ia_chain_read(chain, (PyObject *)v.value);
     ia_the_framework->walk_end();
     still = 0;
     return v;
@@ -408,6 +423,6 @@ ia_visit_path(uint32_t number)
 PyObject *
 ia_visit_holder(uint32_t number)
 {
-    ia_visit v = ia_visit_path(number);
+    ia_visit v = ia_visit_path(number, NULL);
     return v.state == IA_PATH_INTACT ? (PyObject *)v.value : NULL;
 }

@@ -12,6 +12,7 @@
 #ifndef IA_VISITS_H
 #define IA_VISITS_H
 
+#include "chain.h"
 #include "../heap/walk.h"
 
 #define IA_NO_PATH 0u
@@ -39,7 +40,8 @@ typedef struct {
  * it can't be followed again or memory is short.  `container` is nonzero where
  * the holder has items. */
 uint32_t ia_visits_remember(const ia_walk *, uint32_t holder, int container);
-ia_visit ia_visit_path(uint32_t path);
+/* `chain`, unless NULL: what the holder shows, read at the same time. */
+ia_visit ia_visit_path(uint32_t path, ia_chain *chain);
 /* The holder, borrowed, where its path is intact; else NULL. */
 PyObject *ia_visit_holder(uint32_t path);
 void ia_visits_forget(uint32_t path);

@@ -56,7 +56,7 @@ visit(PyObject *self, PyObject *arg)
     (void)self;
     if (PyErr_Occurred())
         return NULL;
-    ia_visit v = ia_visit_path((uint32_t)path);
+    ia_visit v = ia_visit_path((uint32_t)path, NULL);
     return Py_BuildValue("(snKKKOn)", states[v.state], v.length,
                          (unsigned long long)v.value,
                          (unsigned long long)v.first,
@@ -84,13 +84,14 @@ census(PyObject *self, PyObject *arg)
 }
 
 static PyObject *
-watch_statement(PyObject *self, PyObject *arg)
+watch_statement(PyObject *self, PyObject *args)
 {
-    unsigned long path = PyLong_AsUnsignedLong(arg);
+    unsigned int path;
+    int by_graph;
     (void)self;
-    if (PyErr_Occurred())
+    if (!PyArg_ParseTuple(args, "Ip", &path, &by_graph))
         return NULL;
-    return PyBool_FromLong(ia_statement_watch((uint32_t)path));
+    return PyBool_FromLong(ia_statement_watch(path, by_graph));
 }
 
 static PyObject *
@@ -128,11 +129,12 @@ DOC(visit, "(path)",
     "whether a tensor's graph leads back to that of the visit before.");
 DOC(forget_path, "(path)", "That path is not visited any more.");
 DOC(census, "(path)", "{description: count} of the holder's items, or None.");
-DOC(watch_statement, "(path)",
-    "Watch on this thread which statements grow the holder; False where\n"
-    "another tracer is set.");
+DOC(watch_statement, "(path, by_graph)",
+    "Watch which statements grow the holder, or what graph it carries on;\n"
+    "False where another tracer is set.");
 DOC(end_statement, "()",
-    "End that; [(file, line, function, times, items, idle)] of what was seen.");
+    "End that; ([(file, line, function, times, items, idle)], held) of what\n"
+    "was seen, and whether the path held all along.");
 
 PyMethodDef ia_questions_methods[] = {
     {"diagnose", diagnose, METH_VARARGS, diagnose_doc},
@@ -141,7 +143,7 @@ PyMethodDef ia_questions_methods[] = {
     {"visit", visit, METH_O, visit_doc},
     {"forget_path", forget_path, METH_O, forget_path_doc},
     {"census", census, METH_O, census_doc},
-    {"watch_statement", watch_statement, METH_O, watch_statement_doc},
+    {"watch_statement", watch_statement, METH_VARARGS, watch_statement_doc},
     {"end_statement", end_statement, METH_NOARGS, end_statement_doc},
     {"_footprint", test_footprint, METH_O, NULL},
     {NULL, NULL, 0, NULL},
