@@ -67,6 +67,8 @@ class _Retained(TypedDict):
     node_bytes: int
     saved: int
     saved_bytes: int
+    items: int
+    freed_items: int
     biggest: list[tuple[str, int, int]]
 
 class _Tensor(TypedDict):

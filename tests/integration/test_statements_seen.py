@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -119,6 +120,98 @@ def test_growth_in_another_thread_is_put_down_to_it() -> None:
     finally:
         inbox.put(None)
         worker.join()
+
+
+class Shadow:
+    def __init__(self) -> None:
+        self.values = {n: torch.ones(4) for n in "ab"}
+        self.weight = torch.ones(4, requires_grad=True)
+
+    def update(self) -> None:
+        for name in self.values:
+            self.values[name] = self.values[name] * 0.9 + self.weight
+
+
+def test_values_of_a_dict_that_stays_as_long_as_it_was() -> None:
+    shadow = Shadow()
+    finding = found(lambda step: shadow.update())
+    assert finding.holder is not None and finding.holder.length == 2
+    assert statement(finding).startswith("self.values[name] = self.values[")
+
+
+class Monitor:
+    """Two attributes hang on one graph, and a full deque repeats the last."""
+
+    def __init__(self) -> None:
+        self.weight = torch.ones(4, requires_grad=True)
+        self.guess, self.state = torch.ones(4), torch.ones(4)
+        self.states: deque[torch.Tensor] = deque(maxlen=8)
+        self.surprise = 0.0
+
+    def observe(self) -> None:
+        self.surprise += 0.1
+        state = self.state * self.weight
+        self.guess, self.state = state + 1, state
+        self.states.append(self.state)
+
+
+def test_attributes_on_one_graph_beside_a_full_deque() -> None:
+    monitor = Monitor()
+    told: list[Finding] = []
+    with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
+        for _step in range(60):
+            monitor.observe()
+            arbiter.step()
+        leaks = [f for f in arbiter.report().findings if f.verdict == "leak"]
+    (finding,) = leaks
+    seen = "self.guess, self.state = state + 1, state"
+    assert statement(finding) == seen
+    # The deque's own items are as many as ever, and on the same graph.
+    assert [f.signature for f in told if f.verdict == "leak"] == [
+        finding.signature
+    ]
+
+
+def residual(
+    value: torch.Tensor, seen: list[torch.Tensor] = []  # noqa: B006
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    seen.append(value * 2)
+    return value, seen
+
+
+def test_a_name_that_comes_and_goes_with_a_call() -> None:
+    """What a call's variable led to is named by what lasts."""
+
+    def closure() -> None:
+        _value, seen = residual(torch.ones(64))
+        assert seen
+        arbiter.step()
+
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _step in range(80):
+            closure()
+            arbiter.step()
+        (finding,) = arbiter.report().findings
+    assert "__defaults__[0]" in str(finding.path)
+    assert statement(finding) == "seen.append(value * 2)"
+
+
+def graph_rate(bounded: bool) -> float:
+    weight = torch.ones(64, requires_grad=True)
+    box, recent = Box(), Box()
+
+    def turn(step: int) -> None:
+        box.rows.append((weight * 2).sum())
+        if bounded and step % 8 == 4:
+            recent.rows = box.rows[-20:]
+
+    finding = found(turn, 90)
+    assert finding.holder is not None and finding.holder.length == 90
+    return finding.graph_bytes_per_step
+
+
+def test_a_bounded_list_of_the_newest_does_not_make_the_rate_smaller() -> None:
+    assert graph_rate(True) == pytest.approx(graph_rate(False), rel=0.1)
 
 
 def test_a_leak_whose_path_broke_before_the_end_is_not_taken_back(

@@ -175,7 +175,8 @@ class Held:
     0 where it can't be followed again.  ``born`` is when the example was.
     ``branches`` of its items lead to the storages of its groups, ``older`` to
     what was there before the watch.
-    ``others`` of its sort, too many to be told singly, hold so many
+    ``alone``: the share of its items that nothing else has; 0 where it was
+    not measured.  ``others`` of its sort, too many to be told singly, hold so many
     ``others_storages`` of ``others_bytes``; ``bytes`` counts them too.
     ``shared``: cutting it alone frees nothing, other references hold the same;
     the figures are of all of them.
@@ -206,6 +207,7 @@ class Held:
     forever: bool
     visit: int
     branches: int
+    alone: float
     others: int
     others_storages: int
     others_bytes: int
@@ -252,6 +254,7 @@ def held_of(raw: _Holder) -> Held:
         storages=cost["storages"],
         nodes=cost["nodes"],
         node_bytes=cost["node_bytes"],
+        alone=cost["freed_items"] / max(cost["items"], 1),
         graph=graph_of(cost),
         shape=example["shape"],
         dtype=example["dtype"],

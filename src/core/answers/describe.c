@@ -21,13 +21,16 @@ ia_cost_build(const ia_cost *cost)
     }
     if (biggest == NULL)
         return NULL;
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:N}", "bytes",
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N}",
+                         "bytes",
                          (unsigned long long)cost->bytes, "storages",
                          (unsigned long long)cost->storages, "nodes",
                          (unsigned long long)cost->nodes, "node_bytes",
                          (unsigned long long)cost->node_bytes, "saved",
                          (unsigned long long)cost->saved, "saved_bytes",
-                         (unsigned long long)cost->saved_bytes, "biggest",
+                         (unsigned long long)cost->saved_bytes, "items",
+                         (unsigned long long)cost->items, "freed_items",
+                         (unsigned long long)cost->freed_items, "biggest",
                          biggest);
 }
 

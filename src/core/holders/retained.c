@@ -8,6 +8,7 @@
  */
 
 #include "../base/compat.h"
+#include "../base/kinds.h"
 #include "../names/path.h"
 #include "retained.h"
 
@@ -264,10 +265,42 @@ done:
     return result;
 }
 
+typedef struct {
+    const ia_bitmap *stays, *shared;
+    ia_cost *cost;
+} item_counter;
+
+static int
+count_item(PyObject *op, void *arg)
+{
+    item_counter *c = arg;
+    if (!ia_is_gc(op) && ia_kind_of(Py_TYPE(op)) == IA_KIND_PLAIN)
+        return 0;
+    c->cost->items++;
+    c->cost->freed_items += !ia_bitmap_test(c->stays, (uintptr_t)op) &&
+                            !ia_bitmap_test(c->shared, (uintptr_t)op);
+    return 0;
+}
+
+/* A bounded list beside it may have some of a container's items, too. */
+static void
+count_items(const measuring *m, const ia_claims *claims, uint32_t group,
+            ia_cost *cost)
+{
+    item_counter counter = {m->base.seen, claims->shared, cost};
+    for (uint32_t i = 0; i < m->count; i++) {
+        const ia_cut *c = &m->cuts[i];
+        PyObject *op = (PyObject *)c->parent;
+        if (c->group == group && c->child == 0 && c->parent != 0 &&
+            IA_TAG(c->parent) == IA_TAG_OBJECT && ia_can_traverse(op))
+            Py_TYPE(op)->tp_traverse(op, count_item, &counter);
+    }
+}
+
 /* Parts the rest among the groups whose holders are outside of it; what the
  * others reach from outside, by a name of theirs, is no one's alone either. */
 static int
-part(measuring *m, uint32_t groups)
+part(measuring *m, uint32_t groups, ia_cost *costs)
 {
     ia_claims claims = {ia_bitmap_new(), ia_bitmap_new()};
     ia_marks marks = {m->parted.of_storage, m->marks.limit, 0};
@@ -279,6 +312,8 @@ part(measuring *m, uint32_t groups)
     for (uint32_t i = 0; result == 0 && i < m->loose.count; i++)
         if (ia_bitmap_test(claims.shared, IA_ADDRESS(m->loose.refs[i])))
             m->parted.of_node[i] = 0;
+    for (uint32_t g = 0; result == 0 && g < groups; g++)
+        count_items(m, &claims, g, &costs[g]);
     ia_bitmap_free(claims.any);
     ia_bitmap_free(claims.shared);
     return result;
@@ -350,7 +385,7 @@ ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
         find_loose_nodes(full, &m.base, &m.loose) < 0 ||
         owners_init(&m.parted, m.loose.count, m.marks.limit) < 0 ||
         owners_init(&m.single, m.loose.count, m.marks.limit) < 0 ||
-        part(&m, groups) < 0)
+        part(&m, groups, costs) < 0)
         goto done;
     for (uint32_t g = 0; g < groups; g++)
         if (measure_group(&m, g, &costs[g]) < 0)

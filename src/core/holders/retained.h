@@ -20,6 +20,8 @@ typedef struct {
     uint64_t node_bytes;  /* of the nodes themselves: no storages */
     uint64_t saved;       /* storages that graph nodes hold */
     uint64_t saved_bytes;
+    uint64_t items;       /* of containers that are emptied: that lead on, */
+    uint64_t freed_items; /* and that nothing else has */
     ia_node_cost biggest[IA_BIGGEST_NODES];
     int nbiggest;
 } ia_cost;
