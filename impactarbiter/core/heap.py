@@ -71,7 +71,8 @@ def watch_statement(path: int, by_graph: bool) -> bool:
     """Watches which statements grow a holder.
 
     ``by_graph``: it may be as long as it was, and carry on a graph from the
-    value that it had to the one that it gets.  False where another tracer is set, or the path does not hold any more.
+    value that it had to the one that it gets.  False where another tracer is
+    set, or the path does not hold any more.
     """
     return _core.watch_statement(path, by_graph)
 

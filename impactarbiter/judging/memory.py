@@ -154,7 +154,7 @@ class HolderHistory:
     peak: int = 0  # most items so far
     lets_go: bool = False  # all that was there was seen replaced
     broken_at: Moment | None = None  # a tick at which its path did not hold
-    # Its path held again after that, or did not where its statement was sought.
+    # Its path held again after that, or not while its statement was sought.
     comes_and_goes: bool = False
     confirmed_at: Moment | None = None
     told: str | None = None  # the verdict that was announced

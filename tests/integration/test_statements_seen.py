@@ -173,7 +173,8 @@ def test_attributes_on_one_graph_beside_a_full_deque() -> None:
 
 
 def residual(
-    value: torch.Tensor, seen: list[torch.Tensor] = []  # noqa: B006
+    value: torch.Tensor,
+    seen: list[torch.Tensor] = [],  # noqa: B006
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     seen.append(value * 2)
     return value, seen

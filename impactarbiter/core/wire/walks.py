@@ -176,8 +176,8 @@ class Held:
     ``branches`` of its items lead to the storages of its groups, ``older`` to
     what was there before the watch.
     ``alone``: the share of its items that nothing else has; 0 where it was
-    not measured.  ``others`` of its sort, too many to be told singly, hold so many
-    ``others_storages`` of ``others_bytes``; ``bytes`` counts them too.
+    not measured.  ``others`` of its sort, too many to be told singly, hold so
+    many ``others_storages`` of ``others_bytes``; ``bytes`` counts them too.
     ``shared``: cutting it alone frees nothing, other references hold the same;
     the figures are of all of them.
     """
