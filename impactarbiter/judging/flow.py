@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from ..knowledge.containers import ANY
 from .source_file import Names, Source, Variable, line_of, name_of, shown
@@ -58,6 +59,13 @@ _OF_GRAPHS = frozenset(
 MOST_PASSES = 12
 
 
+def _is_plain(node: ast.AST | None) -> TypeGuard[ast.Tuple | ast.List]:
+    """Whether it is several values side by side, each in its place."""
+    return isinstance(node, (ast.Tuple, ast.List)) and not any(
+        isinstance(one, ast.Starred) for one in node.elts
+    )
+
+
 class Flow:
     """What values of some variables reach, to a fixed point."""
 
@@ -65,7 +73,9 @@ class Flow:
         self.files = files
         self.names = names
         self.reached: dict[Variable, list[ast.AST]] = {}
-        self.returns: set[str] = set()
+        #: Function -> which of the values that it returns side by side; None
+        #: where it returns a single one.
+        self.returns: dict[str, set[int | None]] = {}
         #: Functions that get what is kept and stand in none of the files.
         self.elsewhere: set[str] = set()
         self.functions: dict[str, list[ast.FunctionDef]] = {}
@@ -90,7 +100,9 @@ class Flow:
         return ""
 
     def _size(self) -> int:
-        return len(self.returns) + sum(map(len, self.reached.values()))
+        return sum(map(len, self.returns.values())) + sum(
+            map(len, self.reached.values())
+        )
 
     def _is_reached(self, source: Source, node: ast.Name) -> bool:
         if self.names.has(source, node):
@@ -165,9 +177,9 @@ class Flow:
         return self._any(source, given)
 
     def _spread(self, source: Source, node: ast.AST) -> None:
-        if isinstance(node, ast.Assign) and self._holds(source, node.value):
+        if isinstance(node, ast.Assign):
             for target in node.targets:
-                self._reach(source, target)
+                self._assign(source, target, node.value)
         elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
             if self._holds(source, node.value):
                 self._reach(source, node.target)
@@ -175,10 +187,54 @@ class Flow:
             if self._holds(source, node.iter):
                 self._reach(source, node.target)
         elif isinstance(node, (ast.Return, ast.Yield)):
-            if self._holds(source, node.value):
-                self.returns.add(source.scope(node).rpartition(".")[2])
+            name = source.scope(node).rpartition(".")[2]
+            places: set[int | None] = {None}
+            if isinstance(node, ast.Return) and _is_plain(node.value):
+                places = {
+                    i
+                    for i, one in enumerate(node.value.elts)
+                    if self._holds(source, one)
+                }
+            elif not self._holds(source, node.value):
+                places = set()
+            if places:
+                self.returns.setdefault(name, set()).update(places)
         elif isinstance(node, ast.Call):
             self._pass(source, node)
+
+    def _assign(self, source: Source, target: ast.AST, value: ast.AST) -> None:
+        """Of values side by side each goes to the target in its place."""
+        if not _is_plain(target):
+            if self._holds(source, value):
+                self._reach(source, target)
+            return
+        places = self._places(source, value, len(target.elts))
+        for i, one in enumerate(target.elts):
+            if _is_plain(value) and len(value.elts) == len(target.elts):
+                self._assign(source, one, value.elts[i])
+            elif None in places or i in places:
+                self._reach(source, one)
+
+    def _places(
+        self, source: Source, value: ast.AST, count: int
+    ) -> set[int | None]:
+        """Which of so many values of an expression have what is kept; None:
+        any of them may."""
+        if not self._holds(source, value):
+            return set()
+        if not isinstance(value, ast.Call):
+            return {None}
+        receiver = getattr(value.func, "value", None)
+        name = name_of(value.func)
+        if self._holds(source, receiver) or name not in self.functions:
+            return {None}
+        alike = all(
+            _is_plain(node.value) and len(node.value.elts) == count
+            for function in self.functions[name]
+            for node in ast.walk(function)
+            if isinstance(node, ast.Return)
+        )
+        return self.returns.get(name, {None}) if alike else {None}
 
     def _reach(self, source: Source, target: ast.AST) -> None:
         """A target gets what is kept."""

@@ -494,6 +494,12 @@ def test_one_number_in_a_dimension_prints_as_a_tensor(
         "torch.autograd.grad(history[0], w)",
         "def finish(kept):\n    kept[0].backward()\nfinish(history)",
         "assert history[0].requires_grad",
+        "other, taken = 1, history[0]\ntaken.backward()",
+        "def both(kept):\n    return 1, kept\n"
+        "other, end = both(history)\nend[0].backward()",
+        "def both(kept):\n    if kept:\n        return kept, 1\n"
+        "    return kept\n"
+        "end, other = both(history)\nother.backward()",
     ],
 )
 def test_no_patch_where_the_graph_is_needed(
@@ -504,6 +510,21 @@ def test_no_patch_where_the_graph_is_needed(
     assert made.patch is None
     assert "the graph is needed by" in (made.patch_note or "")
     assert "`.detach()` is no help" in made.advice
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "other, taken = w.sum(), history[0]\nother.backward()",
+        "def both(kept):\n    return w.sum(), kept\n"
+        "end, other = both(history)\nend.backward()",
+    ],
+)
+def test_what_comes_side_by_side_goes_on_apart(
+    program: Program, use: str
+) -> None:
+    program.write("history.append(loss)", after=use)
+    assert "loss.detach()" in program.mended({LOSS: 8})
 
 
 def test_a_name_that_is_bound_afterwards_is_another(program: Program) -> None:
