@@ -4,10 +4,6 @@
 
 #include "../heap/walk.h"
 
-/* References into one object that are remembered, in the order in which the
- * walk met them: the best first. */
-#define IA_MAX_REFERRERS 256
-
 /* Instances of a class that are told apart. */
 #define IA_MAX_INSTANCES 4096
 

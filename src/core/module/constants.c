@@ -4,6 +4,7 @@
 #include "../base/compat.h"
 #include "../base/build.h"
 #include "../answers/explain.h"
+#include "../answers/question.h"
 #include "../base/device_event.h"
 #include "../base/device_name.h"
 #include "../heap/roots.h"
