@@ -124,6 +124,7 @@ class _Holder(TypedDict):
     others: tuple[int, int, int]
     shared: int
     older: int
+    turn: int
     needed: tuple[int, list[tuple[str, str]]] | None
 
 class _Tally(TypedDict):

@@ -232,14 +232,7 @@ class Diagnostician:
             and history.age >= self._long_enough
             and history.first.at.tick == history.last.at.tick
         )
-        case = case_of(
-            history,
-            status,
-            forecast,
-            needed,
-            old,
-            self._known.grows_by_graph(history),
-        )
+        case = case_of(history, status, forecast, needed, old)
         left = self._steps_left(status)
         return finding_of(history, case, status, forecast, left)
 

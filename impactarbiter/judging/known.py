@@ -42,22 +42,17 @@ class KnownHolders(dict[str, HolderHistory]):
                 )
                 history.seen(seen, at, lines, emptied)
 
-    def grows_by_graph(self, history: HolderHistory) -> bool:
-        """Whether the graph behind it reaches ever further back, and it is
-        this holder that keeps it.
-
-        One whose cut frees no node beside another of the same lines whose cut
-        frees them has values of that one: `states` beside `state`.
-        """
-        if not history.graph_grows or history.walked.nodes:
-            return history.graph_grows
-        return not any(
-            other.walked.nodes
-            and other.graph_grows
-            and (history.broken_at or not other.broken_at)
-            and other.is_suspect(history.sites)
-            for other in self.values()
-        )
+    def _see_whose_graphs(self) -> None:
+        """A holder whose cut frees no node, beside another of the same lines
+        whose cut does, has values on that one's graph: `states` beside
+        `state`."""
+        for history in self.values():
+            history.graph_is_others = not history.walked.nodes and any(
+                other.walked.nodes
+                and (history.broken_at or not other.broken_at)
+                and other.is_suspect(history.sites)
+                for other in self.values()
+            )
 
     def take_in(self, look: Look) -> None:
         """Remembers what a walk has found; what it has not is broken."""
@@ -68,6 +63,7 @@ class KnownHolders(dict[str, HolderHistory]):
         for signature, history in self.items():
             if signature not in found and history.broken_at is None:
                 history.broken_at = look.at
+        self._see_whose_graphs()
         kept = {history.held.visit for history in self.values()}
         for held in look.walk.holders:
             if held.visit and held.visit not in kept:
@@ -185,6 +181,10 @@ class KnownHolders(dict[str, HolderHistory]):
         history.graph = finding.graph
         history.alike = sum(1 + one.others for one, _f in siblings)
         rates = [look.rates(one) for one, _f in siblings]
+        history.pace = max(
+            history.pace,
+            (sum(size for size, _n in rates), sum(n for _size, n in rates)),
+        )
         history.finding = replace(
             finding,
             bytes_per_step=sum(size for size, _count in rates),

@@ -37,9 +37,9 @@ class Observation:
     ``items`` is None for no container.  ``storages`` and ``held`` (bytes) are
     what the suspect lines have put there, ``first`` and ``value`` addresses
     to compare, ``size`` the memory of a holder that is a tensor.  ``emptied``:
-    nothing is alive of what the last walk saw in it.  ``bytes``, ``nodes``
-    and ``node_bytes`` are what cutting the holder would free, as the last
-    walk before it measured them.
+    nothing is alive of what the last walk saw in it.  ``bytes`` in ``freed``
+    storages, ``nodes`` and ``node_bytes`` are what cutting the holder would
+    free, as the last walk before it measured them.
     """
 
     at: Moment
@@ -57,6 +57,7 @@ class Observation:
     emptied: bool = False
     scale: float = 1.0  # storages as a multiple of those that a walk has seen
     longer: float = 1.0  # likewise of what cutting it would free
+    freed: int = 0
 
     def exceeds(self, older: Observation) -> bool:
         """Whether the holder has gained anything since."""
@@ -125,6 +126,7 @@ def observed(
         value=visit.value,
         graph=visit.graph,
         size=visit.bytes,
+        freed=sum(held.storages for held in siblings),
     )
 
 
@@ -146,8 +148,12 @@ class HolderHistory:
     graph: GraphCost | None = None  # likewise
     base: Observation | None = None  # what rates are counted from, and to:
     top: Observation | None = None  # a container's first and last gain
+    # The same of what it had gathered until it was last seen to let go.
+    filled: tuple[Observation, Observation] | None = None
     # Nodes behind its lines' newest tensors when it was found.
     probed: Mapping[int, int] = field(default_factory=dict)
+    # Bytes and storages a step, by the walk that saw the most.
+    pace: tuple[float, float] = (0.0, 0.0)
     gained_at: int = 0  # `now` of the last gain
     gained: Moment | None = None  # of the last gain that was seen
     gains: int = 0  # times that it was seen grown
@@ -164,6 +170,7 @@ class HolderHistory:
     watched: int = 0  # times that its statement was looked for
     remade: bool = False  # one value in place of another, as far as is known
     recurs: bool | None = None  # a tensor made from the one before it
+    graph_is_others: bool = False  # its lines' graph, where that grows
     seen_age: int = 0  # how old it was at the last of them
     census: dict[Any, int] | None = None  # what its items were, when seen
     finding: Finding | None = None
@@ -182,6 +189,8 @@ class HolderHistory:
     def graph_grows(self) -> bool:
         """Whether the graph behind it reaches further back than it did."""
         last, first = self.last, self.first
+        if self.graph_is_others:
+            return False
         return last.reaches_further(self.probed) or (
             last.nodes > first.nodes and last.items == first.items
         )
@@ -213,6 +222,8 @@ class HolderHistory:
 
     def observe(self, now: Observation) -> None:
         """Takes in what a walk or a visit saw."""
+        if self.graph_is_others:
+            now = replace(now, probed={})
         before, self.last = self.last, now
         if now.exceeds(before):
             self.gained_at, self.gained = now.at.now, now.at
@@ -227,8 +238,10 @@ class HolderHistory:
             # than leaves, and is longer than ever, does not let go.
             self.lets_go = True
             self.confirmed_at = None
+            if before is not self.first:
+                self.filled = self.base or self.first, self.top or before
             self.first = now
-            self.base = None
+            self.base = self.top = None
         elif self.lets_go and now.at.now - self.first.at.now > 2 * (
             self.first.at.now - self.since
         ):
@@ -334,6 +347,7 @@ class HolderHistory:
             storages=round(now.storages * scale),
             held=round(now.held * scale),
             bytes=round(now.bytes * longer),
+            freed=round(now.freed * longer),
             nodes=round(now.nodes * longer),
             node_bytes=round(now.node_bytes * longer),
         )
@@ -382,28 +396,37 @@ class HolderHistory:
     # -- rates --------------------------------------------------------------
 
     def rate(self, kind: int, attribute: str) -> float | None:
-        """Growth per step of that kind since the first look; None before."""
+        """Growth per step of that kind since the first look; None before.
+
+        Of what has just let go, while it gathered what it let go of.
+        """
         first, last = self.first, self.last
         if self.base is not None and self.top is not self.base:
             first, last = self.base, self.top or last
-        steps = last.at.steps(kind) - first.at.steps(kind)
-        if steps <= 0:
-            return None
-        now: int | None = getattr(last, attribute)
-        then: int | None = getattr(first, attribute)
-        if now is None or then is None:
-            return None
-        return max(now - then, 0) / steps
+        rate = _rate(first, last, kind, attribute)
+        if not rate and self.lets_go and self.filled is not None:
+            return _rate(*self.filled, kind, attribute)
+        return rate
 
-    def node_rate(self, kind: int) -> float:
-        """Bytes of graph nodes a step; what is carried from step to step is
-        seen by walks only, and after a single one all of it is taken to be of
-        this growth."""
-        seen = self.rate(kind, "node_bytes")
-        if seen is not None and not (self.recurs or self.graph_grows):
-            return seen
-        first, last = self.first, self.walked
-        steps = last.at.steps(kind) - first.at.steps(kind)
-        if steps > 0:
-            return max(last.node_bytes - first.node_bytes, 0) / steps
-        return last.node_bytes / max(last.at.now - self.began, 1)
+    def carried(self, kind: int, attribute: str) -> float | None:
+        """The same of a graph that is carried from step to step: that is seen
+        by walks only, and after a single one all of it is taken to be of this
+        growth.  None for all else."""
+        if not (self.recurs or self.graph_grows):
+            return None
+        rate = _rate(self.first, self.walked, kind, attribute)
+        if rate is not None:
+            return rate
+        held: int = getattr(self.walked, attribute)
+        return held / max(self.walked.at.now - self.began, 1)
+
+
+def _rate(
+    first: Observation, last: Observation, kind: int, attribute: str
+) -> float | None:
+    steps = last.at.steps(kind) - first.at.steps(kind)
+    now: int | None = getattr(last, attribute)
+    then: int | None = getattr(first, attribute)
+    if steps <= 0 or now is None or then is None:
+        return None
+    return max(now - then, 0) / steps

@@ -23,8 +23,9 @@ class Case:
     been for a third of its age.  ``lets_go``: what it held was seen leaving.
     ``bounded``: its type has a bound that memory can hold.  ``one_pass``: it
     is a variable of the very loop that fills it, in a program that has shown
-    nothing but calls.  ``remade``: it is a single value that is made anew,
-    and nothing says from the old one.
+    nothing but calls.  ``one_turn``: it is a variable of a call that a loop
+    makes; ``returned``: that has returned.  ``remade``: it is a single value
+    that is made anew, and nothing says from the old one.
     """
 
     root: str = "module"
@@ -39,6 +40,8 @@ class Case:
     overdue: bool = False
     gained: bool = False
     one_pass: bool = False
+    one_turn: bool = False
+    returned: bool = False
     age: int = 0
     needed: int = 0
 
@@ -121,6 +124,19 @@ RULES: tuple[Rule, ...] = (
         "growing",
         "a variable of the loop that fills it: nothing shows that it outlives"
         " the loop",
+    ),
+    Rule(
+        "turn-is-over",
+        lambda case: case.one_turn and case.returned and not case.graph_grows,
+        None,
+        "the call whose variable it was has returned",
+    ),
+    Rule(
+        "one-turn",
+        lambda case: case.one_turn and not case.graph_grows,
+        "growing",
+        "a variable of a call that a loop makes: nothing shows that it"
+        " outlives the call",
     ),
     Rule(
         "keeps-all",

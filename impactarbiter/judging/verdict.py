@@ -38,7 +38,6 @@ def case_of(
     forecast: Forecast,
     needed: int,
     old: bool,
-    graph_grows: bool,
 ) -> Case:
     """All that the verdict is found from; ``old``: found now, and sure."""
     held, finding = history.held, history.finding
@@ -50,12 +49,14 @@ def case_of(
         collector=status.collector,
         collected=any(now.cycle_bytes for now in history.sites.values()),
         bounded=_fits(history, forecast.room_of(finding)),
-        graph_grows=graph_grows,
+        graph_grows=history.graph_grows,
         remade=history.is_remade,
         lets_go=history.lets_go,
         overdue=history.overdue(),
         gained=(history.gains > 0 and not history.is_the_same) or old,
         one_pass=_is_one_pass(history, status),
+        one_turn=_is_one_turn(history, forecast.room_of(finding)),
+        returned=history.broken_at is not None,
         age=history.age,
         needed=needed,
     )
@@ -90,9 +91,12 @@ def finding_of(
             growth_per_step=each and each / history.siblings,
             alike=history.alike,
         )
-    size = history.rate(kind, "held")
-    count = history.rate(kind, "storages")
-    nodes = history.node_rate(kind)
+    size = _rate(history, kind, "held", "bytes")
+    count = _rate(history, kind, "storages", "freed")
+    nodes = _rate(history, kind, "node_bytes", "node_bytes")
+    if case.is_cycle and not size:
+        # Nobody visits garbage; a walk may come after the collector.
+        size, count = history.pace
     confirmed = history.confirmed_at
     made = replace(
         finding,
@@ -104,7 +108,11 @@ def finding_of(
         tensors_per_step=(
             finding.tensors_per_step if count is None else count
         ),
-        graph_bytes_per_step=nodes,
+        graph_bytes_per_step=(
+            history.walked.node_bytes / max(history.age, 1)
+            if nodes is None
+            else nodes
+        ),
         trains=bool(status.counts.optimizer or status.counts.backward),
         retained_bytes=max(history.last.bytes, 0),
         **_more_than_walked(history, finding, kind),
@@ -118,6 +126,15 @@ def finding_of(
     made = forecast.apply(made, seconds)
     made = replace(made, advice=advise(made, carried=case.graph_grows))
     return DEFAULT_RULES.grade(made, steps_left)
+
+
+def _rate(
+    history: HolderHistory, kind: int, of_lines: str, by_cut: str
+) -> float | None:
+    """Growth per step: of what its lines have put there, or of all that
+    cutting it would free where a graph is carried on."""
+    carried = history.carried(kind, by_cut)
+    return history.rate(kind, of_lines) if carried is None else carried
 
 
 def _more_than_walked(
@@ -192,6 +209,19 @@ def _fits(history: HolderHistory, room: int | None) -> bool:
         return True
     missing: float = max(bound - count, 0) * held / count
     return missing <= room
+
+
+#: Part of the room that is left beyond which it matters little what a call
+#: will let go of when it returns.
+MUCH = 1 / 64
+
+
+def _is_one_turn(history: HolderHistory, room: int | None) -> bool:
+    """Whether all that leads to it is a variable of a call that a loop makes:
+    what an epoch collects is let go with the epoch, but a graph is collected
+    by nobody for a purpose, and much memory may not last until then."""
+    much = room is not None and history.last.bytes > MUCH * room
+    return history.held.turn and not history.walked.nodes and not much
 
 
 def _is_one_pass(history: HolderHistory, status: Status) -> bool:

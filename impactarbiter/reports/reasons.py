@@ -25,6 +25,8 @@ CHANGES = {
     " leak",
     "one-pass": "another pass that finds it longer than before confirms it; a"
     " bound or a clear() settles that it is none",
+    "one-turn": "being there when the call has returned confirms it; holding"
+    " more than a sixty-fourth of the memory that is left does, too",
     "keeps-all": "one time that it lets go of what it kept, or a bound that"
     " memory can hold, would take it back",
     "unconfirmed": "a few more steps: growing on confirms it, letting go or"

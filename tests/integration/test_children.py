@@ -170,7 +170,7 @@ def test_a_child_without_torch_does_not_know_of_us(tmp_path: Path) -> None:
     assert len(files(tmp_path / "J")) == 1
     (tmp_path / "own").mkdir()
     own = tmp_path / "own" / "sitecustomize.py"
-    own.write_text("print(\"the program's own\", __name__, __file__)")
+    own.write_text('print("the program\'s own", __name__, __file__)')
     (tmp_path / "program.py").write_text(OTHERS)
     done = warm.run(
         ["-m", "impactarbiter", "run", "program.py", str(own.parent)],

@@ -117,6 +117,26 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
         "keeps-all",
         "leak",
     ),
+    "what an epoch collects": (
+        replace(LEAK, one_turn=True),
+        "one-turn",
+        "growing",
+    ),
+    "what an epoch has collected": (
+        replace(LEAK, one_turn=True, returned=True),
+        "turn-is-over",
+        None,
+    ),
+    "what has outlived the call": (
+        replace(LEAK, returned=True),
+        "keeps-all",
+        "leak",
+    ),
+    "an epoch's values whose graph reaches ever further back": (
+        replace(LEAK, one_turn=True, graph_grows=True),
+        "keeps-all",
+        "leak",
+    ),
     "answers of one pass, which is over": (
         replace(LEAK, one_pass=True, overdue=True),
         "stopped",

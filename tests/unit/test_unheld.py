@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -43,6 +45,43 @@ def run(
             call(torch.ones(300))  # the line that allocates
             arbiter.step()
         return arbiter.report()
+
+
+class KeepsItsOutput(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):  # type: ignore[no-untyped-def]
+        ctx.out = x * 2
+        return ctx.out
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        return grad * ctx.out
+
+
+def test_cycles_one_behind_another_are_freed_in_turn() -> None:
+    """The graph of the second holds the node of the first; the collector's
+    next run frees that one as well."""
+    weight = torch.ones(300, requires_grad=True)
+
+    outputs = []
+
+    def step(_value: torch.Tensor) -> None:
+        inner = KeepsItsOutput.apply(weight * 2)
+        outputs.append(weakref.ref(inner))
+        KeepsItsOutput.apply(inner * 2).sum().backward()
+
+    gc.collect()
+    gc.disable()
+    try:
+        (finding,) = run(step).findings
+    finally:
+        gc.enable()
+    assert finding.verdict == "cycle"
+    assert finding.cycle is not None and finding.cycle.collectable
+    assert finding.tensors_per_step == pytest.approx(2)
+    gc.collect()
+    gc.collect()
+    assert all(output() is None for output in outputs)
 
 
 def test_a_script_s_list_is_a_native_finding() -> None:

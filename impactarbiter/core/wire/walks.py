@@ -169,7 +169,8 @@ class Group:
 class Held:
     """A holder and what hangs on it, as one walk saw it.
 
-    ``root`` is the kind of the path's root, ``depth`` counts its edges down
+    ``root`` is the kind of the path's root, ``turn`` whether that is a
+    variable of a call that a loop makes.  ``depth`` counts its edges down
     to the holder.  ``length`` is None where it is no container.  ``owners``
     are addresses, the holder's first.  ``visit`` is the number of its path,
     0 where it can't be followed again.  ``born`` is when the example was.
@@ -215,6 +216,7 @@ class Held:
     readers: int
     needed_by: tuple[Reader, ...] | None
     older: int
+    turn: bool
 
     def goes_by_the_name_of(self, other: Held) -> bool:
         """Whether the way to the one holder is that to the other."""
@@ -271,6 +273,7 @@ def held_of(raw: _Holder) -> Held:
         readers=readers,
         needed_by=needed_by,
         older=raw["older"],
+        turn=bool(raw["turn"]),
     )
 
 

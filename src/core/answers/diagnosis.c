@@ -15,6 +15,7 @@
 #include "../ledger/ledger.h"
 #include "../ledger/sites.h"
 #include "../steps/steps.h"
+#include "../heap/turns.h"
 #include "../heap/unrooted.h"
 #include "../heap/weigh.h"
 #include "../names/path.h"
@@ -405,7 +406,7 @@ build_holder(diagnosis *d, uint32_t i)
     if (needed != NULL)
         return Py_BuildValue(
             "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,s:(IIK),"
-            "s:i,s:N,s:I}",
+            "s:i,s:N,s:I,s:i}",
             "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
             path, "object", object, "groups", groups, "cost", cost,
@@ -420,7 +421,8 @@ build_holder(diagnosis *d, uint32_t i)
                         : IA_NO_PATH,
             "branches", k->branches, "others", k->others, k->others_count,
             (unsigned long long)k->others_bytes, "shared", d->shared[i],
-            "needed", needed, "older", d->older[i]);
+            "needed", needed, "older", d->older[i], "turn",
+            ia_turns_own(&d->w, k->entry));
     Py_XDECREF(path);
     Py_XDECREF(object);
     Py_XDECREF(groups);

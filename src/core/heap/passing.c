@@ -129,7 +129,6 @@ ia_passing_read(ia_passing *p, PyCodeObject *code)
         return -1;
     }
     p->code = code;
-    p->comes_and_goes = ia_passing_is_noted(code);
     read_instructions(p, (const unsigned char *)PyBytes_AS_STRING(bytes),
                       PyBytes_GET_SIZE(bytes));
     Py_DECREF(bytes);
@@ -139,8 +138,7 @@ ia_passing_read(ia_passing *p, PyCodeObject *code)
 int
 ia_passing_slot(const ia_passing *p, int slot)
 {
-    return p->code != NULL &&
-           (p->comes_and_goes || slot >= p->named || p->slots[slot]);
+    return p->code != NULL && (slot >= p->named || p->slots[slot]);
 }
 
 int

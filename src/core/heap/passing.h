@@ -13,7 +13,6 @@
 
 typedef struct {
     PyCodeObject *code; /* borrowed; NULL: nothing was read */
-    int comes_and_goes; /* all its variables pass */
     int named;          /* slots that have names; temporaries follow */
     unsigned char *slots; /* owned; 1 for a target */
     unsigned char *names; /* owned; by index into co_names */
@@ -27,7 +26,7 @@ void ia_passing_free(ia_passing *);
 void ia_passing_note(const PyCodeObject *);
 int ia_passing_is_noted(const PyCodeObject *);
 void ia_passing_forget_all(void);
-/* Is it a temporary, a loop's target, or a variable of such a call? */
+/* Is it a temporary, or a loop's target? */
 int ia_passing_slot(const ia_passing *, int slot);
 /* Is it a variable of the module that a loop at its top level goes through? */
 int ia_passing_name(const ia_passing *, PyObject *name);

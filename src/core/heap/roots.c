@@ -7,6 +7,7 @@
 #include "../ledger/libraries.h"
 #include "passing.h"
 #include "roots.h"
+#include "turns.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ ia_roots_free(ia_roots *roots)
         free(crowd);
     }
     free(roots->items);
+    ia_ptrmap_free(&roots->turns);
     *roots = (ia_roots){0};
 }
 
@@ -145,7 +147,9 @@ add_frame(ia_roots *roots, ia_frame *frame, int user)
                                  (uintptr_t)frame | IA_TAG_FRAME, user, name);
     if (root == NULL)
         return -1;
-    root->late = ia_passing_is_noted(code);
+    root->turn =
+        ia_ptrmap_get(&roots->turns, (uintptr_t)frame) != IA_PTRMAP_NONE;
+    root->late = root->turn || ia_passing_is_noted(code);
     return 0;
 }
 
@@ -222,7 +226,7 @@ add_holders(ia_roots *roots)
 int
 ia_roots_collect(ia_roots *roots)
 {
-    if (add_modules(roots, MAIN) < 0 || add_all_frames(roots, 1) < 0 ||
+    if (ia_turns_find(&roots->turns) < 0 || add_modules(roots, MAIN) < 0 || add_all_frames(roots, 1) < 0 ||
         add_modules(roots, USER) < 0 || add_all_frames(roots, 0) < 0 ||
         add_modules(roots, LIBRARY) < 0 || add_holders(roots) < 0)
         return -1;
@@ -247,7 +251,7 @@ hide_modules(ia_walk *w)
     }
 }
 
-/* The user's own, but for calls that were seen to come and go. */
+/* The user's own, but for calls that come and go. */
 static int
 goes_first(const ia_root *root)
 {

@@ -21,7 +21,10 @@ typedef struct {
     PyObject *op;        /* borrowed */
     Py_ssize_t outside;  /* references from outside the set */
     uint32_t before;     /* some member that refers to this one, or NONE */
+    Py_ssize_t hidden;   /* of them, from the autograd graph */
+    Py_ssize_t unseen;   /* references that the collector does not see */
     int of_graph;        /* the graph's hold on this tensor is taken off */
+    int held;            /* by a node of what is spared */
     int spared;          /* the collector would not free it */
 } orphan;
 
@@ -49,7 +52,9 @@ gather(PyObject *op, void *arg)
         o->failed = 1;
     else
         o->items[o->count++] =
-            (orphan){op, Py_REFCNT(op), IA_PTRMAP_NONE, 0, 0};
+            (orphan){.op = op,
+                     .outside = Py_REFCNT(op),
+                     .before = IA_PTRMAP_NONE};
 }
 
 static int
@@ -112,23 +117,43 @@ spare(PyObject *op, void *arg)
     return 0;
 }
 
-/* Everything that hangs on references from outside, as tp_traverse sees it.
- * 0, or -1 when memory is short. */
-static int
-find_spared(orphans *o)
+/* Everything that hangs on what is kept from outside, as tp_traverse sees it;
+ * how much that is, or UINT32_MAX when memory is short. */
+static uint32_t
+spare_from(orphans *o, int (*is_kept)(const orphan *))
 {
     spared_walk s = {o, malloc((o->count + 1) * sizeof(uint32_t)), 0};
+    uint32_t count = 0, kept = 0;
     if (s.stack == NULL)
-        return -1;
+        return UINT32_MAX;
     for (uint32_t i = 0; i < o->count; i++)
-        if (o->items[i].outside > 0)
-            spare(o->items[i].op, &s);
-    while (s.depth > 0) {
+        if (is_kept(&o->items[i]))
+            s.stack[kept++] = i;
+    for (uint32_t i = 0; i < o->count; i++)
+        o->items[i].spared = 0;
+    for (uint32_t i = 0; i < kept; i++)
+        o->items[s.stack[i]].spared = 1;
+    for (s.depth = kept; s.depth > 0; count++) {
         PyObject *op = o->items[s.stack[--s.depth]].op;
         ia_walk_traverse(o->w, op, spare, &s);
     }
     free(s.stack);
-    return 0;
+    return count;
+}
+
+static int
+is_seen_from_outside(const orphan *one)
+{
+    return one->unseen > 0;
+}
+
+/* What the collector would spare in its next run. */
+static int
+find_spared(orphans *o)
+{
+    for (uint32_t i = 0; i < o->count; i++)
+        o->items[i].unseen = o->items[i].outside;
+    return spare_from(o, is_seen_from_outside) == UINT32_MAX ? -1 : 0;
 }
 
 /* -- what the collector does not list ------------------------------------ */
@@ -191,9 +216,12 @@ typedef struct {
     orphans *o;
     struct {
         void *node;
-        uint32_t owner; /* the orphan over which it was reached */
+        uint32_t owner; /* the orphan that leads to it, a tensor if one does */
+        int shared;     /* another node leads to it */
     } *nodes;
     uint32_t count, capacity;
+    uint32_t at; /* the node that is being expanded, or NONE */
+    int again;   /* all nodes are known */
     ia_ptrmap seen;
 } graph_walk;
 
@@ -208,7 +236,14 @@ take_off_of_graph(ia_sink *sink, PyObject *op, ia_edge_kind kind,
     if (i == IA_PTRMAP_NONE || o->items[i].of_graph)
         return 0;
     o->items[i].of_graph = is_tensor(op);
+    o->items[i].hidden++;
     return take_off(op, o);
+}
+
+static PyObject *
+current_of(const orphans *o)
+{
+    return o->items[o->current].op;
 }
 
 static int
@@ -218,9 +253,15 @@ add_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     graph_walk *g = (graph_walk *)sink;
     (void)kind, (void)name, (void)index;
     if (node == NULL || g->o->failed ||
-        ia_bitmap_test(g->o->w->seen, (uintptr_t)node) ||
-        ia_ptrmap_get(&g->seen, (uintptr_t)node) != IA_PTRMAP_NONE)
+        ia_bitmap_test(g->o->w->seen, (uintptr_t)node))
         return 0;
+    uint32_t known = ia_ptrmap_get(&g->seen, (uintptr_t)node);
+    if (known != IA_PTRMAP_NONE) {
+        g->nodes[known].shared |= g->at != IA_PTRMAP_NONE;
+        if (g->at == IA_PTRMAP_NONE && is_tensor(current_of(g->o)))
+            g->nodes[known].owner = g->o->current;
+        return 0;
+    }
     if (IA_ROOM(g->nodes, g->capacity, g->count + 1) < 0) {
         g->o->failed = 1;
         return 0;
@@ -228,6 +269,7 @@ add_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     if (ia_ptrmap_set(&g->seen, (uintptr_t)node, g->count) < 0)
         g->o->failed = 1;
     g->nodes[g->count].node = node;
+    g->nodes[g->count].shared = g->at != IA_PTRMAP_NONE;
     g->nodes[g->count++].owner = g->o->current;
     return 0;
 }
@@ -240,23 +282,98 @@ ignore_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
     return 0;
 }
 
+typedef int (*object_visitor)(ia_sink *, PyObject *, ia_edge_kind,
+                              const char *, Py_ssize_t);
+
+/* The graphs behind all orphans, or behind those that are spared; `twice`:
+ * what the nodes hold is told once more when all of them are known. */
 static void
-take_off_graph(orphans *o)
+walk_graphs(orphans *o, int spared_only, object_visitor visit, int twice)
 {
-    graph_walk g = {.sink = {take_off_of_graph, add_node, ignore_storage},
-                    .o = o};
+    graph_walk g = {.sink = {visit, add_node, ignore_storage},
+                    .o = o,
+                    .at = IA_PTRMAP_NONE};
     for (o->current = 0; o->current < o->count; o->current++) {
         PyObject *op = o->items[o->current].op;
         int kind = ia_kind_of(Py_TYPE(op));
-        if (kind != IA_KIND_PLAIN && kind < IA_KIND_NDARRAY)
+        if (kind != IA_KIND_PLAIN && kind < IA_KIND_NDARRAY &&
+            (o->items[o->current].spared || !spared_only))
             ia_the_framework->expand_object(op, (ia_kind)kind, &g.sink);
     }
-    for (uint32_t i = 0; i < g.count && !o->failed; i++) {
-        o->current = g.nodes[i].owner;
-        ia_the_framework->expand_node(g.nodes[i].node, &g.sink);
+    for (g.at = 0; g.at < g.count && !o->failed; g.at++) {
+        o->current = g.nodes[g.at].owner;
+        ia_the_framework->expand_node(g.nodes[g.at].node, &g.sink);
     }
+    g.again = 1;
+    for (g.at = 0; twice && g.at < g.count && !o->failed; g.at++)
+        ia_the_framework->expand_node(g.nodes[g.at].node, &g.sink);
     free(g.nodes);
     ia_ptrmap_free(&g.seen);
+}
+
+static void
+take_off_graph(orphans *o)
+{
+    walk_graphs(o, 0, take_off_of_graph, 0);
+}
+
+/* -- what the collector never frees --------------------------------------- */
+
+/* Runs of the collector that are thought through: custom Functions one behind
+ * another go one at each. */
+#define MOST_RUNS 64
+
+/* The collector sees through a custom Function's node to its ctx where one
+ * tensor alone leads to the node, and nothing in C++ to that tensor. */
+static int
+is_seen_through(const graph_walk *g, PyObject *op)
+{
+    return g->at != IA_PTRMAP_NONE &&
+           ia_kind_of(Py_TYPE(op)) == IA_KIND_FUNCTION &&
+           (!g->again || (!g->nodes[g->at].shared &&
+                          !g->o->items[g->nodes[g->at].owner].held));
+}
+
+static int
+note_held(ia_sink *sink, PyObject *op, ia_edge_kind kind, const char *name,
+          Py_ssize_t index)
+{
+    graph_walk *g = (graph_walk *)sink;
+    uint32_t i = ia_ptrmap_get(&g->o->index, (uintptr_t)op);
+    (void)kind, (void)name, (void)index;
+    if (i != IA_PTRMAP_NONE && !is_seen_through(g, op))
+        g->o->items[i].held = 1;
+    return 0;
+}
+
+static int
+is_still_kept(const orphan *one)
+{
+    return one->spared &&
+           (one->unseen > one->hidden || (one->held && one->unseen > 0));
+}
+
+/* What is spared because a graph holds it that goes in this run is freed by one
+ * of the next.  For ever stays what holds itself through C++, and what hangs on
+ * it; where that is not known, nothing does. */
+static int
+find_forever(orphans *o)
+{
+    uint32_t before = UINT32_MAX, now = o->count;
+    for (int run = 0; o->w->graph && run < MOST_RUNS; run++) {
+        for (uint32_t i = 0; i < o->count; i++)
+            o->items[i].held = 0;
+        walk_graphs(o, 1, note_held, 1);
+        before = now;
+        now = spare_from(o, is_still_kept);
+        if (o->failed || now == UINT32_MAX)
+            return -1;
+        if (now == before)
+            return 0;
+    }
+    for (uint32_t i = 0; i < o->count; i++)
+        o->items[i].spared = 0;
+    return 0;
 }
 
 /* -- crowds -------------------------------------------------------------- */
@@ -448,7 +565,8 @@ ia_walk_unrooted(ia_walk *w, ia_roots *roots, const ia_handed *handed)
     take_off_of_unlisted(&o, handed);
     if (w->graph)
         take_off_graph(&o);
-    if (o.failed || seed_outside(w, roots, &o, 0) < 0 ||
+    if (o.failed || find_forever(&o) < 0 ||
+        seed_outside(w, roots, &o, 0) < 0 ||
         seed_outside(w, roots, &o, 1) < 0 || seed_cycles(w, roots, &o) < 0)
         goto done;
     result = w->failed ? -1 : 0;

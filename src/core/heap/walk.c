@@ -306,15 +306,27 @@ ia_walk_root(const ia_walk *w, uint32_t entry)
 
 /* -- expansion ----------------------------------------------------------- */
 
+/* Is what is being looked at a call that comes and goes? */
+static int
+is_late(const ia_walk *w)
+{
+    if (w->parent == IA_NO_ENTRY)
+        return 0;
+    const ia_entry *e = &w->queue[w->parent];
+    return e->parent == IA_NO_ENTRY && w->roots->items[e->root].late;
+}
+
 static void
 expand_frame(ia_walk *w, ia_frame *frame)
 {
     int slots = ia_frame_slots(frame);
+    int late = w->puts_off && is_late(w);
     int known = w->puts_off &&
                 ia_passing_read(&w->passing, ia_frame_code(frame)) == 0;
     for (int i = 0; i < slots; i++) {
         PyObject *op = ia_frame_slot(frame, i);
-        if (!known || op == NULL || !ia_passing_slot(&w->passing, i) ||
+        int passes = late || (known && ia_passing_slot(&w->passing, i));
+        if (op == NULL || !passes ||
             !put_off(w, (uintptr_t)op | IA_TAG_OBJECT))
             visit(op, w);
     }

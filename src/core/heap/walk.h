@@ -50,7 +50,8 @@ typedef struct {
     uintptr_t ref;
     char name[IA_ROOT_NAME];
     int user; /* the user's own code, or a library's */
-    int late; /* a call that was seen to come and go: named last */
+    int turn; /* a call that a loop makes */
+    int late; /* so, or one that was seen to come and go: named last */
     int forever; /* a cycle that the collector can't free: C++ is part of it */
 } ia_root;
 
@@ -66,6 +67,7 @@ typedef struct {
     ia_root *items; /* owned */
     uint32_t count, capacity;
     ia_crowd *crowds; /* owned */
+    ia_ptrmap turns;  /* frames of calls that a loop makes */
     ia_notebook notebook;
 } ia_roots;
 

@@ -90,6 +90,12 @@ ia_frame_instr(ia_frame *f)
 }
 
 int
+ia_frame_is_generator(ia_frame *f)
+{
+    return f->owner == FRAME_OWNED_BY_GENERATOR;
+}
+
+int
 ia_frame_calls_with_array(ia_frame *f)
 {
 #if PY_VERSION_HEX < 0x030C0000

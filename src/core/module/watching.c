@@ -11,6 +11,7 @@
 #include "../steps/steps.h"
 #include "../holders/statement.h"
 #include "../heap/roots.h"
+#include "../heap/turns.h"
 #include "../recorder/recorder.h"
 #include "api.h"
 #include "device_view.h"
@@ -66,6 +67,7 @@ start(PyObject *self, PyObject *args, PyObject *kwargs)
     ia_devices_reset();
     ia_tensors_reset();
     ia_visits_forget_all();
+    ia_turns_begin();
     ia_stepping_start(&o);
     Py_RETURN_NONE;
 }
