@@ -9,7 +9,14 @@ table in rules.py.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 
 from ..base.signals import Tolerated
@@ -45,6 +52,10 @@ from .watch import StatementWatch, other_growth
 #: Seconds for which the room that is left is taken to be what it was: who
 #: walks more because of it, and when memory runs out, is asked of it alone.
 ROOM_SECONDS = 1.0
+
+#: So many times the positions that a word in passing asks for, where the growth
+#: ends no run of any length.
+PATIENCE = 4
 
 
 @dataclass
@@ -142,7 +153,7 @@ class Diagnostician:
             suspects, status, forecast, self._age_to_tell, False
         )
         self._judged = findings
-        self._announce(findings)
+        self._announce(f for f in findings if self._may_be_told(f))
         if not self._watch.busy:
             known = self._known.values()
             waiting = [h for h in known if self._may_tell(h, suspects)]
@@ -256,7 +267,17 @@ class Diagnostician:
 
     # -- what is told -------------------------------------------------------
 
-    def _announce(self, findings: Sequence[Finding]) -> None:
+    def _may_be_told(self, finding: Finding) -> bool:
+        """Whether it is told while the program runs: what kills nobody waits
+        until more of it was seen, such as a whole epoch."""
+        history = self._known.get(finding.signature)
+        return (
+            finding.severity != "info"
+            or history is None
+            or history.age >= PATIENCE * self._age_to_tell
+        )
+
+    def _announce(self, findings: Iterable[Finding]) -> None:
         """Tells ``on_finding`` of each settled finding, once.
 
         What was said to be bounded and then leaks is told again.
