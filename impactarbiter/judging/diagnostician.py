@@ -53,8 +53,8 @@ from .watch import StatementWatch, other_growth
 #: walks more because of it, and when memory runs out, is asked of it alone.
 ROOM_SECONDS = 1.0
 
-#: So many times the positions that a word in passing asks for, where the growth
-#: ends no run of any length.
+#: So many times the positions that a word in passing asks for, where the
+#: growth ends no run of any length.
 PATIENCE = 4
 
 
