@@ -337,8 +337,11 @@ class HolderHistory:
         known = self.walked.items or items or 1
         ours = self.held.branches
         scale = 1 + (items - known) / ours
-        # Cutting it frees what those keep that nothing else has.
-        freed = self.held.alone * known
+        # Where most items are of its lines, or more are older than the watch,
+        # the others are like them; cutting it frees what those keep that
+        # nothing else has.
+        alike = 2 * ours >= known or self.held.older > ours
+        freed = self.held.alone * known if alike else ours
         longer = max(1 + (items - known) / freed, 0) if freed else scale
         return replace(
             now,
