@@ -53,9 +53,9 @@ from .watch import StatementWatch, other_growth
 #: walks more because of it, and when memory runs out, is asked of it alone.
 ROOM_SECONDS = 1.0
 
-#: So many times the positions that a word in passing asks for, where the
-#: growth ends no run of any length.
-PATIENCE = 4
+#: How many times the positions that a word in passing asks for are waited for,
+#: by severity: where there is time, a buffer may turn out to be full by then.
+PATIENCE = {"critical": 1, "warning": 2, "info": 4}
 
 
 @dataclass
@@ -268,14 +268,11 @@ class Diagnostician:
     # -- what is told -------------------------------------------------------
 
     def _may_be_told(self, finding: Finding) -> bool:
-        """Whether it is told while the program runs: what kills nobody waits
-        until more of it was seen, such as a whole epoch."""
+        """Whether it is told while the program runs: what kills nobody soon
+        waits until more of it was seen, such as a whole epoch."""
         history = self._known.get(finding.signature)
-        return (
-            finding.severity != "info"
-            or history is None
-            or history.age >= PATIENCE * self._age_to_tell
-        )
+        wait = PATIENCE[finding.severity] * self._age_to_tell
+        return history is None or history.age >= wait
 
     def _announce(self, findings: Iterable[Finding]) -> None:
         """Tells ``on_finding`` of each settled finding, once.
