@@ -9,14 +9,7 @@ table in rules.py.
 from __future__ import annotations
 
 import time
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..base.signals import Tolerated
@@ -52,10 +45,6 @@ from .watch import StatementWatch, other_growth
 #: Seconds for which the room that is left is taken to be what it was: who
 #: walks more because of it, and when memory runs out, is asked of it alone.
 ROOM_SECONDS = 1.0
-
-#: How many times the positions that a word in passing asks for are waited for,
-#: by severity: where there is time, a buffer may turn out to be full by then.
-PATIENCE = {"critical": 1, "warning": 2, "info": 4}
 
 
 @dataclass
@@ -153,7 +142,7 @@ class Diagnostician:
             suspects, status, forecast, self._age_to_tell, False
         )
         self._judged = findings
-        self._announce(f for f in findings if self._may_be_told(f))
+        self._announce(findings)
         if not self._watch.busy:
             known = self._known.values()
             waiting = [h for h in known if self._may_tell(h, suspects)]
@@ -267,14 +256,7 @@ class Diagnostician:
 
     # -- what is told -------------------------------------------------------
 
-    def _may_be_told(self, finding: Finding) -> bool:
-        """Whether it is told while the program runs: what kills nobody soon
-        waits until more of it was seen, such as a whole epoch."""
-        history = self._known.get(finding.signature)
-        wait = PATIENCE[finding.severity] * self._age_to_tell
-        return history is None or history.age >= wait
-
-    def _announce(self, findings: Iterable[Finding]) -> None:
+    def _announce(self, findings: Sequence[Finding]) -> None:
         """Tells ``on_finding`` of each settled finding, once.
 
         What was said to be bounded and then leaks is told again.

@@ -133,8 +133,9 @@ def _rate(
 ) -> float | None:
     """Growth per step: of what its lines have put there, or of all that
     cutting it would free where a graph is carried on."""
-    carried = history.carried(kind, by_cut)
-    return history.rate(kind, of_lines) if carried is None else carried
+    seen, carried = history.rate(kind, of_lines), history.carried(kind, by_cut)
+    known = [rate for rate in (seen, carried) if rate is not None]
+    return max(known, default=None)
 
 
 def _more_than_walked(
