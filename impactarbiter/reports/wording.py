@@ -325,7 +325,7 @@ def _cycle_text(cycle: Cycle) -> str:
     text = f"{cycle.path} -> itself"
     if cycle.collected_bytes:
         freed = format_bytes(cycle.collected_bytes)
-        text += f"; the collector has freed {freed} of such so far"
+        text += f"; the collector's full runs have freed {freed} of such"
     return text
 
 

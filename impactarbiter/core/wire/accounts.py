@@ -307,9 +307,9 @@ class Suspect:
 class SiteNow(NamedTuple):
     """What is alive of one line.
 
-    ``cycle_bytes`` were freed by the collector; ``life`` is the longest
-    lifetime that ended; ``at_tick`` counts what was alive when the last tick
-    ended: a program that ends drops what it kept.  ``graph_nodes`` were behind
+    ``cycle_bytes`` were freed by full runs of the collector; ``life`` is the
+    longest lifetime that ended; ``at_tick`` counts what was alive when the
+    last tick ended: a program that ends drops what it kept.  ``graph_nodes`` were behind
     its newest tensor when that was last probed.
     """
 

@@ -225,7 +225,7 @@ ia_book_strike(uintptr_t key, int by_collector, ia_row *gone)
         site->allowed_bytes -= gone->bytes;
         site->allowed_count--;
     }
-    if (by_collector) {
+    if (by_collector == IA_COLLECTING_ALL) {
         site->cycle_bytes += gone->bytes;
         site->cycle_count++;
     }

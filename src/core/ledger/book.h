@@ -25,6 +25,9 @@ typedef enum {
 #define IA_NO_ROW UINT32_MAX
 #define IA_MAX_DEVICES 32
 
+/* How the collector runs: through what is young, or through all there is. */
+enum { IA_NOT_COLLECTING, IA_COLLECTING_YOUNG, IA_COLLECTING_ALL };
+
 /* One live storage. */
 typedef struct {
     uintptr_t key; /* 0 = free row; what ia_storage calls data or impl */
@@ -43,7 +46,7 @@ typedef struct {
 typedef struct {
     uint64_t live_bytes;
     uint64_t born_bytes;
-    uint64_t cycle_bytes; /* died while the collector ran */
+    uint64_t cycle_bytes; /* died while the collector went through all */
     uint64_t allowed_bytes; /* live, and kept on purpose */
     uint32_t live_count;
     uint32_t allowed_count;
@@ -109,6 +112,7 @@ void ia_ledger_set_phase(uint16_t phase);
 int ia_book_enter(const ia_row *);
 /* Strikes a storage out: 1 and *gone filled, or 0 when it is not in the book.
  * By the collector: it died while that ran. */
+/* `by_collector`: how that runs. */
 int ia_book_strike(uintptr_t key, int by_collector, ia_row *gone);
 
 /* Another key for what is in the book, which has none by it: 0, or -1 when

@@ -241,9 +241,9 @@ ia_ledger_hook_ns(void)
 }
 
 void
-ia_ledger_set_collecting(int on)
+ia_ledger_set_collecting(int how)
 {
-    self.collecting = on;
+    self.collecting = how;
 }
 
 int

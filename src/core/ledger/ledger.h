@@ -50,7 +50,7 @@ uint64_t ia_ledger_hook_begin(void);
 void ia_ledger_hook_end(uint64_t begin);
 
 /* Set for the calling thread: the collector runs / inside allow(). */
-void ia_ledger_set_collecting(int on);
+void ia_ledger_set_collecting(int how);
 int ia_ledger_collecting(void);
 uint16_t ia_ledger_set_allowed(uint16_t label);
 

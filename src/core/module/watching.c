@@ -1,6 +1,7 @@
 /* Functions of _core: watching begins and ends, and what happens meanwhile. */
 
 #include "../base/compat.h"
+#include "../base/read.h"
 #include "../ledger/arrays.h"
 #include "../ledger/devices.h"
 #include "../ledger/ledger.h"
@@ -211,14 +212,34 @@ optimizer_stepped(PyObject *self, PyObject *const *args, Py_ssize_t n)
     Py_RETURN_NONE;
 }
 
+/* Does a run go through all that is old?  From 3.14 on each run of the middle
+ * generation goes through a part of that. */
+static int
+is_whole_run(PyObject *info)
+{
+    PyObject *generation = ia_dict_value(info, "generation");
+    if (generation == NULL || !PyLong_CheckExact(generation))
+        return 0;
+#if PY_VERSION_HEX >= 0x030E0000
+    return PyLong_AsLong(generation) >= 1;
+#else
+    return PyLong_AsLong(generation) >= 2;
+#endif
+}
+
 /* For gc.callbacks: what dies between start and stop was held by a cycle. */
 static PyObject *
 collector_event(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     (void)self;
-    if (n > 0 && PyUnicode_CheckExact(args[0]))
-        ia_ledger_set_collecting(
-            PyUnicode_CompareWithASCIIString(args[0], "start") == 0);
+    if (n < 1 || !PyUnicode_CheckExact(args[0]))
+        Py_RETURN_NONE;
+    if (PyUnicode_CompareWithASCIIString(args[0], "start") != 0)
+        ia_ledger_set_collecting(IA_NOT_COLLECTING);
+    else if (n > 1 && PyDict_CheckExact(args[1]) && is_whole_run(args[1]))
+        ia_ledger_set_collecting(IA_COLLECTING_ALL);
+    else
+        ia_ledger_set_collecting(IA_COLLECTING_YOUNG);
     Py_RETURN_NONE;
 }
 
