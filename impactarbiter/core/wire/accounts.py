@@ -309,8 +309,8 @@ class SiteNow(NamedTuple):
 
     ``cycle_bytes`` were freed by full runs of the collector; ``life`` is the
     longest lifetime that ended; ``at_tick`` counts what was alive when the
-    last tick ended: a program that ends drops what it kept.  ``graph_nodes`` were behind
-    its newest tensor when that was last probed.
+    last tick ended: a program that ends drops what it kept.  ``graph_nodes``
+    were behind its newest tensor when that was last probed.
     """
 
     live_count: int

@@ -111,8 +111,7 @@ void ia_ledger_set_phase(uint16_t phase);
  * short: the birth is counted as lost. */
 int ia_book_enter(const ia_row *);
 /* Strikes a storage out: 1 and *gone filled, or 0 when it is not in the book.
- * By the collector: it died while that ran. */
-/* `by_collector`: how that runs. */
+ * By the collector: how that runs just now. */
 int ia_book_strike(uintptr_t key, int by_collector, ia_row *gone);
 
 /* Another key for what is in the book, which has none by it: 0, or -1 when
