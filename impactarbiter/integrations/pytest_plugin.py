@@ -237,7 +237,9 @@ def _skip_if_impossible() -> None:
 
     names = ("torch", "jax", "tensorflow")
     if not any(map(importlib.util.find_spec, names)):
-        pytest.skip("tensor leaks: no framework is installed")
+        pytest.skip(
+            "tensor leaks: none of torch, JAX and TensorFlow is installed"
+        )
     if current() is not None:
         pytest.skip("tensor leaks: impactarbiter is watching already")
 

@@ -171,6 +171,8 @@ def weighing(step: int, **fields: Any) -> account.Weighing:
     )
 
 
+MANUAL = Counts._fields.index("manual")
+
 KINDS = (
     "tensors",
     "arrays",
@@ -225,7 +227,7 @@ def test_the_kinds_add_up(
         made.watching,
         made.tally,
     )
-    growth = account.growth(first, made, 3)
+    growth = account.growth(first, made, MANUAL)
     assert growth is not None
     assert {name: getattr(growth, name) for name in expected} == expected
     total = sum(getattr(growth, name) or 0 for name in KINDS)
@@ -236,7 +238,7 @@ def test_the_kinds_add_up(
 def test_few_steps_make_no_rate() -> None:
     first = weighing(1, memory=(1, 0, 0, 0, 0))
     last = weighing(4, memory=(9, 0, 0, 0, 0))
-    assert account.growth(first, last, 3) is None
+    assert account.growth(first, last, MANUAL) is None
 
 
 def test_the_process_says_what_is_resident() -> None:
