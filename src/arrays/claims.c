@@ -213,16 +213,23 @@ add_claim(PyObject *op, const ia_pieces *pieces, int n, ia_enter enter,
         now.items[now.count++] = i;
 }
 
+/* Reading lets other threads in, which may let go of the array: nobody else's
+ * by then, it has no claim to make. */
 void
 ia_claims_add(const ia_array_class *c, PyObject *op, ia_enter enter, void *arg)
 {
     ia_pieces pieces = {.count = 0};
     if (ia_ptrmap_get(&book.of_op, (uintptr_t)op) != IA_PTRMAP_NONE)
         return;
+    Py_INCREF(op);
     c->read(op, &pieces);
+    int known = ia_ptrmap_get(&book.of_op, (uintptr_t)op) != IA_PTRMAP_NONE;
+    if (Py_REFCNT(op) == 1 || known)
+        pieces.count = 0;
     for (int i = pieces.count - 1; i >= 0; i--)
         if (pieces.items[i].bytes > 0 && pieces.items[i].data != 0)
             add_claim(op, &pieces, i, enter, arg);
+    Py_DECREF(op);
 }
 
 /* -- asking ---------------------------------------------------------------- */
