@@ -40,6 +40,28 @@ def forget(name: str) -> None:
         sys.meta_path.remove(_Finder)
 
 
+def find(
+    finder: object,
+    name: str,
+    path: Sequence[str] | None,
+    target: ModuleType | None,
+    then: Callable[[str, ModuleType], object],
+) -> ModuleSpec | None:
+    """What the finders of ``sys.meta_path`` but this one find.
+
+    ``then`` is called with the name and the module once its code has ended.
+    """
+    for other in list(sys.meta_path):
+        find_spec: Any = getattr(other, "find_spec", None)
+        if other is finder or find_spec is None:
+            continue
+        spec: ModuleSpec | None = find_spec(name, path, target)
+        if spec is not None:
+            _call_after(spec, then)
+            return spec
+    return None
+
+
 class _Finder:
     """Leaves the finding to the others and waits for the module's end."""
 
@@ -51,18 +73,19 @@ class _Finder:
     ) -> ModuleSpec | None:
         if name not in _waiting:
             return None
-        for finder in list(sys.meta_path):
-            find: Any = getattr(finder, "find_spec", None)
-            if finder is _Finder or find is None:
-                continue
-            spec: ModuleSpec | None = find(name, path, target)
-            if spec is not None:
-                _call_after(spec)
-                return spec
-        return None
+        return find(_Finder, name, path, target, _came)
 
 
-def _call_after(spec: ModuleSpec) -> None:
+def _came(name: str, _module: ModuleType) -> None:
+    function = _waiting.get(name)
+    forget(name)
+    if function is not None:
+        function()
+
+
+def _call_after(
+    spec: ModuleSpec, then: Callable[[str, ModuleType], object]
+) -> None:
     loader: Any = spec.loader
     execute = getattr(loader, "exec_module", None)
     if execute is None:
@@ -72,9 +95,6 @@ def _call_after(spec: ModuleSpec) -> None:
         # The loader is as it was when the module's own code sees it.
         del loader.exec_module
         execute(module)
-        function = _waiting.get(spec.name)
-        forget(spec.name)
-        if function is not None:
-            function()
+        then(spec.name, module)
 
     loader.exec_module = exec_module

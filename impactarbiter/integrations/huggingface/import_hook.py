@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+
+from ...base.imports import find
 
 #: Module -> (module of ours, function) that it is given to once it has been
 #: executed: what imports transformers itself is not imported before.
@@ -32,30 +33,7 @@ class _Finder:
     ) -> ModuleSpec | None:
         if name not in _AFTER:
             return None
-        for finder in sys.meta_path:
-            find: Any = getattr(finder, "find_spec", None)
-            if finder is _Finder or find is None:
-                continue
-            spec: ModuleSpec | None = find(name, path, target)
-            if spec is not None:
-                _call_after(spec)
-                return spec
-        return None
-
-
-def _call_after(spec: ModuleSpec) -> None:
-    loader: Any = spec.loader
-    execute = getattr(loader, "exec_module", None)
-    if execute is None:
-        return
-
-    def exec_module(module: ModuleType) -> None:
-        # The loader is as it was when the module's own code sees it.
-        del loader.exec_module
-        execute(module)
-        _run(spec.name, module)
-
-    loader.exec_module = exec_module
+        return find(_Finder, name, path, target, _run)
 
 
 def _run(name: str, module: ModuleType) -> None:
