@@ -22,6 +22,16 @@ def _meminfo(field: str) -> int | None:
     return None
 
 
+#: What holds more than this part of the room that is left cannot wait: for a
+#: look that would be cheaper later, or for a call that may let go of it.
+URGENT_PART = 1 / 64
+
+
+def is_much(size: int, room: int | None) -> bool:
+    """Whether bytes are a good part of the room that is left, if known."""
+    return room is not None and size > URGENT_PART * room
+
+
 class Forecast:
     """Room left, in bytes, and the steps it lasts.
 

@@ -181,14 +181,12 @@ class KnownHolders(dict[str, HolderHistory]):
         history.graph = finding.graph
         history.alike = sum(1 + one.others for one, _f in siblings)
         rates = [look.rates(one) for one, _f in siblings]
-        history.pace = max(
-            history.pace,
-            (sum(size for size, _n in rates), sum(n for _size, n in rates)),
-        )
+        size, count = (sum(each) for each in zip(*rates, strict=True))
+        history.pace = max(history.pace, (size, count))
         history.finding = replace(
             finding,
-            bytes_per_step=sum(size for size, _count in rates),
-            tensors_per_step=sum(count for _size, count in rates),
+            bytes_per_step=size,
+            tensors_per_step=count,
             verdict=history.finding.verdict if history.finding else "growing",
             retained_bytes=now.bytes,
             retained_tensors=history.retained,

@@ -10,7 +10,7 @@ from ..core.wire import STEP_KINDS, Status
 from ..knowledge.advice import advise
 from ..model.finding import Finding, GraphCost
 from ..model.words import BOUNDED
-from .forecast import Forecast
+from .forecast import Forecast, is_much
 from .memory import HolderHistory
 from .rules import Case, judge
 from .severity import DEFAULT_RULES
@@ -212,17 +212,14 @@ def _fits(history: HolderHistory, room: int | None) -> bool:
     return missing <= room
 
 
-#: Part of the room that is left beyond which it matters little what a call
-#: will let go of when it returns.
-MUCH = 1 / 64
-
-
 def _is_one_turn(history: HolderHistory, room: int | None) -> bool:
     """Whether all that leads to it is a variable of a call that a loop makes:
     what an epoch collects is let go with the epoch, but a graph is collected
     by nobody for a purpose, and much memory may not last until then."""
-    much = room is not None and history.last.bytes > MUCH * room
-    return history.held.turn and not history.walked.nodes and not much
+    held = history.held
+    if not held.turn or history.walked.nodes:
+        return False
+    return not is_much(history.last.bytes, room)
 
 
 def _is_one_pass(history: HolderHistory, status: Status) -> bool:

@@ -15,6 +15,7 @@ from ..core.wire import GROWS_ANEW, GROWS_COUNT, Status, Suspect, Walk
 from ..model.live import LiveTable
 from . import account
 from .curves import Purposes
+from .forecast import is_much
 from .known import KnownHolders
 from .live_table import fuller, live_table
 from .look import Look
@@ -31,8 +32,6 @@ URGENT_SHARE = 0.25
 #: What can't be visited is found by one walk and confirmed by another: so many
 #: are made even where they cost more than that.
 WALKS_TO_CONFIRM = 2
-#: Suspects that hold more than this part of the room left are urgent.
-URGENT_PART = 1 / 64
 #: Seconds that a first walk is expected to take.
 FIRST_WALK = 0.05
 #: A line whose holder was found to be none of ours is looked at again when it
@@ -112,8 +111,7 @@ class Walks:
     ) -> int:
         """Ticks until a walk is worth its cost; 0: it is now."""
         at_stake = sum(s.live_bytes for s in suspects.values())
-        urgent = room is not None and at_stake > URGENT_PART * room
-        share = URGENT_SHARE if urgent else WALK_SHARE
+        share = URGENT_SHARE if is_much(at_stake, room) else WALK_SHARE
         cost = self._seconds + self._last_seconds
         free = max(ALLOWANCE, WALKS_TO_CONFIRM * self._last_seconds)
         missing = (cost - free) / share - time.process_time()

@@ -9,8 +9,6 @@
 
 /* A state may be a tuple of tensors in a dict of an instance. */
 #define MOST_LEVELS 3
-/* Nodes between one step's state and the next one's that are looked at. */
-#define MOST_NODES 20000
 
 /* References of one holder that are looked at. */
 #define MOST_REFERENCES 4096
@@ -56,7 +54,7 @@ is_made_from(const ia_graph_end *now, const ia_graph_end *before)
 {
     return now->node != before->node && now->sequence > before->sequence &&
            ia_graphs_lead_back(now->node, before->node, before->sequence,
-                               MOST_NODES);
+                               IA_NODES_BACK);
 }
 
 static int

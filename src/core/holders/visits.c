@@ -312,9 +312,6 @@ eldest_item(PyObject *op)
     return first_item(op);
 }
 
-/* Nodes of the graph that a visit may look at. */
-#define MOST_NODES 20000
-
 static void
 read_tensor(path *p, PyObject *op, ia_visit *v)
 {
@@ -326,7 +323,7 @@ read_tensor(path *p, PyObject *op, ia_visit *v)
         return;
     if (p->node != NULL)
         v->recurs = ia_graphs_lead_back(node, p->node, p->sequence,
-                                        MOST_NODES)
+                                        IA_NODES_BACK)
                         ? IA_LEADS_BACK
                         : IA_MADE_ANEW;
     p->node = node;

@@ -17,6 +17,9 @@ void ia_graphs_probe(uint64_t budget);
  * themselves; 0 where there are more than `budget`, or another thread may be
  * changing them. */
 int ia_graphs_weigh(uint64_t budget, uint64_t *nodes, uint64_t *bytes);
+/* Nodes between one value and the next made from it that are looked at. */
+#define IA_NODES_BACK 20000
+
 /* Whether the graph of `root` leads back to another node, which had that
  * sequence number: nodes' addresses are used again, their numbers are not.  0
  * too where it was not found among the `budget` newest.  Within a walk's
