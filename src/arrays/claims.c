@@ -213,6 +213,20 @@ add_claim(PyObject *op, const ia_pieces *pieces, int n, ia_enter enter,
         now.items[now.count++] = i;
 }
 
+/* Asking is a call like any other: an exception that is being raised stays,
+ * and the collector waits. */
+static void
+read_pieces(const ia_array_class *c, PyObject *op, ia_pieces *out)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    int collecting = PyGC_Disable();
+    c->read(op, out);
+    if (collecting)
+        PyGC_Enable();
+    PyErr_Restore(type, value, traceback);
+}
+
 /* Reading lets other threads in, which may let go of the array: nobody else's
  * by then, it has no claim to make. */
 void
@@ -222,7 +236,7 @@ ia_claims_add(const ia_array_class *c, PyObject *op, ia_enter enter, void *arg)
     if (ia_ptrmap_get(&book.of_op, (uintptr_t)op) != IA_PTRMAP_NONE)
         return;
     Py_INCREF(op);
-    c->read(op, &pieces);
+    read_pieces(c, op, &pieces);
     int known = ia_ptrmap_get(&book.of_op, (uintptr_t)op) != IA_PTRMAP_NONE;
     if (Py_REFCNT(op) == 1 || known)
         pieces.count = 0;

@@ -61,8 +61,8 @@ void ia_claims_add(const ia_array_class *, PyObject *op, ia_enter enter,
  * took its place has entered, and a value that is made anew a little larger in
  * each step is never gone. */
 void ia_claims_bury(PyObject *op);
-/* Takes the dead out of the ledger, and drops those that were deleted: of the newest and of some others, or of
- * all. */
+/* Takes the dead out of the ledger, and drops those that were deleted: of the
+ * newest and of some others, or of all. */
 void ia_claims_sweep(int all);
 /* The i-th piece of an array, and the part that has it alone or NULL; NULL
  * after the last, and for what is gone. */

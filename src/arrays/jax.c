@@ -5,7 +5,7 @@
  * placement amount to is remembered, as the outputs of a compiled function
  * share them from call to call.
  */
-#include "hooks.h"
+#include "ask.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,32 +35,10 @@ slot_of(PyObject *op)
     return ((uintptr_t)op >> 4) % REMEMBERED;
 }
 
-static PyObject *
-call(PyObject *function, PyObject *op)
-{
-    PyObject *result = PyObject_Vectorcall(function, &op, 1, NULL);
-    if (result == NULL)
-        PyErr_Clear();
-    return result;
-}
-
-/* 0 where it can't be told. */
-static size_t
-number(PyObject *value)
-{
-    size_t n = value != NULL ? PyLong_AsSize_t(value) : 0;
-    Py_XDECREF(value);
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-        return 0;
-    }
-    return n;
-}
-
 static int
 is_gone(PyObject *op)
 {
-    PyObject *answer = call(ask.is_deleted, op);
+    PyObject *answer = ia_ask(ask.is_deleted, op);
     int gone = answer == NULL || answer == Py_True;
     Py_XDECREF(answer);
     return gone;
@@ -71,12 +49,12 @@ is_gone(PyObject *op)
 static size_t
 bytes_of(PyObject *op)
 {
-    PyObject *aval = call(ask.aval, op);
+    PyObject *aval = ia_ask(ask.aval, op);
     if (aval == NULL)
         return 0;
     size_t i = slot_of(aval);
     if (sizes[i].aval != aval) {
-        size_t bytes = number(call(ask.size, op));
+        size_t bytes = ia_ask_number(ia_ask(ask.size, op));
         PyObject *before = sizes[i].aval;
         sizes[i].aval = Py_NewRef(aval);
         sizes[i].bytes = bytes;
@@ -98,7 +76,7 @@ name_device(PyObject *devices)
     const char *text = kind ? PyUnicode_AsUTF8(kind) : NULL;
     if (text != NULL && id != NULL)
         snprintf(name, sizeof name, "jax:%.16s:%zu", text,
-                 number(Py_NewRef(id)));
+                 ia_ask_number(Py_NewRef(id)));
     Py_XDECREF(device);
     Py_XDECREF(kind);
     Py_XDECREF(id);
@@ -110,7 +88,7 @@ name_device(PyObject *devices)
 static Py_ssize_t
 place_of(PyObject *op)
 {
-    PyObject *sharding = call(ask.sharding, op);
+    PyObject *sharding = ia_ask(ask.sharding, op);
     if (sharding == NULL)
         return -1;
     size_t i = slot_of(sharding);
@@ -135,7 +113,7 @@ place_of(PyObject *op)
 static void
 add_piece(PyObject *op, uint16_t device, PyObject *part, ia_pieces *out)
 {
-    uintptr_t at = number(call(ask.address, op));
+    uintptr_t at = ia_ask_number(ia_ask(ask.address, op));
     if (at == 0 || out->count == IA_MOST_PIECES)
         return;
     out->parts[out->count] = part;
@@ -145,7 +123,7 @@ add_piece(PyObject *op, uint16_t device, PyObject *part, ia_pieces *out)
 static void
 add_pieces(PyObject *op, ia_pieces *out)
 {
-    PyObject *list = call(ask.pieces, op);
+    PyObject *list = ia_ask(ask.pieces, op);
     for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); i++) {
         PyObject *piece = PyList_GET_ITEM(list, i);
         Py_ssize_t place =
@@ -159,30 +137,14 @@ add_pieces(PyObject *op, ia_pieces *out)
 static void
 read_array(PyObject *op, ia_pieces *out)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    int collecting = PyGC_Disable();
     Py_ssize_t place = is_gone(op) ? -1 : place_of(op);
     if (place >= 0 && places[place].single)
         add_piece(op, places[place].device, NULL, out);
     else if (place >= 0)
         add_pieces(op, out);
-    if (collecting)
-        PyGC_Enable();
-    PyErr_Restore(type, value, traceback);
 }
 
 /* -- words ----------------------------------------------------------------- */
-
-static void
-put_shape(PyObject *shape, ia_tensor_info *info)
-{
-    if (shape == NULL || !PyTuple_Check(shape))
-        return;
-    info->dims = (int)PyTuple_GET_SIZE(shape);
-    for (int i = 0; i < info->dims && i < IA_MAX_DIMS; i++)
-        info->shape[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
-}
 
 /* "float32" of numpy.float32, "bfloat16" of ml_dtypes.bfloat16. */
 static void
@@ -201,10 +163,10 @@ put_dtype(PyObject *dtype, ia_tensor_info *info)
 static void
 describe(PyObject *op, ia_tensor_info *info)
 {
-    PyObject *aval = call(ask.aval, op);
+    PyObject *aval = ia_ask(ask.aval, op);
     PyObject *shape = aval ? PyObject_GetAttrString(aval, "shape") : NULL;
     PyObject *dtype = aval ? PyObject_GetAttrString(aval, "dtype") : NULL;
-    put_shape(shape, info);
+    ia_ask_put_shape(shape, info);
     put_dtype(dtype, info);
     Py_XDECREF(aval);
     Py_XDECREF(shape);
@@ -236,14 +198,6 @@ getter_of(PyObject *type, const char *name)
     return getter;
 }
 
-/* Takes the value; 0, or -1 where there is none. */
-static int
-set(PyObject **to, PyObject *value)
-{
-    Py_XSETREF(*to, value);
-    return value == NULL ? -1 : 0;
-}
-
 void
 ia_jax_clear(void)
 {
@@ -258,14 +212,15 @@ ia_jax_init(PyObject *array_class)
 {
     if (ia_jax.type != NULL)
         return 0;
-    if (set(&ask.is_deleted, method_of(array_class, "is_deleted")) < 0 ||
-        set(&ask.address,
-            method_of(array_class, "unsafe_buffer_pointer")) < 0 ||
-        set(&ask.size,
-            method_of(array_class, "on_device_size_in_bytes")) < 0 ||
-        set(&ask.aval, getter_of(array_class, "aval")) < 0 ||
-        set(&ask.sharding, getter_of(array_class, "_sharding")) < 0 ||
-        set(&ask.pieces, getter_of(array_class, "_arrays")) < 0)
+    if (ia_ask_keep(&ask.is_deleted,
+                    method_of(array_class, "is_deleted")) < 0 ||
+        ia_ask_keep(&ask.address,
+                    method_of(array_class, "unsafe_buffer_pointer")) < 0 ||
+        ia_ask_keep(&ask.size,
+                    method_of(array_class, "on_device_size_in_bytes")) < 0 ||
+        ia_ask_keep(&ask.aval, getter_of(array_class, "aval")) < 0 ||
+        ia_ask_keep(&ask.sharding, getter_of(array_class, "_sharding")) < 0 ||
+        ia_ask_keep(&ask.pieces, getter_of(array_class, "_arrays")) < 0)
         return -1;
     if (ia_class_refuses((PyTypeObject *)array_class))
         return -1;

@@ -5,7 +5,7 @@
  * resource: the tensor that is its handle has no memory, and says what shape
  * and type the resource has.
  */
-#include "hooks.h"
+#include "ask.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,28 +32,6 @@ static struct {
     PyObject *count, *dtype, *shape, *numpy; /* owned: methods */
     PyObject *device, *data;                 /* owned: names of attributes */
 } ask;
-
-static PyObject *
-call(PyObject *function, PyObject *op)
-{
-    PyObject *result = PyObject_Vectorcall(function, &op, 1, NULL);
-    if (result == NULL)
-        PyErr_Clear();
-    return result;
-}
-
-/* 0 where it can't be told. */
-static size_t
-number(PyObject *value)
-{
-    size_t n = value != NULL ? PyLong_AsSize_t(value) : 0;
-    Py_XDECREF(value);
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-        return 0;
-    }
-    return n;
-}
 
 static size_t
 bytes_of_dtype(size_t dtype)
@@ -90,7 +68,7 @@ find_buffer(PyObject *op, ia_storage *piece)
 {
     Py_buffer view;
     int found = 0;
-    PyObject *array = call(ask.numpy, op);
+    PyObject *array = ia_ask(ask.numpy, op);
     if (array != NULL && PyObject_GetBuffer(array, &view, PyBUF_ND) == 0) {
         found = view.ndim > 0;
         if (found) {
@@ -120,7 +98,7 @@ elements(PyObject *shape)
     PyObject *dims = attribute(shape, "dim");
     Py_ssize_t count = dims ? PySequence_Size(dims) : -1;
     for (Py_ssize_t i = 0; i < count; i++)
-        n *= number(attribute(PySequence_GetItem(dims, i), "size"));
+        n *= ia_ask_number(attribute(PySequence_GetItem(dims, i), "size"));
     Py_XDECREF(dims);
     return count < 0 ? 0 : n;
 }
@@ -134,7 +112,8 @@ bytes_of_resource(PyObject *op)
     PyObject *one = list ? PySequence_GetItem(list, 0) : NULL;
     size_t bytes = 0;
     if (one != NULL)
-        bytes = bytes_of_dtype(number(PyObject_GetAttrString(one, "dtype"))) *
+        bytes = bytes_of_dtype(ia_ask_number(
+                    PyObject_GetAttrString(one, "dtype"))) *
                 elements(PyObject_GetAttrString(one, "shape"));
     Py_XDECREF(list);
     Py_XDECREF(one);
@@ -146,28 +125,23 @@ static void
 find_piece(PyObject *op, ia_storage *piece)
 {
     int on_host;
-    size_t dtype = number(call(ask.dtype, op));
+    size_t dtype = ia_ask_number(ia_ask(ask.dtype, op));
     piece->device = device_of(op, &on_host);
     piece->data = piece->impl = (uintptr_t)op;
     if (dtype == DT_RESOURCE)
         piece->bytes = bytes_of_resource(op);
     else if (dtype == DT_STRING || !on_host || !find_buffer(op, piece))
-        piece->bytes = bytes_of_dtype(dtype) * number(call(ask.count, op));
+        piece->bytes = bytes_of_dtype(dtype) *
+                       ia_ask_number(ia_ask(ask.count, op));
 }
 
 static void
 read_tensor(PyObject *op, ia_pieces *out)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    int collecting = PyGC_Disable();
     out->parts[0] = NULL;
     out->items[0] = (ia_storage){0};
     find_piece(op, &out->items[0]);
     out->count = 1;
-    if (collecting)
-        PyGC_Enable();
-    PyErr_Restore(type, value, traceback);
 }
 
 static int
@@ -180,13 +154,9 @@ is_gone(PyObject *op)
 static void
 describe(PyObject *op, ia_tensor_info *info)
 {
-    size_t dtype = number(call(ask.dtype, op));
-    PyObject *shape = call(ask.shape, op);
-    if (shape != NULL && PyTuple_Check(shape)) {
-        info->dims = (int)PyTuple_GET_SIZE(shape);
-        for (int i = 0; i < info->dims && i < IA_MAX_DIMS; i++)
-            info->shape[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
-    }
+    size_t dtype = ia_ask_number(ia_ask(ask.dtype, op));
+    PyObject *shape = ia_ask(ask.shape, op);
+    ia_ask_put_shape(shape, info);
     if (dtype < DTYPES && dtypes[dtype].name != NULL)
         snprintf(info->dtype, sizeof info->dtype, "%s", dtypes[dtype].name);
     Py_XDECREF(shape);
@@ -201,13 +171,6 @@ ia_array_class ia_tensorflow = {
 
 /* -- beginning ------------------------------------------------------------- */
 
-static int
-set(PyObject **to, PyObject *value)
-{
-    Py_XSETREF(*to, value);
-    return value == NULL ? -1 : 0;
-}
-
 void
 ia_tensorflow_clear(void)
 {
@@ -219,12 +182,18 @@ ia_tensorflow_init(PyObject *tensor_class)
     PyObject *type = tensor_class;
     if (ia_tensorflow.type != NULL)
         return 0;
-    if (set(&ask.count, PyObject_GetAttrString(type, "_num_elements")) < 0 ||
-        set(&ask.dtype, PyObject_GetAttrString(type, "_datatype_enum")) < 0 ||
-        set(&ask.shape, PyObject_GetAttrString(type, "_shape_tuple")) < 0 ||
-        set(&ask.numpy, PyObject_GetAttrString(type, "_numpy_internal")) < 0 ||
-        set(&ask.device, PyUnicode_InternFromString("backing_device")) < 0 ||
-        set(&ask.data, PyUnicode_InternFromString("_handle_data")) < 0 ||
+    if (ia_ask_keep(&ask.count,
+                    PyObject_GetAttrString(type, "_num_elements")) < 0 ||
+        ia_ask_keep(&ask.dtype,
+                    PyObject_GetAttrString(type, "_datatype_enum")) < 0 ||
+        ia_ask_keep(&ask.shape,
+                    PyObject_GetAttrString(type, "_shape_tuple")) < 0 ||
+        ia_ask_keep(&ask.numpy,
+                    PyObject_GetAttrString(type, "_numpy_internal")) < 0 ||
+        ia_ask_keep(&ask.device,
+                    PyUnicode_InternFromString("backing_device")) < 0 ||
+        ia_ask_keep(&ask.data,
+                    PyUnicode_InternFromString("_handle_data")) < 0 ||
         ia_class_refuses((PyTypeObject *)type))
         return -1;
     ia_tensorflow.type = (PyTypeObject *)Py_NewRef(type);
