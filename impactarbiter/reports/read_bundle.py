@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import ReportError
-from ..core.bundle import EVENTS, NAME, SCHEMA, SITE_ROWS
+from ..core.bundle import EVENTS, SCHEMA, SITE_ROWS, in_order
 from ..model.bundle import Bundle, Header, HeldBytes
 from ..model.finding import Site
 from ..model.report import Report
@@ -117,14 +117,10 @@ def _holders_of(folder: str) -> tuple[HeldBytes, ...]:
 def bundles(folder: str | os.PathLike[str]) -> list[str]:
     """Paths of the whole bundles below a folder, oldest first."""
     try:
-        names = sorted(os.listdir(folder))
+        names = in_order(os.listdir(folder))
     except OSError as error:
         raise ReportError(
             f"cannot read {os.fspath(folder)!r}: {error.strerror}; expected"
             " the folder of a flight recorder"
         ) from None
-    return [
-        os.path.join(os.fspath(folder), name)
-        for name in names
-        if NAME.fullmatch(name)
-    ]
+    return [os.path.join(os.fspath(folder), name.text) for name in names]

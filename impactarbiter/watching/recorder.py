@@ -28,7 +28,7 @@ from ..base.files import write_atomic
 from ..base.signals import Tolerated
 from ..core import ledger, questions
 from ..core import recorder as writer
-from ..core.bundle import EVENTS, MOST_KEPT, NAME
+from ..core.bundle import EVENTS, MOST_KEPT, in_order
 from ..core.sources import environment, site_of
 from ..judging.masks import obfuscated
 from ..model.bundle import HeldBytes
@@ -269,11 +269,7 @@ def _tidy(folder: str, keep: int) -> list[str]:
         found = _PARTIAL.fullmatch(entry)
         if found and not _runs(int(found[1])):
             shutil.rmtree(os.path.join(folder, entry), ignore_errors=True)
-    names = sorted(
-        entry
-        for entry in entries
-        if (found := NAME.fullmatch(entry)) and not _runs(int(found[1]))
-    )
+    names = [one.text for one in in_order(entries) if not _runs(one.pid)]
     for name in names[:-keep]:
         hidden = os.path.join(folder, f".{name}.partial")
         with suppress(OSError):

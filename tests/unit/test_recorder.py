@@ -205,6 +205,13 @@ def test_all_that_waits_is_completed_in_order(
     assert len(done) == 5
 
 
+def test_the_tenth_of_a_millisecond_follows_the_ninth(folder: Path) -> None:
+    for name in ("oom-0000000000001-5-10", "oom-0000000000001-5-9"):
+        (folder / name).mkdir(parents=True)
+    names = [os.path.basename(path) for path in bundles(folder)]
+    assert names == ["oom-0000000000001-5-9", "oom-0000000000001-5-10"]
+
+
 def test_sites_beyond_the_room_are_the_small_ones(
     arbiter: Arbiter, folder: Path
 ) -> None:
