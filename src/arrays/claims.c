@@ -194,8 +194,11 @@ add_claim(PyObject *op, const ia_pieces *pieces, int n, ia_enter enter,
         return;
     uint32_t of_op = ia_ptrmap_get(&book.of_op, (uintptr_t)op);
     uint32_t of_piece = ia_ptrmap_get(&book.of_piece, piece->data);
-    book.items[i] = (claim){op, pieces->parts[n], *piece, of_op,
-                             of_piece, 0};
+    book.items[i] = (claim){.op = op,
+                            .part = pieces->parts[n],
+                            .piece = *piece,
+                            .next_of_op = of_op,
+                            .next_of_piece = of_piece};
     if (ia_ptrmap_set(&book.of_op, (uintptr_t)op, i) < 0 ||
         ia_ptrmap_set(&book.of_piece, piece->data, i) < 0) {
         set_first(&book.of_op, (uintptr_t)op, of_op);

@@ -2,6 +2,8 @@
 
 #include "hooks.h"
 
+#include <assert.h>
+
 static ia_array_class *const classes[] = {&ia_jax, &ia_tensorflow};
 #define CLASSES (sizeof classes / sizeof classes[0])
 
@@ -31,6 +33,7 @@ static void
 array_dealloc(PyObject *self)
 {
     const ia_array_class *c = ia_class_of(Py_TYPE(self));
+    assert(c != NULL); /* it is the slot of those and what is below them */
     ia_claims_bury(self);
     if (c->reporting)
         ia_api->tensor_died(self);

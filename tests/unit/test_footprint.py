@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from impactarbiter import _core
-from impactarbiter.core import heap, ledger
+from impactarbiter.core import heap, ledger, wire
 from impactarbiter.core.wire import Counts, ProcessMemory, Tally
-from impactarbiter.judging import account
+from impactarbiter.judging import account, closure
+from impactarbiter.model.growth import ProcessGrowth
+from impactarbiter.model.report import Report
+from impactarbiter.reports import growth as words
 
 
 class Point:
@@ -134,9 +137,33 @@ def test_what_only_a_plain_container_refers_to_counts() -> None:
     count, size = after.types["int"]
     had, was = before.types.get("int", (0, 0))
     assert count - had == pytest.approx(20000, abs=200)
-    assert size - was == pytest.approx(20000 * 32, rel=0.02)
-    assert after.bytes - before.bytes == pytest.approx(20000 * 40, rel=0.1)
+    _asked, each, _malloc = _core._footprint(10**6)  # malloc takes more
+    assert size - was == pytest.approx(20000 * each, rel=0.02)
+    grown = after.bytes - before.bytes
+    assert grown == pytest.approx(20000 * (each + 8), rel=0.1)
     assert len(kept["numbers"]) == 20000
+
+
+def points(count: int) -> list[wire.Point]:
+    return [
+        wire.Point(i, 10**9 + i, 10**10 + i, i / 7, Counts())
+        for i in range(count)
+    ]
+
+
+def test_objects_of_our_own_are_counted_apart() -> None:
+    """What a module of ours has, and what the program has of the same."""
+    before = weighed()
+    wire.kept_for_a_test = points(5000)  # type: ignore[attr-defined]
+    ours = weighed()
+    del wire.kept_for_a_test  # type: ignore[attr-defined]
+    kept = points(5000)
+    theirs = weighed()
+    assert not any("Point" in name for name in ours.types)
+    assert ours.bytes - before.bytes < 20_000
+    assert ours.own - before.own > 5000 * (120 + 3 * 24)
+    assert theirs.own - before.own < 20_000
+    assert theirs.bytes - before.bytes > len(kept) * (120 + 3 * 24)
 
 
 def test_garbage_counts_and_so_do_variables_of_running_functions() -> None:
@@ -245,3 +272,75 @@ def test_the_process_says_what_is_resident() -> None:
     memory = ledger.process_memory()
     assert memory.resident > memory.files + memory.shared > 0
     assert memory.resident == pytest.approx(ledger.resident_bytes(), rel=0.2)
+
+
+# -- what is said of it -------------------------------------------------------
+
+
+def grown(process: float, **kinds: float) -> ProcessGrowth:
+    usual: dict[str, Any] = dict.fromkeys(KINDS, 0.0)
+    return ProcessGrowth(
+        first_step=8,
+        last_step=108,
+        process=process,
+        types=(),
+        **{**usual, **kinds},
+    )
+
+
+@pytest.mark.parametrize(
+    ("growth", "expected"),
+    [
+        # What tensors let go is kept by malloc, and is no growth of that.
+        (
+            grown(50e3, kept=172e3, tensors=-127e3, objects=5e3),
+            {"kept": 45e3, "objects": 5e3},
+        ),
+        (
+            grown(50e3, kept=10e3, nodes=-20e3, objects=50e3, files=10e3),
+            {},
+        ),
+        # More was asked for than was touched.
+        (grown(50e3, heap=90e3, rest=-40e3), {}),
+        (
+            grown(50e3, heap=40e3, objects=12e3, rest=-2e3),
+            {"heap": 40e3, "objects": 12e3},
+        ),
+    ],
+)
+def test_the_parts_of_a_growth_are_not_more_than_the_whole(
+    growth: ProcessGrowth, expected: dict[str, float]
+) -> None:
+    told = {kind.field: kind.bytes_per_step for kind in words.parts(growth)}
+    assert told == pytest.approx(expected)
+    assert sum(told.values()) <= 1.05 * growth.process
+    report = Report(
+        steps=108, process_bytes_per_step=50e3, process_growth=growth
+    )
+    first = words.unexplained(report)
+    assert first.startswith("grew 48.8 KiB a step") and (
+        ": " in first
+    ) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "steady"),
+    [
+        ([100, 100, 110, 120, 130, 140, 150, 160], True),
+        # It grew, and grows no more but for a page now and then.
+        ([100, 100, 110, 120, 130, 135, 135.1, 135.2], False),
+        ([100, 100, 110, 110, 120, 130, 140, 160], True),
+        ([100, 100, 110, 110, 110, 130, 140, 160], False),
+    ],
+)
+def test_growth_is_steady_where_it_goes_on(
+    sizes: list[float], steady: bool
+) -> None:
+    points = [
+        wire.Point(
+            step, 0, int(sizes[step // 10] * 2**20), 0.0, Counts(manual=step)
+        )
+        for step in range(80)
+    ]
+    rate = closure.growth(points, MANUAL, 80).process
+    assert rate is not None and (rate > 0) == steady

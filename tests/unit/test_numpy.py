@@ -427,6 +427,16 @@ def test_in_a_structured_array(keep: Any) -> None:
     assert eval("kept" + path.rpartition("kept")[2]) is kept["in"]["x"][2, 1]
 
 
+def test_fields_whose_names_are_no_plain_text(keep: Any) -> None:
+    rows = np.zeros(3, dtype=[("it's", [("c", object)]), ("d", object)])
+    rows["it's"]["c"][1] = [1]
+    rows["d"][2] = [2]
+    keep(rows)
+    del rows
+    assert not explain(kept["it's"]["c"][1]).paths[0].python
+    assert explain(kept["d"][2]).paths[0].python
+
+
 def with_log() -> np.ndarray:
     array = np.zeros(1000).view(Array)
     log = [torch.zeros(7)]

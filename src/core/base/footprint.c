@@ -68,7 +68,7 @@ static int
 is_ready(PyObject *op)
 {
 #if PY_VERSION_HEX < 0x030C0000
-    return PyUnicode_IS_READY(op);
+    return PyUnicode_IS_READY(op) != 0;
 #else
     (void)op;
     return 1;

@@ -53,15 +53,24 @@ typedef struct {
 } item_visit;
 
 static void
-put_field(item_visit *v, size_t used, const char *format, const char *name,
-          npy_intp index)
+put_name(item_visit *v, size_t used, const char *name)
 {
     if (v->text == NULL)
         return;
-    int n = name ? snprintf(v->text + used, v->room - used, format, name)
-                 : snprintf(v->text + used, v->room - used, format,
-                            (Py_ssize_t)index);
-    if (n < 0 || (size_t)n >= v->room - used)
+    size_t room = v->room - used;
+    int n = snprintf(v->text + used, room, "['%s']", name);
+    if (n < 0 || (size_t)n >= room || strpbrk(name, "'\\") != NULL)
+        v->plain = 0;
+}
+
+static void
+put_index(item_visit *v, size_t used, npy_intp index)
+{
+    if (v->text == NULL)
+        return;
+    size_t room = v->room - used;
+    int n = snprintf(v->text + used, room, "[%zd]", (Py_ssize_t)index);
+    if (n < 0 || (size_t)n >= room)
         v->plain = 0;
 }
 
@@ -75,9 +84,10 @@ visit_parts(PyArray_Descr *d, const char *data, int depth, item_visit *v)
     npy_intp size = inner != NULL ? PyDataType_ELSIZE(inner->base) : 0;
     npy_intp count = size > 0 ? PyDataType_ELSIZE(d) / size : 0;
     size_t used = v->text ? strlen(v->text) : 0;
-    int stop = 0;
+    int stop = 0, plain = v->plain;
     for (npy_intp i = 0; !stop && i < count; i++) {
-        put_field(v, used, "[%zd]", NULL, i);
+        v->plain = plain;
+        put_index(v, used, i);
         stop = visit_item(inner->base, data + i * size, depth + 1, v);
     }
     return stop;
@@ -90,11 +100,10 @@ visit_fields(PyArray_Descr *d, const char *data, int depth, item_visit *v)
     PyArray_Descr *type;
     Py_ssize_t at = 0, offset;
     size_t used = v->text ? strlen(v->text) : 0;
-    int stop = 0;
+    int stop = 0, plain = v->plain;
     while (!stop && next_field(d, &at, &name, &type, &offset)) {
-        const char *text = ia_utf8(name);
-        put_field(v, used, "['%s']", text, 0);
-        v->plain = strpbrk(text, "'\\") == NULL;
+        v->plain = plain;
+        put_name(v, used, ia_utf8(name));
         stop = visit_item(type, data + offset, depth + 1, v);
     }
     return stop;
@@ -250,6 +259,7 @@ find_item(PyArrayObject *array, PyObject *child, ia_array_place *place)
     npy_intp n = PyArray_SIZE(array), size = PyArray_ITEMSIZE(array);
     for (npy_intp i = 0; i < n; i++) {
         place->field[0] = '\0';
+        v.plain = 1;
         if (!visit_item(PyArray_DESCR(array), data + i * size, 0, &v))
             continue;
         place->index = place_in_c_order(array, i * size);

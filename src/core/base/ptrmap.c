@@ -53,28 +53,10 @@ ia_ptrmap_get(const ia_ptrmap *map, uintptr_t key)
     return IA_PTRMAP_NONE;
 }
 
-static int
-grow(ia_ptrmap *map)
-{
-    ia_ptrmap bigger;
-    if (ia_ptrmap_init(&bigger, map->keys ? map->mask + 1 : 0) < 0)
-        return -1;
-    for (size_t i = 0; map->keys != NULL && i <= map->mask; i++)
-        if (map->keys[i] != 0)
-            ia_ptrmap_set(&bigger, map->keys[i], map->values[i]);
-    ia_ptrmap_free(map);
-    *map = bigger;
-    return 0;
-}
-
-/* Where the key stands, or would stand; SIZE_MAX when memory is short. */
+/* Where the key stands, or would stand, in a map that has room. */
 static inline size_t
-place_for(ia_ptrmap *map, uintptr_t key)
+search(const ia_ptrmap *map, uintptr_t key)
 {
-    assert(key != 0);
-    if (map->keys == NULL || map->used * 2 > map->mask)
-        if (grow(map) < 0)
-            return SIZE_MAX;
     size_t i = slot_of(map, key);
     while (map->keys[i] != 0 && map->keys[i] != key)
         i = (i + 1) & map->mask;
@@ -87,6 +69,33 @@ put_at(ia_ptrmap *map, size_t i, uintptr_t key, uint32_t value)
     map->keys[i] = key;
     map->values[i] = value;
     map->used++;
+}
+
+static int
+grow(ia_ptrmap *map)
+{
+    ia_ptrmap bigger;
+    if (ia_ptrmap_init(&bigger, map->keys ? map->mask + 1 : 0) < 0)
+        return -1;
+    for (size_t i = 0; map->keys != NULL && i <= map->mask; i++)
+        if (map->keys[i] != 0)
+            put_at(&bigger, search(&bigger, map->keys[i]), map->keys[i],
+                   map->values[i]);
+    ia_ptrmap smaller = *map;
+    *map = bigger;
+    ia_ptrmap_free(&smaller);
+    return 0;
+}
+
+/* Where the key stands, or would stand; SIZE_MAX when memory is short. */
+static inline size_t
+place_for(ia_ptrmap *map, uintptr_t key)
+{
+    assert(key != 0);
+    if (map->keys == NULL || map->used * 2 > map->mask)
+        if (grow(map) < 0)
+            return SIZE_MAX;
+    return search(map, key);
 }
 
 int
