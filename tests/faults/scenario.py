@@ -28,9 +28,11 @@ import impactarbiter
 from impactarbiter import _core, _torch
 from impactarbiter.base.errors import ImpactArbiterError
 from impactarbiter.reports.read_bundle import read_bundle
+from impactarbiter.watching import arbiter as watches
 
 LIMIT = 300  # seconds for one case
 STEPS = 12
+CARRIED_STEPS = 40  # until the statement has been watched
 OPTIONS: dict[str, Any] = {"step": "manual", "warmup": 1, "window": 2}
 
 faults = ctypes.CDLL(None)
@@ -117,6 +119,7 @@ class Outcome:
         self.raised: dict[str, str] = {}
         self.said: list[str] = []  # warnings of a report
         self.wrong: list[str] = []
+        self.statements: list[str] = []  # seen to grow a holder
 
     def call(self, name: str, work: Callable[[], Any]) -> Any:
         """None where it raised what it may."""
@@ -203,7 +206,45 @@ def photographing(out: Outcome, folder: str) -> None:
         out.call("rows", lambda: len(_core.rows()))
 
 
-SCENARIOS = [training, questions, recording, photographing]
+class Carried:
+    def __init__(self) -> None:
+        self.state = torch.zeros(3, requires_grad=True)
+
+
+def turn(carried: Carried, weight: torch.Tensor) -> float:
+    """A call that a loop makes: what it collects goes with it."""
+    parts = []
+    for _ in range(2):
+        parts.append(torch.ones(3))
+    carried.state = carried.state * weight + parts[-1]
+    return float(carried.state.detach().sum())
+
+
+def carrying(out: Outcome, folder: str) -> None:
+    """Statements are watched, by a graph that grows without more items."""
+    carried, weight = Carried(), torch.full((3,), 0.5, requires_grad=True)
+    allowed: list[torch.Tensor] = []
+    watch = impactarbiter.watch
+    out.call("allow", lambda: impactarbiter.allow_object(allowed))
+    arbiter = out.call("watch", lambda: watch(**OPTIONS))
+    out.given.clear()
+    sums = []
+    for _ in range(CARRIED_STEPS):
+        sums.append(turn(carried, weight))
+        allowed.append(torch.ones(5))
+        if arbiter:
+            arbiter.step()
+    out.given["sums"] = sums
+    report = out.call("stop", arbiter.stop) if arbiter else None
+    if report is not None:
+        out.said += report.warnings
+        out.said += [f"raised: {name}" for name in out.raised]
+        out.given["stop"] = summary(report)
+        found = [f.grown_at for f in report.findings if f.grown_at]
+        out.statements += [str(site.source) for site in found]
+
+
+SCENARIOS = [training, questions, recording, photographing, carrying]
 
 
 # -- cases -------------------------------------------------------------------
@@ -226,7 +267,7 @@ class Case:
             faults.ia_faults_begin(self.place, self.nth, self.on)
             scenario(out, folder)
             faults.ia_faults_end()
-            left = impactarbiter.watching.arbiter.current()
+            left = watches.current()
             if left or any(_torch.installed().values()) or _core.is_active():
                 out.wrong.append("a hook was left behind")
             if not _core.consistent():
@@ -238,7 +279,7 @@ class Case:
             out.wrong.append(f"afterwards: {vars(again)}")
         for name, value in out.given.items():
             right = value == expected[name]
-            if not right and (name == "losses" or not out.said):
+            if not right and (name in ("losses", "sums") or not out.said):
                 out.wrong.append(f"{name} without a word: {value}")
         return {"raised": out.raised, "said": out.said, "wrong": out.wrong}
 
@@ -300,6 +341,7 @@ def count(
         scenario(out, folder)
         calls = faults.ia_faults_end()
     assert not out.raised and not out.wrong, vars(out)
+    assert scenario is not carrying or out.statements
     return out.given, calls
 
 
