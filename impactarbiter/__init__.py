@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .analysis.results import MemorySnapshot, ProfileResult
     from .analysis.tracker import MemoryTracker
     from .judging.allowlist import AllowRule, allow, allow_object
+    from .model.children import ChildFinding, Children
     from .model.devices import DeviceMemory
     from .model.finding import (
         Cycle,
@@ -73,6 +74,8 @@ __all__ = [
     "AllowRule",
     "AlreadyWatchingError",
     "Arbiter",
+    "ChildFinding",
+    "Children",
     "Cost",
     "Cycle",
     "DeviceMemory",
@@ -136,6 +139,8 @@ _HOME = {
     "Ages": "model.history",
     "AllowRule": "judging.allowlist",
     "Arbiter": "watching.arbiter",
+    "ChildFinding": "model.children",
+    "Children": "model.children",
     "Cost": "model.report",
     "Cycle": "model.finding",
     "DeviceMemory": "model.devices",
