@@ -209,6 +209,11 @@ $(VENV)/.done-build: $(SOURCES) $(VENV)/.done-dev
 # -- sanitizers --------------------------------------------------------------
 
 ASAN_SITE := build/asan
+ASAN = LD_PRELOAD='$(subst $(space),:,$(strip $(ASAN_LIBS)))' \
+    ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:allocator_may_return_null=1 \
+    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+    PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/$(ASAN_SITE) \
+    $(PYTEST) -p no:cacheprovider
 ASAN_LIBS = $(foreach lib,libasan.so libubsan.so libstdc++.so,\
     $(shell $(CC) -print-file-name=$(lib)))
 space := $(subst ,, )
@@ -220,11 +225,9 @@ asan: venv
 	    $(PIP) install --no-build-isolation --no-deps \
 	    --target $(ASAN_SITE) .
 	@echo '== tests under the sanitizers'
-	@LD_PRELOAD='$(subst $(space),:,$(strip $(ASAN_LIBS)))' \
-	    ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:allocator_may_return_null=1 \
-	    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-	    PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/$(ASAN_SITE) \
-	    $(PYTEST) tests/unit -p no:cacheprovider $(ARGS)
+	@$(ASAN) tests/unit $(ARGS)
+	@echo '== leaky programs, 20 to 200 steps each, and their reports'
+	@$(ASAN) tests/leaks -m 'slow or not slow' -k leaky/ $(ARGS)
 
 # pip leaves alone what is there in a --target: the folder goes first.
 TSAN_SITE := build/tsan
@@ -242,12 +245,13 @@ tsan: build
 	    PYTHONPATH=$(CURDIR)/$(TSAN_SITE) \
 	    setarch -R $(PY) -P tests/sanitizers/stress.py 1
 
-# Importing torch alone takes valgrind many minutes.
+# Importing torch alone takes valgrind many minutes: VALGRIND_SECONDS= waits.
+VALGRIND_SECONDS ?= 400
 valgrind: build
 	@echo '== plain C under valgrind'
 	@$(PYTEST) tests/native -k valgrind
 	@echo '== start, looks, stop under valgrind'
-	@$(PY) -P tests/sanitizers/valgrind.py tests/sanitizers/small.py
+	@$(PY) -P tests/sanitizers/valgrind.py $(VALGRIND_SECONDS)
 
 check-faults: build
 	@echo '== every allocation of ours fails once'

@@ -17,7 +17,7 @@ from ..model.finding import Finding
 from ..model.order import by_urgency, worst
 from ..model.report import Report
 from ..model.words import BOUNDED, severity_rank
-from ..reports.wording import headline
+from ..reports.wording import headline, taken_back
 from .patterns import MemoryPattern, leak_metrics
 
 #: Verdicts that are proof, and those under which memory may yet leak.
@@ -127,9 +127,10 @@ class Evidence:
         """Why a growth is no leak; None where the ledger cannot say."""
         if name not in self.definitions:
             return None
-        for finding in (*bounded, *self.of(name, self.report.taken_back)):
-            note = f" {finding.note}" if finding.note else ""
-            return f"{finding.verdict}: {headline(finding)}{note}"
+        for finding in bounded:
+            return f"{finding.verdict}: {headline(finding)}"
+        for finding in self.of(name, self.report.taken_back):
+            return f"taken back: {taken_back(finding)}"
         calls = pattern.metrics["call_count"]
         if calls < self.report.needed_steps:
             return (

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..base.errors import ImpactArbiterError
 from ..base.ranks import JOB, LED
+from ..model.report import Report
 from ..model.words import severity_rank
 from ..reports.console import TextStream, emit, line
 from ..reports.outputs import FOUND
@@ -21,33 +23,51 @@ if TYPE_CHECKING:
     from ..reports.job import Job
 
 
+@dataclass(frozen=True)
+class Family:
+    """What is in the folder that children write into: of the whole ``job``,
+    and of this process's own ``children``."""
+
+    job: Job | None
+    children: Job | None
+
+    def join(self, report: Report) -> Report:
+        """The report, and what the children have found."""
+        with suppress(Exception):
+            if self.children is not None:
+                from ..reports.job_words import children
+
+                return replace(report, children=children(self.children))
+        return report
+
+
+def family_of(folder: str | None) -> Family:
+    """What there is now; a folder of our choice is removed."""
+    job = children = of_folder(folder)
+    if not os.environ.get(JOB):
+        forget(folder)
+    elif job is not None:
+        # The others are told by their own parents.
+        below = job.below(os.getpid())
+        children = below if below.members else None
+    return Family(job, children)
+
+
 def last_words(
-    folder: str | None,
+    family: Family,
     rank: int | None,
     stream: TextStream | None,
     detail: Detail,
-) -> Job | None:
-    """After a process's own report: what its children found, which is given
-    back, and on rank 0 what the whole job has found so far.
-
-    ``folder`` is what its children write into; one of our choice is removed.
-    """
-    shared = os.environ.get(JOB)
-    job = of_folder(folder)
-    family = job
-    if job is not None and shared:
-        # The others are told by their own parents.
-        family = job.below(os.getpid())
-        family = family if family.members else None
+) -> None:
+    """After a process's own report: what its children found, and on rank 0
+    what the whole job has found so far."""
+    children = family.children
     if os.environ.get(LED):
         pass  # whoever has started us waits for all
-    elif rank == 0 and shared:
-        tell_of(job, "job so far", stream, detail)
-    elif family is not None and (not rank or family.alarms()):
-        tell_of(family, "children", stream, detail)
-    if not shared:
-        forget(folder)
-    return family
+    elif rank == 0 and os.environ.get(JOB):
+        tell_of(family.job, "job so far", stream, detail)
+    elif children is not None and (not rank or children.alarms()):
+        tell_of(children, "children", stream, detail)
 
 
 def of_folder(folder: str | None) -> Job | None:

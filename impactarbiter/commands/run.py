@@ -30,7 +30,7 @@ from ..reports.outputs import (
 )
 from ..reports.text import Detail, print_report
 from . import distributed, launch, lead
-from .family import gate_of_job, last_words
+from .family import family_of, gate_of_job, last_words
 from .live import Live, signal_number
 from .options import QUIET, Option, detail, parse
 from .watch_options import REPORT, WATCH, keywords_of, words_of
@@ -346,8 +346,10 @@ def _child_exit(error: BaseException | None) -> int:
 
 def _last_words(run: _Run, report: Report | None) -> Job | None:
     """The report, then what children have found; that is given back."""
-    _publish(run, report)
-    return last_words(run.children, run.rank, run.stream, run.detail)
+    family = family_of(run.children)
+    _publish(run, report and family.join(report))
+    last_words(family, run.rank, run.stream, run.detail)
+    return family.children
 
 
 def _publish(run: _Run, report: Report | None) -> None:
@@ -366,9 +368,18 @@ def _publish(run: _Run, report: Report | None) -> None:
             _print_line(run, report)
         else:
             run.stream.write("\n")
-            print_report(report, run.stream, run.detail)
+            # What children have found is told in words of its own below.
+            print_report(_without(report), run.stream, run.detail)
     except BaseException as failure:
         _warn(run.stream, "the report cannot be shown", failure)
+
+
+def _without(report: Report) -> Report:
+    """The report without the single findings of children."""
+    children = report.children
+    if children is None:
+        return report
+    return replace(report, children=replace(children, findings=()))
 
 
 def _print_line(run: _Run, report: Report) -> None:

@@ -144,7 +144,7 @@ def _told(
 def _rates(outcome: _Outcome) -> str:
     text = f"{format_bytes(outcome.rate)} a step"
     process = outcome.report.process_bytes_per_step
-    if process is not None:
+    if process:  # 0: no more than what a process goes up and down by
         text += f", the process {format_bytes(process)} a step"
     steps = plural(outcome.report.steps, "step")
     return f"{text} ({steps}, exit code {outcome.code})"

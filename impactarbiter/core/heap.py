@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from .. import _core
@@ -57,6 +57,26 @@ def visit(path: int) -> wire.Visit:
     return wire.Visit(state, known, value, first, graph, recurs, size)
 
 
+def visit_all(paths: Sequence[int]) -> wire.Visit:
+    """Several holders that are alike, seen again as one: together as long and
+    as large, and intact where each of them is."""
+    seen = [visit(path) for path in paths]
+    if len(seen) == 1:
+        return seen[0]
+    lengths = [one.length for one in seen if one.length is not None]
+    firsts = tuple(one.first for one in seen)
+    recurs = {one.recurs for one in seen} - {None}
+    return wire.Visit(
+        next((one.state for one in seen if one.state != "intact"), "intact"),
+        sum(lengths) if len(lengths) == len(seen) else None,
+        value=seen[0].value,
+        first=hash(firsts) if all(firsts) else 0,
+        graph=max(one.graph for one in seen),
+        recurs=True in recurs if recurs else None,
+        bytes=sum(one.bytes for one in seen),
+    )
+
+
 def forget(path: int) -> None:
     """That path is not visited any more."""
     _core.forget_path(path)
@@ -81,3 +101,9 @@ def end_statement() -> tuple[list[wire.Statement], bool]:
     """Ends that; what was seen, and whether the path held all along."""
     seen, held = _core.end_statement()
     return [wire.Statement(*raw) for raw in seen], held
+
+
+def seen_statements() -> list[wire.Statement]:
+    """What such a watch, which goes on, has seen so far."""
+    seen, _held = _core.seen_statements()
+    return [wire.Statement(*raw) for raw in seen]

@@ -105,6 +105,16 @@ def set_allowed(label: int) -> int:
     return _core.set_allowed(label)
 
 
+def note_same(obj: object) -> None:
+    """Notes where an object stands that takes no weak reference."""
+    _core.note_same(obj)
+
+
+def still_stands(address: int) -> bool:
+    """Whether one was noted there, and no other seen in its place."""
+    return _core.still_stands(address)
+
+
 def _install(torch: ModuleType | None, numpy: bool) -> Hooks:
     stepped = None if torch is None else _install_torch(torch)
     frameworks.install()

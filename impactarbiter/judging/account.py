@@ -67,11 +67,14 @@ def growth(first: Weighing, last: Weighing, kind: int) -> ProcessGrowth | None:
     watching = last.watching - first.watching
     tallies = _both(first.tally, last.tally)
     nodes = objects = small = None
+    own = 0
     types: tuple[TypeGrowth, ...] = ()
     if tallies:
         before, after = tallies
         objects = after.bytes - before.bytes
+        own = after.own - before.own
         small = after.malloc - before.malloc
+        small += after.own_malloc - before.own_malloc
         nodes = after.nodes - before.nodes
         arrays += after.arrays - before.arrays
         types = _types(before.types, after.types, objects, steps)
@@ -87,6 +90,7 @@ def growth(first: Weighing, last: Weighing, kind: int) -> ProcessGrowth | None:
         heap, shared, files = _elsewhere(heap, shared, files)
     told = (tensors, arrays, nodes, objects, heap, kept, files, shared)
     process = now.resident - then.resident
+    watching += own  # what of it is malloc's is known already
     rest = process - watching - sum(kind or 0 for kind in told)
 
     def rate(kind: int | None) -> float | None:

@@ -6,14 +6,12 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ..base.errors import UsageError
 from ..base.signals import Tolerated
 from ..core import hooks
 from ..model.finding import Finding
-from ..model.path import Path
 
 #: A glob over a site or a path, a type of holder, or a predicate.
 AllowRule = str | type | Callable[[Finding], bool]
@@ -47,44 +45,36 @@ def _label(name: str) -> int:
 # -- objects ---------------------------------------------------------------
 
 
-@dataclass
-class _Allowed:
-    """An object that was allowed: no reference that keeps it alive.
-
-    Where its type knows no weak reference (a list, a dict), what it was
-    called when a look first met it tells it from a later object that has
-    its address.
-    """
-
-    reference: weakref.ref[object] | None
-    met_as: str | None = None
-
-
-_objects: dict[int, _Allowed] = {}
+#: By address; None where its type knows no weak reference (a list, a dict):
+#: the core knows whether another object has its place.
+_objects: dict[int, weakref.ref[object] | None] = {}
 
 
 def allow_object(obj: object) -> None:
     """What this object holds, itself or deeper, is kept on purpose."""
     try:
-        _objects[id(obj)] = _Allowed(weakref.ref(obj))
+        _objects[id(obj)] = weakref.ref(obj)
     except TypeError:
-        _objects[id(obj)] = _Allowed(None)
+        hooks.note_same(obj)
+        _objects[id(obj)] = None
 
 
-def is_allowed_object(addresses: Sequence[int], path: Path | None) -> bool:
-    """Whether one of these, on this path to a holder, was allowed."""
-    called = "" if path is None else path.without_items
-    for address in addresses:
-        allowed = _objects.get(address)
-        if allowed is None:
-            continue
-        if allowed.reference is not None:
-            if allowed.reference() is not None:
-                return True
-        elif allowed.met_as in (None, called):
-            allowed.met_as = called
-            return True
-    return False
+def is_allowed_object(addresses: Sequence[int]) -> bool:
+    """Whether one of these, alive, was allowed."""
+    return any(map(_is_allowed, addresses))
+
+
+def _is_allowed(address: int) -> bool:
+    if address not in _objects:
+        return False
+    reference = _objects[address]
+    if reference is None:
+        stands = hooks.still_stands(address)
+    else:
+        stands = reference() is not None
+    if not stands:
+        del _objects[address]
+    return stands
 
 
 # -- rules -----------------------------------------------------------------

@@ -9,15 +9,15 @@ table in rules.py.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..base.signals import Tolerated
 from ..core import devices, frameworks, heap, hooks, ledger, questions
 from ..core.sources import environment, excerpts
 from ..core.wire import (
     AGE_FOR_REPORT,
     AGE_TO_TELL,
+    GROWS_STEADILY,
     STEP_KINDS,
     USUAL_WINDOW,
     Status,
@@ -27,7 +27,7 @@ from ..core.wire import (
 )
 from ..model.finding import Finding
 from ..model.report import Report
-from ..model.words import BOUNDED, Verdict
+from ..model.words import BOUNDED
 from . import account, closure, crosschecks, curves, summary, unheld
 from .allowlist import AllowList
 from .forecast import Forecast
@@ -36,8 +36,10 @@ from .look import Look
 from .masks import obfuscated
 from .memory import HolderHistory
 from .offer import Holding
+from .one_at_a_time import OneAtATime
 from .patches import with_patches
 from .statement import maybe_grown_at
+from .telling import Telling
 from .verdict import case_of, finding_of, kind_of, stood_at_the_end
 from .walks import Walks
 from .watch import StatementWatch, other_growth
@@ -65,13 +67,8 @@ class Diagnostician:
     _known: KnownHolders = field(init=False)
     _walks: Walks = field(init=False)
     _watch: StatementWatch = field(default_factory=StatementWatch)
-    _callback_failed: str | None = None
-    #: What was told of findings that have no holder, by signature.
-    _told: dict[str, str] = field(default_factory=dict)
-    #: Whose look or report is being made, and after it who is turned away.
-    #: No lock: a signal's handler may raise between any two calls, and one
-    #: that was just taken, or is about to be given back, would stay so.
-    _turns: list[object] = field(default_factory=list)
+    _told: Telling = field(init=False)
+    _alone: OneAtATime = field(default_factory=OneAtATime)
     #: When the room that is left was last read, and what it was.
     _room: tuple[float, Forecast] | None = None
     _failures: Callable[[], int] = field(
@@ -81,6 +78,7 @@ class Diagnostician:
     def __post_init__(self) -> None:
         self._known = KnownHolders(self.allow)
         self._walks = Walks(self._known, self.phases)
+        self._told = Telling(self.on_finding, self._known)
 
     @property
     def _is_short(self) -> bool:
@@ -108,22 +106,13 @@ class Diagnostician:
     @property
     def busy(self) -> bool:
         """Whether a look or a report is being made."""
-        return bool(self._turns)
+        return self._alone.busy
 
     def look(self, tick: int) -> None:
         """Called at a tick where something is due."""
         # One that is cut short is made at the next tick.
         hooks.look_at(tick + 1)
-        turn = object()
-        try:
-            self._turns.append(turn)
-            if self._turns[0] is turn:
-                self._look(tick)
-        finally:
-            try:  # noqa: SIM105 - nothing comes in between
-                self._turns.remove(turn)
-            except ValueError:
-                pass  # cut short before it was there
+        self._alone.run(lambda: self._look(tick), lambda: None)
 
     def _look(self, tick: int) -> None:
         status = ledger.status()
@@ -142,7 +131,7 @@ class Diagnostician:
             suspects, status, forecast, self._age_to_tell, False
         )
         self._judged = findings
-        self._announce(findings)
+        self._told.tell(findings)
         if not self._watch.busy:
             known = self._known.values()
             waiting = [h for h in known if self._may_tell(h, suspects)]
@@ -206,11 +195,19 @@ class Diagnostician:
                 or history.ages
             )
             suspect = history.is_suspect(suspects)
+            if suspect and len(history.fellows) > 1:
+                # Those that began since the walk nobody visits.
+                history.gained_at = status.now
             grows = history.gains > 0 and not history.overdue()
             if not (suspect or grows or history.confirmed_at):
                 continue
             finding = self._finding(
-                history, status, forecast, needed, last_word and suspect
+                history,
+                status,
+                forecast,
+                needed,
+                last_word and suspect,
+                _rising(history, suspects),
             )
             if finding is not None:
                 history.finding = finding
@@ -224,6 +221,7 @@ class Diagnostician:
         forecast: Forecast,
         needed: int,
         last_word: bool,
+        rising: Sequence[int] = (),
     ) -> Finding | None:
         """The holder's finding by the table of rules."""
         # Found at this very report: what its lines say is all there is.
@@ -232,7 +230,7 @@ class Diagnostician:
             and history.age >= self._long_enough
             and history.first.at.tick == history.last.at.tick
         )
-        case = case_of(history, status, forecast, needed, old)
+        case = case_of(history, status, forecast, needed, old, rising)
         left = self._steps_left(status)
         return finding_of(history, case, status, forecast, left)
 
@@ -244,8 +242,8 @@ class Diagnostician:
         if not self.obfuscate:
             yield from crosschecks.tracers()
             yield from crosschecks.tapes()
-        if self._callback_failed:
-            yield f"on_finding raised {self._callback_failed}"
+        if self._told.failed:
+            yield f"on_finding raised {self._told.failed}"
         yield from summary.of_rules(self.allow)
 
     def _steps_left(self, status: Status) -> int | None:
@@ -253,35 +251,6 @@ class Diagnostician:
         if self.planned_steps is None:
             return None
         return max(self.planned_steps - status.counts.optimizer, 0)
-
-    # -- what is told -------------------------------------------------------
-
-    def _announce(self, findings: Sequence[Finding]) -> None:
-        """Tells ``on_finding`` of each settled finding, once.
-
-        What was said to be bounded and then leaks is told again.
-        """
-        for finding in findings:
-            history = self._known.get(finding.signature)
-            told = self._told.get(finding.signature)
-            if history is not None:
-                told = history.told
-            verdict = finding.verdict
-            worse = told in BOUNDED and verdict not in BOUNDED
-            if verdict == "growing" or not (told is None or worse):
-                continue
-            if verdict not in BOUNDED and not finding.all_bytes_per_step:
-                continue  # by how much it grows, the next visit shows
-            if history is not None:
-                history.told = verdict
-            else:
-                self._told[finding.signature] = verdict
-            if self.on_finding is None:
-                continue
-            with Tolerated() as failure:
-                self.on_finding(finding)
-            if failure.error is not None:
-                self._callback_failed = failure.said
 
     def confirmed(self) -> list[Finding]:
         """What the looks so far have settled as growth without a bound."""
@@ -296,22 +265,13 @@ class Diagnostician:
         While a look is being made, by this thread or another, it gives what
         the looks before have settled.
         """
-        turn = object()
-        try:
-            self._turns.append(turn)
-            if self._turns[0] is not turn:
-                return Report(
-                    findings=tuple(self.confirmed()),
-                    warnings=(
-                        "a look was just being made: no figures of now",
-                    ),
-                )
-            return self._report()
-        finally:
-            try:  # noqa: SIM105 - nothing comes in between
-                self._turns.remove(turn)
-            except ValueError:
-                pass  # cut short before it was there
+        return self._alone.run(self._report, self._settled)
+
+    def _settled(self) -> Report:
+        return Report(
+            findings=tuple(self.confirmed()),
+            warnings=("a look was just being made: no figures of now",),
+        )
 
     def _report(self) -> Report:
         ledger.refresh()
@@ -321,9 +281,11 @@ class Diagnostician:
         self._walks.visit_all(status)
         suspects = {s.site: s for s in heap.suspects(self._least_age)}
         kind = kind_of(status)
-        measured = ledger.curves()
-        growth = closure.growth(measured.points, kind, status.counts[kind])
-        weighed = self._walks.weighed if growth.process else None
+        # A run's points are many: they are let go before the heap is weighed.
+        rises = closure.growth(
+            ledger.curves().points, kind, status.counts[kind]
+        ).process
+        weighed = self._walks.weighed if rises else None
         last, weigh = account.weigh(status.counts, None), weighed is not None
         if suspects or any(h.broken_at is None for h in self._known.values()):
             walk = self._walks.walk(suspects, status, weigh)
@@ -339,11 +301,13 @@ class Diagnostician:
             look, forecast, self.allow, self._long_enough
         )
         findings += self._released(status, forecast)
-        self._announce(findings)
+        self._told.tell(findings)
         findings = [self._with_guess(f) for f in findings]
         findings = with_patches(findings, self._holdings(findings))
         self._judged = findings
-        told_back = self._taken_back({f.signature for f in findings})
+        told_back = self._told.taken_back(
+            {f.signature for f in findings}, status
+        )
         totals_now = ledger.totals()
         report = replace(
             self._put_together(status, findings, forecast, self._walks.last),
@@ -457,27 +421,13 @@ class Diagnostician:
             found.append(history.finding)
         return found
 
-    def _taken_back(self, present: Collection[str]) -> list[Finding]:
-        """What was told to leak and does not any more."""
-        found = []
-        for signature, history in self._known.items():
-            finding = history.finding
-            if (
-                signature in present
-                or finding is None
-                or history.told is None
-                or history.told in BOUNDED
-            ):
-                continue
-            verdict: Verdict = "accumulation" if history.lets_go else "cache"
-            found.append(
-                replace(
-                    finding,
-                    verdict=verdict,
-                    severity="info",
-                    steps_to_oom=None,
-                    seconds_to_oom=None,
-                    note="but was let go before the end",
-                )
-            )
-        return found
+
+def _rising(
+    history: HolderHistory, suspects: Mapping[int, Suspect]
+) -> list[int]:
+    """Since when those of its lines do whose least rises steadily."""
+    return [
+        suspects[site].since
+        for site in history.sites
+        if site in suspects and suspects[site].kinds & GROWS_STEADILY
+    ]

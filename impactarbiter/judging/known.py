@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..core import heap
 from ..core.wire import Held, Visit
-from ..model.finding import Finding
+from ..model.finding import Finding, Holder
 from .allowlist import AllowList, is_allowed_object
 from .look import Look
 from .memory import HolderHistory, Moment, observed
@@ -36,11 +36,8 @@ class KnownHolders(dict[str, HolderHistory]):
         for history in self.values():
             if history.visitable and history.last.at.tick < at.tick:
                 lines = {s: heap.site_now(s) for s in history.sites}
-                seen = heap.visit(history.held.visit)
-                emptied = history.is_emptied(
-                    seen.length, lines, heap.site_older
-                )
-                history.seen(seen, at, lines, emptied)
+                seen = heap.visit_all(history.paths)
+                history.seen(seen, at, lines, heap.site_older)
 
     def _see_whose_graphs(self) -> None:
         """A holder whose cut frees no node, beside another of the same lines
@@ -57,6 +54,7 @@ class KnownHolders(dict[str, HolderHistory]):
     def take_in(self, look: Look) -> None:
         """Remembers what a walk has found; what it has not is broken."""
         found = self._by_signature(look)
+        self._join(found, look)
         for signature, siblings in found.items():
             self._remember(look, signature, siblings)
             self._absorb(signature, found)
@@ -64,7 +62,7 @@ class KnownHolders(dict[str, HolderHistory]):
             if signature not in found and history.broken_at is None:
                 history.broken_at = look.at
         self._see_whose_graphs()
-        kept = {history.held.visit for history in self.values()}
+        kept = {path for one in self.values() for path in one.paths}
         for held in look.walk.holders:
             if held.visit and held.visit not in kept:
                 heap.forget(held.visit)
@@ -79,15 +77,65 @@ class KnownHolders(dict[str, HolderHistory]):
             finding = look.describe(held)
             found.setdefault(finding.signature, []).append((held, finding))
         for signature, siblings in found.items():
-            self._recognise(signature, siblings[0][0], found)
+            fellows = [held for held, _finding in siblings]
+            self._recognise(signature, fellows, found)
         return found
+
+    def _join(
+        self, found: dict[str, list[tuple[Held, Finding]]], look: Look
+    ) -> None:
+        """Tensors that hang on one graph are one finding, by the name of the
+        one that is known; the others stand beside it, but for a call's that
+        a loop makes: it has let go at the next turn."""
+        graphs: dict[int, dict[str, str]] = {}
+        passing = set()
+        for signature, siblings in found.items():
+            for held, finding in siblings:
+                assert finding.holder is not None
+                names = graphs.setdefault(held.together, {})
+                names[signature] = finding.holder.expression
+                if held.turn:
+                    passing.add(signature)
+        for joined in graphs.values():
+            # One whose like hangs on another graph may be joined already.
+            names = {s: name for s, name in joined.items() if s in found}
+            if len(names) < 2:
+                continue
+            first = min(names, key=lambda s: self._how_new(s, found[s], look))
+            beside = tuple(
+                n for s, n in names.items() if s != first and s not in passing
+            )
+            for other in [s for s in names if s != first]:
+                del found[other]
+                if other in self:
+                    self[first].told = self[first].told or self[other].told
+                    self._drop(other)
+            found[first] = [
+                (held, replace(finding, holder=_with(finding.holder, beside)))
+                for held, finding in found[first]
+            ]
+
+    def _how_new(
+        self,
+        signature: str,
+        siblings: Sequence[tuple[Held, Finding]],
+        look: Look,
+    ) -> int:
+        """0 for a holder that is confirmed, 1 for one that is known, 2 for one
+        that is suspect, 3 for another, or a call's that a loop makes."""
+        history = self.get(signature)
+        if history is not None:
+            return 1 if history.confirmed_at is None else 0
+        lasts = [held for held, _f in siblings if not held.turn]
+        return 2 if any(map(look.is_suspect, lasts)) else 3
 
     def _by_known_name(self, held: Held) -> Held:
         """A confirmed container keeps the name that it was confirmed by.
 
         The call whose variable it was may have returned since; what holds it
         now, a traceback or garbage, was not what made it grow.  A name that
-        comes and goes with a call is worth less than another.
+        comes and goes with a call is worth less than another, any name more
+        than that of garbage.
         """
         if held.length is None:
             return held
@@ -95,10 +143,10 @@ class KnownHolders(dict[str, HolderHistory]):
         history = self.get(signature)
         if (
             history is None
-            or history.confirmed_at is None
-            or history.comes_and_goes
+            or (history.confirmed_at is None and not held.died)
+            or (history.comes_and_goes and not held.died)
             or history.held.goes_by_the_name_of(held)
-            or held.length < (history.last.items or 0)
+            or held.length < history.length_of(held)
         ):
             return held
         known = history.held
@@ -109,17 +157,21 @@ class KnownHolders(dict[str, HolderHistory]):
             depth=known.depth,
             cycle=known.cycle,
             forever=known.forever,
+            turn=known.turn,
         )
 
     def _recognise(
-        self, signature: str, held: Held, present: Collection[str]
+        self,
+        signature: str,
+        fellows: Sequence[Held],
+        present: Collection[str],
     ) -> None:
         """A container that goes by another name now is the one it was."""
-        if held.length is None:
+        if fellows[0].length is None:
             return
-        identity = held.owners[0], held.type
-        before = self._names.get(identity, signature)
-        self._names[identity] = signature
+        named = [(held.owners[0], held.type) for held in fellows]
+        before = self._names.get(named[0], signature)
+        self._names.update(dict.fromkeys(named, signature))
         if (
             before != signature
             and before not in present
@@ -141,21 +193,25 @@ class KnownHolders(dict[str, HolderHistory]):
         held, finding = max(
             siblings, key=lambda pair: (pair[0].forever, pair[1].last_step)
         )
-        if is_allowed_object(held.owners, held.path) or self._allow.covers(
+        if is_allowed_object(held.owners) or self._allow.covers(
             finding, [e.type for e in held.path.edges]
         ):
             self._drop(signature)
             return
         history = self.get(signature)
-        if history is None and not look.is_suspect(held):
+        fellows = [one for one, _finding in siblings]
+        if history is None and (
+            not look.is_suspect(held) or self._is_what_is_left(fellows)
+        ):
             return
-        visit = heap.visit(held.visit) if held.visit else NOWHERE
+        paths = [one.visit for one in fellows]
+        visit = heap.visit_all(paths) if all(paths) else NOWHERE
         lines = {
             g.site: heap.site_now(g.site)
-            for one, _finding in siblings
+            for one in fellows
             for g in one.groups
         }
-        now = observed([one for one, _f in siblings], visit, look.at, lines)
+        now = observed(fellows, visit, look.at, lines)
         if history is None:
             history = self[signature] = HolderHistory(
                 signature,
@@ -164,23 +220,26 @@ class KnownHolders(dict[str, HolderHistory]):
                 now,
                 now,
                 now,
-                siblings=len(siblings),
-                gained_at=look.status.now,
+                fellows=fellows,
+                bound=held.bound,
+                gained_at=look.gained(fellows),
                 peak=now.items or 0,
                 probed=now.probed,
             )
         else:
-            if history.held.visit:
-                heap.forget(history.held.visit)
-            emptied = history.is_emptied(now.items, lines, heap.site_older)
-            now = replace(now, emptied=emptied)
-            history.walked_again(held, len(siblings), now)
+            for path in history.paths:
+                heap.forget(path)
+            now = history.told_apart(now, lines, heap.site_older)
+            history.walked_again(held, fellows, now)
+            if history.beside != _beside(finding):
+                history.counts_from(now)  # what it is charged with is another
+        history.beside = _beside(finding)
         history.sites = lines
         history.generations = max(f.generations for _one, f in siblings)
-        history.retained = sum(one.storages for one, _f in siblings)
+        history.retained = sum(one.storages for one in fellows)
         history.graph = finding.graph
-        history.alike = sum(1 + one.others for one, _f in siblings)
-        rates = [look.rates(one) for one, _f in siblings]
+        history.alike = sum(1 + one.others for one in fellows)
+        rates = [look.rates(one) for one in fellows]
         size, count = (sum(each) for each in zip(*rates, strict=True))
         history.pace = max(history.pace, (size, count))
         history.finding = replace(
@@ -216,8 +275,31 @@ class KnownHolders(dict[str, HolderHistory]):
                 history.told = history.told or part.told
                 self._drop(other)
 
+    def _is_what_is_left(self, fellows: Sequence[Held]) -> bool:
+        """Whether it is garbage that a confirmed holder of the same lines
+        kept until that was let go of: it died at once, or both together have
+        more than there was when the last tick ended."""
+        groups = [group for held in fellows for group in held.groups]
+        sites = {group.site for group in groups}
+        count = sum(group.count for group in groups)
+        return all(held.root == "cycle" for held in fellows) and any(
+            all(held.died for held in fellows)
+            or history.last.storages + count
+            > sum(heap.site_now(site).at_tick for site in history.sites)
+            for history in self.values()
+            if history.confirmed_at and sites <= history.sites.keys()
+        )
+
     def _drop(self, signature: str) -> None:
         """Forgets a holder."""
         history = self.pop(signature, None)
-        if history is not None and history.held.visit:
-            heap.forget(history.held.visit)
+        for path in history.paths if history is not None else ():
+            heap.forget(path)
+
+
+def _with(holder: Holder | None, beside: tuple[str, ...]) -> Holder | None:
+    return holder and replace(holder, beside=beside)
+
+
+def _beside(finding: Finding) -> tuple[str, ...]:
+    return finding.holder.beside if finding.holder is not None else ()

@@ -90,6 +90,13 @@ class Look:
             + [max(g.first for g in held.groups)]
         )
 
+    def gained(self, fellows: Sequence[Held]) -> int:
+        """When one that is new was last seen to gain; what died has gained
+        nothing since its youngest was born."""
+        if not all(held.died for held in fellows):
+            return self.status.now
+        return max(group.last for held in fellows for group in held.groups)
+
     def is_suspect(self, held: Held) -> bool:
         """Whether one of its lines is suspect just now."""
         return any(g.site in self.suspects for g in held.groups)

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..knowledge.advice import advise
+from ..model.children import Children
 from ..model.finding import Cycle, Finding, GraphCost, Holder, Reader, Site
 from ..model.growth import ProcessGrowth
 from ..model.history import History
@@ -167,6 +168,21 @@ def obfuscated(report: Report) -> Report:
             frames=tuple(masks.site(s) or s for s in report.live.frames),
         ),
         warnings=tuple(_warnings(report.warnings)),
+        children=_children(report.children, masks),
+    )
+
+
+def _children(children: Children | None, masks: _Masks) -> Children | None:
+    """What leaks is named in their answer by its file."""
+    if children is None:
+        return None
+    return replace(
+        children,
+        answer="children leak" if children.severity else children.answer,
+        findings=tuple(
+            replace(child, worst=_finding(child.worst, masks))
+            for child in children.findings
+        ),
     )
 
 
@@ -248,6 +264,7 @@ def _holder(holder: Holder, depth: int, path: Path, masks: _Masks) -> Holder:
         holder,
         expression=str(path.upto(depth)),
         type=masks.type(holder.type),
+        beside=("another tensor",) * len(holder.beside),
         depth=depth,
     )
 

@@ -37,9 +37,9 @@ class Observation:
     ``items`` is None for no container.  ``storages`` and ``held`` (bytes) are
     what the suspect lines have put there, ``first`` and ``value`` addresses
     to compare, ``size`` the memory of a holder that is a tensor.  ``emptied``:
-    nothing is alive of what the last walk saw in it.  ``bytes`` in ``freed``
-    storages, ``nodes`` and ``node_bytes`` are what cutting the holder would
-    free, as the last walk before it measured them.
+    nothing is alive of what the last walk saw in it; ``thinned``: less.
+    ``bytes`` in ``freed`` storages, ``nodes`` and ``node_bytes`` are what
+    cutting the holder would free, as the last walk before it measured them.
     """
 
     at: Moment
@@ -55,6 +55,7 @@ class Observation:
     graph: int
     size: int = 0
     emptied: bool = False
+    thinned: bool = False
     scale: float = 1.0  # storages as a multiple of those that a walk has seen
     longer: float = 1.0  # likewise of what cutting it would free
     freed: int = 0
@@ -141,7 +142,8 @@ class HolderHistory:
     last: Observation
     walked: Observation  # the last that a walk measured
     sites: dict[int, SiteNow] = field(default_factory=dict)
-    siblings: int = 1  # that were told singly
+    # All that were told singly and are this one holder, `held` among them.
+    fellows: Sequence[Held] = ()
     alike: int = 1  # with those that were too many for it
     generations: int = 0  # as the last walk saw them
     retained: int = 0  # storages that were freed with it, by the last walk
@@ -158,6 +160,10 @@ class HolderHistory:
     gained: Moment | None = None  # of the last gain that was seen
     gains: int = 0  # times that it was seen grown
     peak: int = 0  # most items so far
+    peak_at: int = 0  # `now` of that
+    bound: int | None = None  # the most items by its type
+    full_at: Moment | None = None  # since when it was seen at its bound
+    let_go_at: int = 0  # `now` of the last time that something left it
     lets_go: bool = False  # all that was there was seen replaced
     broken_at: Moment | None = None  # a tick at which its path did not hold
     # Its path held again after that, or not while its statement was sought.
@@ -168,8 +174,11 @@ class HolderHistory:
     # How often a statement ran for nothing, for each time that it grew this.
     idle: dict[tuple[str, int, str], float] = field(default_factory=dict)
     watched: int = 0  # times that its statement was looked for
+    # What a watch that still lasts has seen of it.
+    seen_so_far: Sequence[Statement] = ()
     remade: bool = False  # one value in place of another, as far as is known
     recurs: bool | None = None  # a tensor made from the one before it
+    beside: tuple[str, ...] = ()  # tensors on the same graph
     graph_is_others: bool = False  # its lines' graph, where that grows
     seen_age: int = 0  # how old it was at the last of them
     census: dict[Any, int] | None = None  # what its items were, when seen
@@ -179,11 +188,42 @@ class HolderHistory:
 
     def __post_init__(self) -> None:
         self.began = self.since
+        self._note_fullness(self.last)
 
     @property
     def visitable(self) -> bool:
         """Whether its path can be followed without a walk."""
-        return bool(self.held.visit) and self.alike == 1
+        return bool(self.fellows) and all(one.visit for one in self.fellows)
+
+    @property
+    def paths(self) -> list[int]:
+        """By which it is visited, where it is."""
+        return [one.visit for one in self.fellows if one.visit]
+
+    @property
+    def length(self) -> int | None:
+        """Items of the one that stands for all that are alike."""
+        now, then = self.last.items, self.walked.items
+        if len(self.fellows) == 1 or not now or not then:
+            return now
+        return round((self.held.length or 0) * now / then)
+
+    def length_of(self, held: Held) -> int:
+        """Items that it had, or the one of those that are alike."""
+        if len(self.fellows) == 1:
+            return self.last.items or 0
+        same = (one for one in self.fellows if one.owners[0] == held.owners[0])
+        return next((one.length or 0 for one in same), 0)
+
+    @property
+    def died(self) -> bool:
+        """Whether it is garbage that came about at once.  Garbage grows by
+        more of it, filled one after another."""
+        if not self.fellows or not all(one.died for one in self.fellows):
+            return False
+        firsts = [min(g.first for g in one.groups) for one in self.fellows]
+        lasts = [max(g.last for g in one.groups) for one in self.fellows]
+        return max(firsts) <= min(lasts)
 
     @property
     def graph_grows(self) -> bool:
@@ -225,6 +265,7 @@ class HolderHistory:
         if self.graph_is_others:
             now = replace(now, probed={})
         before, self.last = self.last, now
+        self._note_fullness(now)
         if now.exceeds(before):
             self.gained_at, self.gained = now.at.now, now.at
             self.gains += 1
@@ -233,6 +274,8 @@ class HolderHistory:
                 self.base, self.top = self.base or now, now
         items = now.items or 0
         left = now.lost_some(before) and items <= self.peak
+        if left or now.emptied or now.thinned:
+            self.let_go_at = now.at.now
         if (left or now.emptied) and not self.graph_grows:
             # What leaves a holder is what judges it; one that takes in more
             # than leaves, and is longer than ever, does not let go.
@@ -249,7 +292,13 @@ class HolderHistory:
             # is not waiting for its turn.
             self.lets_go = False
             self.since = self.first.at.now
-        self.peak = max(self.peak, items)
+        if items > self.peak:
+            self.peak, self.peak_at = items, now.at.now
+
+    def _note_fullness(self, now: Observation) -> None:
+        alike, items = max(len(self.fellows), 1), now.items or 0
+        full = self.bound is not None and items >= self.bound * alike
+        self.full_at = (self.full_at or now.at) if full else None
 
     def is_emptied(
         self,
@@ -273,26 +322,54 @@ class HolderHistory:
             return False
         return not any(older(site, walked.at.tick) for site in self.sites)
 
+    def is_thinned(self, older: Callable[[int, int], int]) -> bool:
+        """Whether some of what the last walk saw in it must have died since:
+        its lines have fewer storages of that time, with what others hold."""
+        tick = self.walked.at.tick
+        alive = sum(older(site, tick) for site in self.sites)
+        return alive < self.walked.storages
+
+    def told_apart(
+        self,
+        now: Observation,
+        lines: Mapping[int, SiteNow],
+        older: Callable[[int, int], int],
+    ) -> Observation:
+        """What is seen now, with what is gone of what the last walk saw."""
+        return replace(
+            now,
+            emptied=self.is_emptied(now.items, lines, older),
+            thinned=self.is_thinned(older),
+        )
+
     def walked_again(
-        self, held: Held, siblings: int, now: Observation
+        self, held: Held, fellows: Sequence[Held], now: Observation
     ) -> None:
         """Takes in a walk, which may call the holder by another name."""
         if self.comes_and_goes:
             self.watched = 0  # by a name that may last
         self.held = held
-        self.siblings = siblings
+        self.fellows = fellows
         self.broken_at, self.comes_and_goes = None, False
         self.observe(now)
+        if self.top is not None and self.top.items == now.items:
+            # What a visit took to be like the items before is measured now.
+            self.top = replace(now, at=self.top.at)
         self.walked = now
+
+    def counts_from(self, now: Observation) -> None:
+        """Rates are counted anew."""
+        self.first, self.base, self.top = now, None, None
 
     def seen(
         self,
         visit: Visit,
         at: Moment,
         lines: dict[int, SiteNow],
-        emptied: bool = False,
+        older: Callable[[int, int], int],
     ) -> None:
-        """Takes in a visit; ``lines`` are its lines' storages now."""
+        """Takes in a visit; ``lines`` are its lines' storages now, and
+        ``older`` is asked as by ``is_emptied``."""
         if visit.state != "intact" or self._went_with_the_end(visit, lines):
             self.broken_at = self.broken_at or at
             return
@@ -309,13 +386,14 @@ class HolderHistory:
             value=visit.value,
             graph=visit.graph,
             size=visit.bytes,
-            emptied=emptied,
         )
-        items, known = visit.length, self.held.branches > 0
+        now = self.told_apart(now, lines, older)
+        items = visit.length
+        known = any(one.branches for one in self.fellows)
         if items is not None and items != self.walked.items and known:
             now = self._as_its_items(now, items)
         else:
-            now = self._as_its_lines(now, lines)
+            now = self._as_its_graph(self._as_its_lines(now, lines))
         self.observe(now)
 
     def _went_with_the_end(
@@ -335,24 +413,21 @@ class HolderHistory:
         may go into several containers.
         """
         known = self.walked.items or items or 1
-        ours = self.held.branches
+        ours = sum(one.branches for one in self.fellows)
+        older = sum(one.older for one in self.fellows)
+        alone = sum(one.alone * (one.length or 0) for one in self.fellows)
         scale = 1 + (items - known) / ours
         # Where most items are of its lines, or more are older than the watch,
         # the others are like them; cutting it frees what those keep that
         # nothing else has.
-        alike = 2 * ours >= known or self.held.older > ours
-        freed = self.held.alone * known if alike else ours
+        alike = 2 * ours >= known or older > ours
+        freed = alone if alike else ours
         longer = max(1 + (items - known) / freed, 0) if freed else scale
         return replace(
-            now,
+            self._longer(now, longer),
             scale=scale,
-            longer=longer,
             storages=round(now.storages * scale),
             held=round(now.held * scale),
-            bytes=round(now.bytes * longer),
-            freed=round(now.freed * longer),
-            nodes=round(now.nodes * longer),
-            node_bytes=round(now.node_bytes * longer),
         )
 
     def _as_its_lines(
@@ -368,8 +443,39 @@ class HolderHistory:
             return now
         grown = sum(b.live_bytes - a.live_bytes for a, b in pairs)
         count = sum(b.live_count - a.live_count for a, b in pairs)
-        return replace(
+        now = replace(
             now, storages=now.storages + count, held=now.held + grown
+        )
+        if now.items is not None:
+            return now
+        # What cutting it frees grows with that.
+        return self._longer(now, now.held / max(now.held - grown, 1))
+
+    def _as_its_graph(self, now: Observation) -> Observation:
+        """Where a graph is carried on, by a tensor or by a container that is
+        as long as it was: each node behind its line's newest tensor as those
+        that the walk has measured."""
+        known = self.walked.probed
+        factors = [n / known[s] for s, n in now.probed.items() if known.get(s)]
+        longer = max(factors, default=1.0)
+        if longer <= 1 or not (self.recurs or now.items is not None):
+            return now
+        return self._longer(now, longer)
+
+    def _longer(self, now: Observation, factor: float) -> Observation:
+        """With so many times what cutting the holder would have freed when it
+        was walked to."""
+        if factor <= 0 or factor == 1:
+            return now
+        walked = self.walked
+        return replace(
+            now,
+            scale=factor,
+            longer=factor,
+            bytes=round(walked.bytes * factor),
+            freed=round(walked.freed * factor),
+            nodes=round(walked.nodes * factor),
+            node_bytes=round(walked.node_bytes * factor),
         )
 
     def saw(self, statements: Sequence[Statement]) -> None:
@@ -387,6 +493,16 @@ class HolderHistory:
         """Whether it has not gained for longer than a third of its age: as
         the criterion asks it of a line."""
         return 3 * (self.last.at.now - self.gained_at) > self.age
+
+    def outgrows(self, since: int) -> bool:
+        """Whether it lets go of less than comes: its line, whose least rises
+        steadily ``since`` then, has gone on to do so after something left, and
+        it was as long as never before within the last third."""
+        length = self.last.at.now - since
+        return (
+            4 * (self.let_go_at - since) > length
+            and 3 * (self.last.at.now - self.peak_at) <= length
+        )
 
     def has_just_gone(self, now: int) -> bool:
         """Whether a graph that reached ever further back went with its

@@ -21,6 +21,8 @@ class Case:
     ticks) since the holder's lines keep what they make.  ``gained`` says that
     the holder was seen grown since it was found, ``overdue`` that it has not
     been for a third of its age.  ``lets_go``: what it held was seen leaving.
+    ``outgrows``: less of it than comes, so that it gets ever longer.
+    ``died``: it is garbage that came about at once, and grows no more.
     ``bounded``: its type has a bound that memory can hold.  ``one_pass``: it
     is a variable of the very loop that fills it, in a program that has shown
     nothing but calls.  ``one_turn``: it is a variable of a call that a loop
@@ -30,6 +32,7 @@ class Case:
 
     root: str = "module"
     is_cycle: bool = False
+    died: bool = False
     forever: bool = False
     collector: bool = True
     collected: bool = False
@@ -37,6 +40,7 @@ class Case:
     graph_grows: bool = False
     remade: bool = False
     lets_go: bool = False
+    outgrows: bool = False
     overdue: bool = False
     gained: bool = False
     one_pass: bool = False
@@ -57,7 +61,7 @@ class Rule:
 
 
 def _rootless(case: Case) -> bool:
-    return case.root in ("cycle", "native", "outside")
+    return case.root in ("cycle", "native", "outside") and not case.died
 
 
 def _settled(case: Case) -> bool:
@@ -108,9 +112,15 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "stopped",
-        lambda case: case.gained and case.overdue,
+        lambda case: (case.gained or case.died) and case.overdue,
         None,
         "it has not grown for a third of the time that it was filled in",
+    ),
+    Rule(
+        "outgrows",
+        lambda case: case.outgrows and _settled(case),
+        "leak",
+        "less of what it held was seen leaving than coming, all along",
     ),
     Rule(
         "lets-go",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..knowledge.advice import advise
 from ..model.finding import Finding, GraphCost
 from ..model.words import BOUNDED
 from .forecast import Forecast, is_much
-from .memory import HolderHistory
+from .memory import HolderHistory, Moment
 from .rules import Case, judge
 from .severity import DEFAULT_RULES
 from .watch import grown_at
@@ -38,13 +39,16 @@ def case_of(
     forecast: Forecast,
     needed: int,
     old: bool,
+    rising: Collection[int] = (),
 ) -> Case:
-    """All that the verdict is found from; ``old``: found now, and sure."""
+    """All that the verdict is found from; ``old``: found now, and sure;
+    ``rising``: since when its lines rise steadily."""
     held, finding = history.held, history.finding
     assert finding is not None
     return Case(
         root=held.root,
-        is_cycle=held.cycle is not None,
+        is_cycle=held.cycle is not None and not history.died,
+        died=history.died,
         forever=held.forever,
         collector=status.collector,
         collected=any(now.cycle_bytes for now in history.sites.values()),
@@ -52,11 +56,12 @@ def case_of(
         graph_grows=history.graph_grows,
         remade=history.is_remade,
         lets_go=history.lets_go,
+        outgrows=any(history.outgrows(since) for since in rising),
         overdue=history.overdue(),
         gained=(history.gains > 0 and not history.is_the_same) or old,
         one_pass=_is_one_pass(history, status),
         one_turn=_is_one_turn(history, forecast.room_of(finding)),
-        returned=history.broken_at is not None,
+        returned=history.broken_at is not None or history.died,
         age=history.age,
         needed=needed,
     )
@@ -84,12 +89,13 @@ def finding_of(
     holder = finding.holder
     if holder is not None:
         # Of several that are alike, one stands for all.
-        each, one = history.rate(kind, "items"), history.siblings == 1
+        each, full = history.rate(kind, "items"), history.full_at
         holder = replace(
             holder,
-            length=history.last.items if one else history.held.length,
-            growth_per_step=each and each / history.siblings,
+            length=history.length,
+            growth_per_step=each and each / max(len(history.fellows), 1),
             alike=history.alike,
+            full_since=None if full is None else full.steps(kind),
         )
     size = _rate(history, kind, "held", "bytes")
     count = _rate(history, kind, "storages", "freed")
@@ -103,6 +109,7 @@ def finding_of(
         verdict=verdict,
         rule=rule.name,
         holder=holder,
+        cycle=None if case.died else finding.cycle,
         grown_at=grown_at(history),
         bytes_per_step=finding.bytes_per_step if size is None else size,
         tensors_per_step=(
@@ -143,7 +150,7 @@ def _more_than_walked(
 ) -> dict[str, Any]:
     """What a container has taken in since the last walk, counted alike."""
     last = history.last
-    if last.scale == 1 or history.gained is None:
+    if last.scale == last.longer == 1 or history.gained is None:
         return {}
     last_step = max(finding.last_step, history.gained.steps(kind))
     return {
@@ -180,7 +187,8 @@ def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
     then as it was found with.
 
     A confirmed container whose path broke before, by a call that returned or
-    a name that was given away, was there where its lines went on growing.  A
+    a name that was given away, was there where its lines went on growing, or
+    where no step came after it: `train()` returns, and the model is tried.  A
     cycle that nothing led to does not go with the end: it was collected, and
     is worth a word only where it was seen to wait for that.
     """
@@ -190,9 +198,13 @@ def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
     if history.held.cycle is not None and history.confirmed_at is None:
         return False
     at_tick = sum(heap.site_now(s).at_tick for s in history.sites)
-    if broken.tick >= status.ticks:
-        return at_tick >= walked.storages
+    if broken.tick >= status.ticks and at_tick >= walked.storages:
+        return True
     if history.confirmed_at is None or walked.items is None:
+        return False
+    if _came_after_the_last_step(broken, status) and not history.overdue():
+        return True
+    if broken.tick >= status.ticks:
         return False
     age = max(walked.at.now - history.since, 1)
     more = GOES_ON * (status.now - walked.at.now) / age
@@ -210,6 +222,13 @@ def _fits(history: HolderHistory, room: int | None) -> bool:
         return True
     missing: float = max(bound - count, 0) * held / count
     return missing <= room
+
+
+def _came_after_the_last_step(broken: Moment, status: Status) -> bool:
+    """Whether only weaker events came since than those that make steps."""
+    kind = kind_of(status)
+    stronger = status.counts[kind] > 0 and any(status.counts[kind + 1 :])
+    return stronger and broken.counts[kind] == status.counts[kind]
 
 
 def _is_one_turn(history: HolderHistory, room: int | None) -> bool:
@@ -231,6 +250,8 @@ def _is_one_pass(history: HolderHistory, status: Status) -> bool:
         return False
     if status.counts.manual or held.depth != 1 or held.length is None:
         return False
+    if held.bound is not None:
+        return False  # nobody reads a cache when the pass is over
     owner = held.path.root.removesuffix("()")
     owner = "<module>" if held.root == "module" else owner
     if history.statements:

@@ -86,6 +86,15 @@ class Walks:
             and not history.overdue()
             for site in history.sites
         }
+        # Their line goes on where they don't: something else grows by it, or
+        # another of many that are alike.
+        known -= {
+            site
+            for history in self.known.values()
+            if history.gains and history.broken_at is None
+            if history.overdue()
+            for site in history.sites
+        }
         waiting = {
             site
             for history in self.known.values()

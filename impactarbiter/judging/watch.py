@@ -64,9 +64,11 @@ class StatementWatch:
         if history is None:
             return
         if not now and status.now < self._began + _turns(history):
+            history.seen_so_far = heap.seen_statements()
             return
         statements, held = heap.end_statement()
         history.saw(statements)
+        history.seen_so_far = ()
         history.comes_and_goes |= not (statements or held)
         history.census = heap.census(history.held.visit)
         history.seen_age = history.age
@@ -84,6 +86,9 @@ def _turns(history: HolderHistory) -> int:
 def grown_at(history: HolderHistory) -> Site | None:
     """The statement that was seen to grow it most; None where none was."""
     key = _most(history)
+    if key is None and history.seen_so_far:
+        most = max(history.seen_so_far, key=lambda s: s.items)
+        key = most.file, most.line, most.function
     return None if key is None else site_at(*key)
 
 

@@ -127,6 +127,12 @@ def _of_graph(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
             "run the forward under `torch.no_grad()`: the program has no"
             f" backward, and {where} keeps the graph of each step{stops}"
         )
+    if holder is not None and holder.beside:
+        others = "`, `".join(holder.beside)
+        return (
+            f"detach before adding to {where} and to `{others}`: they carry"
+            f" one graph of every step so far, each alone keeps it{stops}"
+        )
     if holder is not None and holder.length is None:
         return (
             f"detach before adding to {where}: it carries the graph of every"

@@ -45,7 +45,10 @@ class Holder:
     holders are of one sort, ``layers[0].seen``, ``layers[1].seen``: they are
     one finding, and this one stands for all.  ``shared``: other references
     hold the same, and what is retained is freed when all of them are cut.
-    ``older`` of its items were there before the watch.
+    ``beside`` it these expressions lead to tensors on the same graph, and the
+    figures are of all of them.  ``older`` of its items were there before the
+    watch.  ``full_since``: the step at which it was first seen to have as many
+    as its bound.
     """
 
     expression: str
@@ -57,6 +60,8 @@ class Holder:
     alike: int = 1
     shared: bool = False
     older: int = 0
+    full_since: int | None = None
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -119,13 +119,6 @@ class Path:
         """The whole path, every edge of it."""
         return self.root + "".join(edge.text for edge in self.edges)
 
-    @property
-    def without_items(self) -> str:
-        """The path whatever its items are called: siblings share it."""
-        return self.root + "".join(
-            "[*]" if edge.is_item else edge.text for edge in self.edges
-        )
-
     def upto(self, depth: int) -> Path:
         """Its first edges, as many as ``depth`` says."""
         return Path(self.root, self.edges[:depth], library=self.library)

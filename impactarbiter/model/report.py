@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base.shell import pretty
 from ..base.units import plural
+from .children import Children
 from .devices import DeviceMemory
 from .door import renderer, text_of
 from .finding import Finding
@@ -99,6 +100,8 @@ class Report:
     report has no holders, and its steps may be "allocation"s.
     ``cross_checks`` are sentences that put what a framework says of its own
     memory beside what we know of it.
+    ``children`` is what the processes that this one started have found (None:
+    none of them was watched, or this is no last report).
     """
 
     findings: tuple[Finding, ...] = ()
@@ -128,6 +131,7 @@ class Report:
     recorded_by: str = ""
     lines: tuple[LineBytes, ...] = ()
     cross_checks: tuple[str, ...] = ()
+    children: Children | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "findings", tuple(by_rate(self.findings)))

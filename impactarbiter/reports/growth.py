@@ -42,9 +42,13 @@ _WORDS = {
     "kept": "memory that malloc keeps",
     "files": "mapped files",
     "shared": "shared memory",
-    "watching": "our own ledger",
+    "watching": "our own ledger and objects",
     "rest": "other memory",
 }
+
+
+#: What lies in malloc's memory: what is let go of it is kept by malloc.
+_IN_HEAP = ("tensors", "arrays", "nodes", "objects", "heap", "watching")
 
 
 def kinds(growth: ProcessGrowth) -> list[Kind]:
@@ -55,6 +59,29 @@ def kinds(growth: ProcessGrowth) -> list[Kind]:
         for name, size in measured
         if size is not None
     ]
+
+
+def parts(growth: ProcessGrowth) -> list[Kind]:
+    """What the growth is made of, and adds up to it; the most first.
+
+    What there was before and was let go is still in the process where malloc
+    keeps it, and no growth of that.  Empty where parts of it are larger than
+    the whole all the same: more was asked for than was ever touched.
+    """
+    found = {kind.field: kind.bytes_per_step for kind in kinds(growth)}
+    let_go = sum(min(found.get(name, 0.0), 0.0) for name in _IN_HEAP)
+    kept = found.get("kept", 0.0)
+    if kept > 0 > let_go:
+        found["kept"] = kept + max(let_go, -kept)
+    gained = [
+        Kind(name, _WORDS[name], size)
+        for name, size in found.items()
+        if size > 0
+    ]
+    most = growth.process * (1 + LEAST_PART)
+    if sum(kind.bytes_per_step for kind in gained) > most:
+        return []
+    return sorted(gained, key=lambda kind: -kind.bytes_per_step)
 
 
 def types_of(growth: ProcessGrowth, most: int = MOST_TYPES) -> str:
@@ -76,9 +103,10 @@ def unexplained(report: Report) -> str:
     leaks = any(f.verdict not in BOUNDED for f in report.findings)
     if whole is not None and (leaks or whole.process <= grown):
         whole = None  # a leak comes first: the last lines have the rest
-    if whole is not None:
-        grown = whole.process
-        told += sum(f.graph_bytes_per_step for f in report.findings)
+    # Nodes are part of what the process gained, and come to what tensors did.
+    nodes = sum(f.graph_bytes_per_step for f in report.findings)
+    grown = grown + nodes if whole is None else whole.process
+    told += nodes
     if grown <= 0 or told >= EXPLAINED * grown:
         return ""
     text = f"grew {format_bytes(grown)} a step"
@@ -86,12 +114,12 @@ def unexplained(report: Report) -> str:
         text += f"; findings explain {format_bytes(told)}"
     elif whole is None:
         text += "; no finding explains it"
-    parts = _open_kinds(report, whole) if whole else _open_lines(report)
-    if parts:
+    still_open = _open_kinds(report, whole) if whole else _open_lines(report)
+    if still_open:
         lead = ": the rest is " if told > 0 and whole is not None else ": "
         text += lead + ", ".join(
             f"{words} ({format_bytes(size)})"
-            for words, size in parts[:MOST_KINDS]
+            for words, size in still_open[:MOST_KINDS]
         )
     return text
 
@@ -111,12 +139,14 @@ def _open_kinds(
         "arrays": _explained(report, "array"),
         "nodes": sum(f.graph_bytes_per_step for f in report.findings),
     }
-    parts = []
-    for field, words, size in kinds(growth):
-        left = size - explained.get(field, 0.0)
-        if left > LEAST_PART * growth.process:
-            parts.append((_named(report, growth, field, words), left))
-    return sorted(parts, key=lambda part: -part[1])
+    left = [
+        (_named(report, growth, field, words), size - explained.get(field, 0))
+        for field, words, size in parts(growth)
+    ]
+    least = LEAST_PART * growth.process
+    return sorted(
+        (part for part in left if part[1] > least), key=lambda part: -part[1]
+    )
 
 
 def _explained(report: Report, noun: str) -> float:
@@ -158,10 +188,8 @@ def beside_tensors(report: Report) -> str:
 
 def _split(growth: ProcessGrowth) -> str:
     """All kinds, in one sentence."""
-    parts = []
-    for field, words, size in sorted(
-        kinds(growth), key=lambda kind: -kind.bytes_per_step
-    ):
+    said = []
+    for field, words, size in parts(growth):
         if size <= LEAST_PART * growth.process / 5:
             continue
         text = f"{format_bytes(size)} {words}"
@@ -171,8 +199,9 @@ def _split(growth: ProcessGrowth) -> str:
                 for one in growth.types[:MOST_KINDS]
             )
             text += ")"
-        parts.append(text)
+        said.append(text)
     return (
         f"the process grew {format_bytes(growth.process)} a step from step"
-        f" {growth.first_step} to {growth.last_step}: {', '.join(parts)}"
+        f" {growth.first_step} to {growth.last_step}"
+        + (f": {', '.join(said)}" if said else "")
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from ..base.spans import named, spans
 from ..base.text import clean
 from ..base.units import format_bytes, format_count, plural
+from ..model.children import ChildFinding, Children
 from .console import Line, line
 from .job import Job, JobFinding, Member
 from .wording import subject
@@ -122,6 +123,27 @@ def sentence(job: Job) -> str:
     if any(group.confirmed for group in job.findings(earlier=True)):
         parts.append("an attempt before a restart leaked, too")
     return "; ".join(parts)
+
+
+def children(job: Job) -> Children:
+    """The same for a report of whoever started these processes."""
+    alarms = job.alarms()
+    return Children(
+        answer=sentence(job),
+        processes=len(job.members),
+        severity=alarms[0].worst.severity if alarms else None,
+        findings=tuple(
+            ChildFinding(
+                role=group.role,
+                on=who(job, group.role, group.rates),
+                processes=len(group.rates),
+                bytes_per_step=group.rate,
+                retained_bytes=sum(group.held.values()),
+                worst=group.worst,
+            )
+            for group in job.findings()
+        ),
+    )
 
 
 def _absent(job: Job) -> list[str]:

@@ -21,6 +21,8 @@ CHANGES = {
     " finds a Python object names the holder",
     "bounded": "a bound that memory cannot hold, or a graph that grows behind"
     " the items, would make it a leak",
+    "outgrows": "a stretch in which as much leaves as comes would take it"
+    " back",
     "lets-go": "growing for twice as long without letting go would make it a"
     " leak",
     "one-pass": "another pass that finds it longer than before confirms it; a"

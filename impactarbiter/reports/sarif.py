@@ -36,6 +36,8 @@ def write_sarif(report: Report, path: str | os.PathLike[str]) -> None:
 
 def sarif_log(report: Report) -> dict[str, Any]:
     """The log as plain dicts and lists."""
+    children = report.children.findings if report.children else ()
+    findings = (*report.findings, *(c.worst for c in children))
     base = repository_of(report.environment.get("cwd") or os.getcwd())
     version = report.environment.get("impactarbiter")
     driver: dict[str, Any] = {
@@ -50,16 +52,12 @@ def sarif_log(report: Report) -> dict[str, Any]:
             _BASE: {"description": {"text": "The root of the repository."}}
         },
         "columnKind": "unicodeCodePoints",
-        "results": [
-            _result(f, base) for f in report.findings if _place(f).known
-        ],
+        "results": [_result(f, base) for f in findings if _place(f).known],
         "invocations": [
             {
                 "executionSuccessful": True,
                 "toolExecutionNotifications": [
-                    _notification(f)
-                    for f in report.findings
-                    if not _place(f).known
+                    _notification(f) for f in findings if not _place(f).known
                 ],
             }
         ],

@@ -34,7 +34,10 @@ def report_lines(report: Report, detail: Detail = "usual") -> list[Line]:
     """First the verdict and what to do, then the findings, then the cost."""
     urgent = alarming(report)
     style = _SEVERITY_STYLE[urgent[0].severity] if urgent else "bold green"
-    if not urgent and report.steps < max(report.needed_steps, 1):
+    children = report.children
+    if children is not None and children.severity and not urgent:
+        style = _SEVERITY_STYLE[children.severity]
+    elif not urgent and report.steps < max(report.needed_steps, 1):
         style = "bold yellow"
     lines = [line(("ImpactArbiter: ", "bold"), (summary(report), style))]
     if detail == "short":
@@ -45,10 +48,14 @@ def report_lines(report: Report, detail: Detail = "usual") -> list[Line]:
         lines.extend(finding_lines(finding, shown))
         if detail == "full":
             lines.extend(_details(finding))
+    told = children.findings if children is not None else ()
+    for child in told:
+        lines += [[], line(("on ", "dim"), child.on)]
+        lines.extend(finding_lines(child.worst, shown))
     if report.lines:
         lines += [[], line(("alive by line, and since when", "bold"))]
         lines.extend(_line_rows(report.lines))
-    if report.findings or report.lines:
+    if report.findings or told or report.lines:
         lines.append([])
     lines.extend(line((text, "dim")) for text in footer(report))
     lines.extend(

@@ -18,12 +18,12 @@ from ..base.units import (
     plural,
 )
 from ..model.devices import is_on_host
-from ..model.finding import Cycle, Finding, GraphCost, Site
+from ..model.finding import Cycle, Finding, GraphCost, Holder, Site
 from ..model.order import by_urgency
 from ..model.recording import RECORDED
 from ..model.report import LineBytes, Report
 from ..model.retention import Retention
-from ..model.words import BOUNDED
+from ..model.words import BOUNDED, severity_rank
 from . import growth as growth_words
 
 #: What each verdict means, in a sentence for someone who never saw it.
@@ -54,9 +54,26 @@ def alarming(report: Report) -> list[Finding]:
 
 
 def summary(report: Report, room: int | None = None) -> str:
-    """The first line: the verdict, and what to do; ``room`` for a terminal's
-    where it is not given."""
+    """The first line: the verdict for all processes that were watched, and
+    what to do; ``room`` for a terminal's where it is not given."""
     room = ROOM if room is None else room
+    children = report.children
+    if children is None or children.severity is None:
+        return _of_process(report, room)
+    told = f"{children.severity.upper()}: {children.answer}"
+    urgent = alarming(report)
+    if not urgent and not growth_words.unexplained(report):
+        return _cut(told, room)
+    own = urgent[0].severity if urgent else "info"
+    if severity_rank(children.severity) > severity_rank(own):
+        more = "; the process that started them grows, too"
+        return _cut(told, room - len(more)) + more
+    more = "; children leak, too"
+    return _of_process(report, room - len(more)) + more
+
+
+def _of_process(report: Report, room: int) -> str:
+    """The same for the process alone whose report it is."""
     urgent = alarming(report)
     if text := growth_words.unexplained(report):
         return _cut(text, room)
@@ -170,6 +187,8 @@ def headline(finding: Finding) -> str:
     if finding.verdict == "accumulation":
         return f"{what} collects {rate} and lets go in between"
     if finding.verdict == "cache":
+        if finding.holder is not None and finding.holder.full_since:
+            return f"{what} {_full_text(finding.holder)}"
         return f"{what} fills with {rate}, {bound_text(finding)}"
     if finding.verdict == "cycle":
         until = "until the collector runs"
@@ -178,13 +197,32 @@ def headline(finding: Finding) -> str:
         return f"a garbage cycle holds {rate} {until}: {what}"
     if finding.verdict == "native":
         return f"C or C++ code keeps {rate}, no Python path does: {what}"
-    return f"{what} keeps {rate}, and nothing lets it go"
+    left = "nothing has let it go"
+    if finding.rule == "outgrows":
+        left = "less leaves than comes"
+    return f"{what} keeps {rate}, and {left}"
 
 
 def announcement(finding: Finding) -> str:
     """One line for a finding that comes while the program runs."""
     text = f"{finding.severity.upper()} {finding.verdict}: {headline(finding)}"
+    if finding.verdict == "leak":
+        text += " so far"
     return f"{text}; look at {finding.site}" if finding.site.known else text
+
+
+def taken_back(finding: Finding) -> str:
+    """What is said of a former leak at the end."""
+    return f"{subject(finding)} grew for a while, {finding.note}"
+
+
+def _full_text(holder: Holder) -> str:
+    """Since when, as far as that was seen."""
+    bound, step = format_count(holder.bound or 0), holder.full_since
+    return (
+        f"is full with {bound} of {bound}, and has been since step"
+        f" {format_count(step or 0)} or before"
+    )
 
 
 def bound_text(finding: Finding) -> str:
@@ -240,7 +278,8 @@ def facts(finding: Finding) -> list[Fact]:
         found.append(_site_fact("grown at", finding.grown_at))
     elif finding.maybe_grown_at is not None:
         found.append(_site_fact("grown maybe", finding.maybe_grown_at))
-    found.append(Fact("growth", _growth_text(finding)))
+    if finding.holder is None or not finding.holder.full_since:
+        found.append(Fact("growth", _growth_text(finding)))
     found.append(Fact("retained", _retained_text(finding)))
     if finding.graph is not None:
         found.append(Fact("graph", graph_text(finding.graph)))
@@ -316,6 +355,12 @@ def _retained_text(finding: Finding) -> str:
         return "nothing by this path alone: another holds the same"
     if finding.holder is None:
         return f"{held} in {count}"
+    if finding.holder.beside:
+        others = "`, `".join(finding.holder.beside)
+        return (
+            f"{held} in {count}, freed if `{others}` loses the graph they"
+            " share as well"
+        )
     if finding.holder.shared:
         return f"{held} in {count}, freed once nothing else holds the same"
     return f"{held} in {count}, freed if the path is cut at the holder"
@@ -403,8 +448,7 @@ def footer(report: Report) -> list[str]:
     if other := growth_words.beside_tensors(report):
         lines.append(other)
     lines += [
-        f"taken back: {subject(f)} grew for a while, {f.note}"
-        for f in report.taken_back
+        f"taken back: {taken_back(finding)}" for finding in report.taken_back
     ]
     shares = sorted(report.accounted.items(), key=lambda item: -item[1])
     shown = [

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import warm
 
+from impactarbiter import Report
+
 LOADER = """\
 import sys, torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
@@ -96,11 +98,32 @@ def files(folder: Path) -> list[dict[str, Any]]:
 def test_the_dataset_of_a_worker_that_grows(
     tmp_path: Path, args: tuple[str, ...]
 ) -> None:
+    options = ("--json", "report.json", "--sarif", "report.sarif")
     done = run(
-        tmp_path, LOADER, *args, options=("--job", "J", "--fail-on", "info")
+        tmp_path,
+        LOADER,
+        *args,
+        options=("--job", "J", "--fail-on", "info", *options),
     )
     assert done.returncode == 3, done.stderr
     said = " ".join(done.stderr.split())
+    # The first sentence is the answer for all processes.
+    assert "ImpactArbiter: no leak" not in said
+    assert (
+        "INFO: DataLoader worker 0 and 1 leak" in said
+        or "WARNING: DataLoader worker 0 and 1 leak" in said
+        or "CRITICAL: DataLoader worker 0 and 1 leak" in said
+    )
+    report = Report.load(tmp_path / "report.json")
+    assert report.children is not None and report.children.processes == 2
+    (child,) = report.children.findings
+    assert child.on == "DataLoader worker 0 and 1" and child.processes == 2
+    assert child.worst.holder is not None
+    assert child.worst.holder.expression.endswith(".dataset.seen")
+    sarif = json.loads((tmp_path / "report.sarif").read_text())
+    (result,) = sarif["runs"][0]["results"]
+    (place,) = result["locations"]
+    assert place["physicalLocation"]["region"]["startLine"] == 13
     assert "ImpactArbiter, children: DataLoader worker 0 and 1 leak" in said
     assert "a batch at program.py:13" in said
     workers = [
@@ -114,12 +137,16 @@ def test_the_dataset_of_a_worker_that_grows(
 
 def test_workers_that_keep_nothing(tmp_path: Path) -> None:
     """And what they compute is what it is without us."""
-    watched = run(tmp_path, LOADER, "fork", options=("--fail-on", "info"))
+    options = ("--fail-on", "info", "--json", "report.json")
+    watched = run(tmp_path, LOADER, "fork", options=options)
     plain = run(tmp_path, LOADER, "fork", options=("--no-children",))
     assert watched.returncode == 0, watched.stderr
     assert watched.stdout == plain.stdout
     assert "children: no leak in 2 processes" in watched.stderr
     assert "children" not in plain.stderr
+    children = Report.load(tmp_path / "report.json").children
+    assert children is not None and children.processes == 2
+    assert children.severity is None and children.findings == ()
 
 
 @pytest.mark.parametrize(

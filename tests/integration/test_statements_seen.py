@@ -172,6 +172,25 @@ def test_attributes_on_one_graph_beside_a_full_deque() -> None:
     ]
 
 
+def made(rows: int) -> torch.Tensor:
+    return torch.ones(rows, 8)
+
+
+def test_what_is_told_in_passing_names_the_statement_where_it_was_seen() -> (
+    None
+):
+    kept: list[torch.Tensor] = []
+    told: list[Finding] = []
+    with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
+        for _step in range(24):
+            value = made(4)
+            kept.append(value)
+            arbiter.step()
+    (first,) = told
+    assert statement(first) == "kept.append(value)"
+    assert first.site == first.grown_at
+
+
 def residual(
     value: torch.Tensor,
     seen: list[torch.Tensor] = [],  # noqa: B006

@@ -3,16 +3,22 @@ bound; and what users can say about findings: rules, phases, masks."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import gc
+import itertools
 import json
+import multiprocessing
 import os
+import queue
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 import warm
@@ -166,6 +172,83 @@ def test_a_bounded_deque_whose_graphs_reach_back() -> None:
     assert finding.retained_bytes > 60 * 8 * 4
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        queue.Queue,
+        queue.LifoQueue,
+        queue.PriorityQueue,
+        asyncio.Queue,
+        asyncio.LifoQueue,
+        asyncio.PriorityQueue,
+    ],
+)
+def test_a_queue_with_a_bound_that_nobody_drains(
+    make: Callable[..., Any],
+) -> None:
+    waiting = make(maxsize=16)
+    told: list[Finding] = []
+    turns = itertools.count()
+
+    def turn() -> None:
+        with contextlib.suppress(queue.Full, asyncio.QueueFull):
+            waiting.put_nowait((next(turns), torch.ones(64)))
+
+    with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
+        for _ in range(15):
+            turn()
+            arbiter.step()
+        finding = only(arbiter.report())
+        for _ in range(45):
+            turn()
+            arbiter.step()
+        report = arbiter.report()
+    assert finding.verdict == "cache"
+    assert finding.holder is not None and finding.holder.bound == 16
+    assert {f.verdict for f in (*told, *report.findings)} <= {"cache"}
+
+
+def test_a_queue_between_processes_with_a_bound() -> None:
+    """Its items wait in a deque until a thread of its own has sent them."""
+    waiting = multiprocessing.get_context("spawn").Queue(maxsize=16)
+    told: list[Finding] = []
+    with waiting._wlock:  # type: ignore[attr-defined]
+        turns = itertools.count()
+
+        def turn() -> None:
+            with contextlib.suppress(queue.Full):
+                waiting.put_nowait(numpy.full(64, next(turns)))
+
+        report = watched(turn, 60, on_finding=told.append)
+    while not waiting.empty():
+        waiting.get(timeout=10)
+    waiting.close()
+    waiting.join_thread()
+    assert {f.verdict for f in (*told, *report.findings)} <= {"cache"}
+
+
+class Unbounded(queue.Queue[torch.Tensor]):
+    def _qsize(self) -> int:
+        return 0  # never full
+
+
+@pytest.mark.parametrize("make", [queue.Queue, Unbounded])
+def test_a_queue_that_is_filled_past_its_bound(
+    make: Callable[..., queue.Queue[torch.Tensor]],
+) -> None:
+    waiting = make(maxsize=16)
+
+    def turn() -> None:
+        if make is Unbounded:
+            waiting.put(torch.ones(64))
+        else:
+            waiting.queue.append(torch.ones(64))
+
+    finding = only(watched(turn, 60))
+    assert finding.verdict == "leak"
+    assert finding.holder is not None and finding.holder.bound is None
+
+
 def test_what_a_bounded_deque_has_cost_when_it_is_gone() -> None:
     """It is as long as ever at each visit; its items' graphs are not."""
     torch.manual_seed(0)
@@ -269,7 +352,109 @@ def test_a_finding_that_stops_growing_is_taken_back() -> None:
     report = watched(turn, 90)
     assert report.findings == ()
     (back,) = report.taken_back
-    assert back.verdict == "cache" and "taken back" in str(report)
+    assert back.verdict == "cache"
+    assert back.note == "but has stopped growing (30 items)"
+    assert f"grew for a while, {back.note}" in str(report)
+
+
+def test_a_cache_of_functions_that_is_complete_is_still_there() -> None:
+    @functools.cache
+    def grid(size: int) -> torch.Tensor:
+        return torch.ones(size + 1)
+
+    turns = itertools.count()
+    report = watched(lambda: grid(min(next(turns), 29)), 90)
+    (back,) = report.taken_back
+    assert back.note == "but has stopped growing (30 items)"
+
+
+def test_what_is_gone_before_the_end_was_let_go() -> None:
+    kept: list[list[torch.Tensor]] = [[]]
+    turns = itertools.count()
+
+    def turn() -> None:
+        if next(turns) < 40:
+            kept[0].append(torch.ones(64))
+        else:
+            kept[:] = []
+
+    (back,) = watched(turn, 90).taken_back
+    assert back.note == "but was let go before the end"
+
+
+@pytest.mark.parametrize("kind", ["deque", "lru_cache"])
+def test_what_is_full_is_said_to_be_full_and_since_when(kind: str) -> None:
+    ring: deque[torch.Tensor] = deque(maxlen=12)
+
+    @functools.lru_cache(maxsize=12)
+    def made(turn: int) -> torch.Tensor:
+        return torch.ones(turn + 64)
+
+    turns = itertools.count()
+    with impactarbiter.watch(step="manual") as arbiter:
+        for turn in turns:
+            if kind == "deque":
+                ring.append(torch.ones(turn + 64))
+            else:
+                made(turn)
+            arbiter.step()
+            if turn == 10:
+                filling = only(arbiter.report())
+            if turn == 14:
+                break
+        finding = only(arbiter.report())
+    assert filling.verdict == finding.verdict == "cache"
+    assert "fills with" in str(filling)
+    assert finding.holder is not None and finding.holder.length == 12
+    assert finding.holder.full_since is not None
+    assert 12 <= finding.holder.full_since <= 15
+    assert "is full with 12 of 12, and has been since step" in str(finding)
+    assert "more a step" not in str(finding)
+
+
+def test_tensors_that_are_keys_count_with_their_values() -> None:
+    answers: dict[torch.Tensor, torch.Tensor] = {}
+
+    def turn() -> None:
+        answers[torch.ones(64)] = torch.ones(64)
+
+    report = watched(turn, 200)
+    (finding,) = report.findings
+    assert finding.verdict == "leak"
+    assert finding.bytes_per_step == pytest.approx(512, rel=0.05)
+
+
+@pytest.mark.parametrize("drained", [2, 3, 8])
+def test_a_queue_that_is_filled_faster_than_drained(drained: int) -> None:
+    waiting: deque[torch.Tensor] = deque()
+    turns = itertools.count()
+
+    def turn() -> None:
+        waiting.append(torch.ones(64))
+        if next(turns) % drained == drained - 1:
+            waiting.popleft()
+
+    report = watched(turn, 200)
+    (finding,) = report.findings
+    assert (finding.verdict, finding.rule) == ("leak", "outgrows")
+    assert "less leaves than comes" in str(report)
+    assert finding.bytes_per_step == pytest.approx(
+        256 * (1 - 1 / drained), rel=0.15
+    )
+
+
+def test_a_queue_that_is_drained_in_time_is_none() -> None:
+    waiting: deque[torch.Tensor] = deque()
+    turns = itertools.count()
+
+    def turn() -> None:
+        waiting.append(torch.ones(64))
+        if next(turns) % 7 == 6:
+            for _ in range(min(len(waiting), 9)):
+                waiting.popleft()
+
+    report = watched(turn, 200)
+    assert not [f for f in report.findings if f.verdict == "leak"]
 
 
 # -- what users say -----------------------------------------------------------

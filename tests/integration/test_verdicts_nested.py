@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -148,16 +149,6 @@ def test_hooks_whose_values_are_all_replaced_at_every_step() -> None:
 # -- programs that end -------------------------------------------------------
 
 
-def report_of(folder: Path, text: str) -> dict[str, Any]:
-    script = folder / "program.py"
-    script.write_text("import torch\n" + textwrap.dedent(text))
-    command = [sys.executable, "-P", "-m", "impactarbiter", "run"]
-    command += ["--json", "report.json", script.name]
-    subprocess.run(command, cwd=folder, capture_output=True, timeout=120)
-    answer: dict[str, Any] = json.loads((folder / "report.json").read_text())
-    return answer
-
-
 WEIGHTS = """
 w = torch.nn.Parameter(torch.ones(64))
 opt = torch.optim.SGD([w], lr=0.1)
@@ -170,14 +161,23 @@ def step():
 """
 
 
+def report_of(folder: Path, text: str) -> dict[str, Any]:
+    script = folder / "program.py"
+    script.write_text("import torch\n" + WEIGHTS + textwrap.dedent(text))
+    command = [sys.executable, "-P", "-m", "impactarbiter", "run"]
+    command += ["--json", "report.json", script.name]
+    subprocess.run(command, cwd=folder, capture_output=True, timeout=120)
+    answer: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    return answer
+
+
 @pytest.mark.parametrize("end", ["sys.exit(0)", "raise ValueError(3)", "pass"])
 def test_a_holder_keeps_the_name_that_it_had_in_the_run(
     tmp_path: Path, end: str
 ) -> None:
     report = report_of(
         tmp_path,
-        WEIGHTS
-        + f"""
+        f"""
 import sys
 
 def main():
@@ -201,8 +201,7 @@ def test_what_the_end_of_a_program_frees_was_not_let_go(
 ) -> None:
     report = report_of(
         tmp_path,
-        WEIGHTS
-        + """
+        """
 import weakref
 
 class Model:
@@ -227,8 +226,7 @@ main()
 def test_what_went_before_the_end_is_not_told(tmp_path: Path) -> None:
     report = report_of(
         tmp_path,
-        WEIGHTS
-        + """
+        """
 def warm_up():
     kept = []
     for i in range(20):
@@ -243,6 +241,174 @@ main()
 """,
     )
     assert report["findings"] == []
+
+
+QUEUES = """
+from collections import deque
+
+def main():
+    rings = [deque() for _ in range({count})]
+    for i in range(200):
+        kept = step().detach()
+        for ring in rings:
+            ring.append(kept.repeat(16))
+            while len(ring) > {most}:
+                ring.popleft()
+
+main()
+"""
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_holders_that_are_alike_are_looked_at_to_the_end(
+    tmp_path: Path, count: int
+) -> None:
+    """All is gone with the end: what was seen last is what is known."""
+    full = report_of(tmp_path, QUEUES.format(count=count, most=16))
+    assert full["findings"] == []
+
+    endless = QUEUES.format(count=count, most=1000)
+    (finding,) = report_of(tmp_path, endless)["findings"]
+    assert finding["verdict"] == "leak"
+    assert finding["tensors_per_step"] == pytest.approx(count, rel=0.05)
+    assert finding["holder"]["alike"] == count
+    assert finding["holder"]["length"] > 170
+    assert finding["holder"]["growth_per_step"] == pytest.approx(1, rel=0.05)
+
+
+PARTS = """
+class Part:
+    def __init__(self):
+        self.me, self.seen = self, []
+
+def main():
+    parts = [Part() for _ in range(3)]
+    for i in range(80):
+        kept = step().detach()
+        for part in parts:
+            part.seen.append(kept.repeat(64))
+
+main()
+"""
+
+ITEMS = """
+class Item:
+    def __init__(self, value):
+        self.me, self.value = self, value
+
+def main():
+    kept = []
+    for i in range(80):
+        kept.append(Item(step().detach().repeat(64)))
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "holder", "count"),
+    [(PARTS, r"main\(\).parts\[\d\].seen", 3), (ITEMS, r"main\(\).kept", 1)],
+)
+def test_what_dies_in_a_cycle_at_the_end_is_its_holders(
+    tmp_path: Path, text: str, holder: str, count: int
+) -> None:
+    (finding,) = report_of(tmp_path, text)["findings"]
+    assert finding["verdict"] == "leak"
+    assert re.fullmatch(holder, finding["holder"]["expression"])
+    assert finding["holder"]["alike"] == count
+    assert finding["tensors_per_step"] == pytest.approx(count, rel=0.1)
+
+
+def test_what_only_a_traceback_has_kept_goes_by_the_call(
+    tmp_path: Path,
+) -> None:
+    """Too few steps for a look before all of it is garbage."""
+    report = report_of(
+        tmp_path,
+        """
+class Fit:
+    def __init__(self):
+        self.skipped = []
+
+    def turn(self):
+        values = step().detach().repeat(64)
+        raise ValueError("no")
+
+    def run(self):
+        for i in range(11):
+            try:
+                self.turn()
+            except ValueError as error:
+                self.skipped.append((i, error))
+
+Fit().run()
+""",
+    )
+    (finding,) = report["findings"]
+    assert finding["holder"]["expression"] == "Fit.run().self.skipped"
+    statement = "self.skipped.append((i, error))"
+    assert finding["maybe_grown_at"]["source"] == statement
+    assert "str(error)" in finding["advice"]
+
+
+def test_garbage_that_waits_for_the_collector_does_not_grow(
+    tmp_path: Path,
+) -> None:
+    report = report_of(
+        tmp_path,
+        """
+import gc
+
+class Member:
+    def __init__(self, turn):
+        self.samples = []
+        if turn == 0:
+            self.me = self
+
+def train(turn):
+    member = Member(turn)
+    for i in range(70):
+        kept = step().detach()
+        if i % 4 == 0:
+            member.samples.append(kept.repeat(1 << 14))
+
+gc.disable()
+for turn in range(3):
+    train(turn)
+""",
+    )
+    # That the members of later turns are let go may have been seen, or not.
+    found = {finding["verdict"] for finding in report["findings"]}
+    assert found <= {"accumulation"}
+    assert report["taken_back"] == []
+
+
+def test_what_training_kept_until_it_returned_is_a_leak(
+    tmp_path: Path,
+) -> None:
+    """The model is tried afterwards: a weaker event than a step."""
+    report = report_of(
+        tmp_path,
+        """
+def train():
+    kept = []
+    for i in range(60):
+        kept.append(step().detach())
+
+def main():
+    train()
+    with torch.no_grad():
+        for i in range(3):
+            torch.nn.Linear(4, 4)(torch.ones(4))
+
+main()
+""",
+    )
+    (finding,) = report["findings"]
+    assert finding["verdict"] == "leak"
+    assert finding["holder"]["expression"] == "train().kept"
+    assert "released by now" in finding["note"]
+    assert report["taken_back"] == []
 
 
 def test_an_optimizer_that_was_frozen_before_the_watch_ends_the_steps() -> (
@@ -284,6 +450,54 @@ def test_a_graph_that_several_states_hold_costs_what_all_of_them_keep() -> (
     assert "freed once nothing else holds the same" in str(
         Report(findings=(finding,))
     )
+
+
+class Recurrent:
+    def __init__(self) -> None:
+        self.cell = nn.LSTMCell(4, 8)
+        self.h, self.c = torch.zeros(2, 8), torch.zeros(2, 8)
+
+
+def test_results_on_one_graph_are_one_leak_of_both_names() -> None:
+    model = Recurrent()
+
+    def turn(step: int) -> None:
+        x = torch.ones(2, 4)
+        model.h, model.c = model.cell(x, (model.h, model.c))
+
+    report = watched(turn, 60)
+    finding = only(report)
+    assert finding.verdict == "leak" and finding.holder is not None
+    names = {finding.holder.expression, *finding.holder.beside}
+    assert {name.rpartition(".")[2] for name in names} == {"h", "c"}
+    assert finding.graph is not None and finding.graph.nodes > 60 * 10
+    assert finding.graph_bytes_per_step == pytest.approx(
+        finding.graph.node_bytes / 60, rel=0.3
+    )
+    assert finding.patch is None
+    assert all(name in str(report) for name in names)
+
+
+class Sums:
+    loss: Any = 0.0
+    penalty: Any = 0.0
+
+
+def test_graphs_that_have_parameters_in_common_are_not_one() -> None:
+    model, sums = nn.Linear(8, 8), Sums()
+
+    def turn(step: int) -> None:
+        sums.loss += model(torch.ones(4, 8)).square().mean()
+        sums.penalty += (model.weight.abs() + model.bias).norm(1)
+
+    report = watched(turn, 60)
+    found = {
+        f.holder.expression.rpartition(".")[2]: f
+        for f in report.findings
+        if f.holder
+    }
+    assert found.keys() == {"loss", "penalty"}
+    assert not any(f.holder.beside for f in found.values() if f.holder)
 
 
 def test_arrays_that_two_lists_hold_cost_what_both_keep() -> None:

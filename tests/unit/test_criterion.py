@@ -9,7 +9,7 @@ import pytest
 
 from impactarbiter import _core
 
-COUNT, BYTES = 1, 2
+COUNT, BYTES, STEADILY = 1, 2, _core.GROWS_STEADILY
 #: Ages for a report and for a word in passing.
 REPORT, TELL = 8, 12
 
@@ -39,7 +39,11 @@ def died(key: int) -> None:
 
 
 def suspects(age: int = TELL) -> list[int]:
-    return [s["kinds"] for s in _core.suspects(age)]
+    return [s["kinds"] & ~STEADILY for s in _core.suspects(age)]
+
+
+def rises_steadily() -> bool:
+    return any(s["kinds"] & STEADILY for s in _core.suspects(REPORT))
 
 
 @pytest.mark.parametrize("every", [1, 2, 7, 50])
@@ -96,6 +100,33 @@ def test_a_leak_behind_what_comes_and_goes(run) -> None:
 
     run(turn, 100)
     assert suspects() == [COUNT]
+
+
+def test_a_queue_that_is_filled_faster_than_drained(run) -> None:
+    def turn(step: int) -> None:
+        born(step)
+        if step % 3 == 2:
+            died(step // 3)
+
+    run(turn, 300)
+    assert suspects(REPORT) == [COUNT] and rises_steadily()
+
+
+def test_what_lives_for_a_while_rises_ever_more_slowly(run) -> None:
+    """Sessions that end by chance, after a hundred steps on average."""
+    chance = random.Random(0)
+    ends: dict[int, list[int]] = {}
+
+    def turn(step: int) -> None:
+        for one in range(10):
+            born(10 * step + one)
+            end = step + 1 + int(chance.expovariate(1 / 100))
+            ends.setdefault(end, []).append(10 * step + one)
+        for key in ends.pop(step, []):
+            died(key)
+
+    run(turn, 150)
+    assert suspects(REPORT) == [COUNT] and not rises_steadily()
 
 
 def test_a_buffer_that_is_full_is_not(run) -> None:

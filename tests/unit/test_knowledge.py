@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from impactarbiter.judging.allowlist import allow_object, is_allowed_object
 from impactarbiter.judging.masks import obfuscated
 from impactarbiter.knowledge.advice import advise
 from impactarbiter.knowledge.autograd import CAUSES, cause_of
@@ -18,7 +17,7 @@ from impactarbiter.model.finding import (
     Site,
     TensorExample,
 )
-from impactarbiter.model.path import Edge, Path, name_in
+from impactarbiter.model.path import Edge, Path, name_in, pattern_of
 from impactarbiter.model.report import Report
 
 SITE = Site("/home/me/train.py", 12, "step", "loss = model(x)")
@@ -70,19 +69,10 @@ def test_the_holder_s_depth_is_found_where_it_is_not_given() -> None:
     assert RUNS.depth_of("__main__.other") == 0
 
 
-def test_siblings_share_what_is_without_items() -> None:
+def test_siblings_share_their_pattern() -> None:
     other = Path("__main__", (*RUNS.edges[:-1], edge("[4]", "index")))
-    assert RUNS.without_items == other.without_items
+    assert pattern_of(RUNS) == pattern_of(other)
     assert str(RUNS) != str(other)
-
-
-def test_a_list_that_was_allowed_is_known_by_its_siblings() -> None:
-    allowed: list[object] = []  # takes no weak reference
-    allow_object(allowed)
-    address = [id(allowed)]
-    assert is_allowed_object(address, RUNS)
-    assert is_allowed_object(address, Path("__main__", RUNS.edges))
-    assert not is_allowed_object(address, Path("other", RUNS.edges))
 
 
 # -- advice ---------------------------------------------------------------

@@ -215,6 +215,7 @@ CASES: dict[str, tuple[str, str]] = {
         "held = []",
         "impactarbiter.allow_object(held)",
     ),
+    "allow_object.dropped": ("", "impactarbiter.allow_object([])"),
     # -- reports --
     "Report.str": (LEAKING + "report = arbiter.report()\n", "str(report)"),
     "Report.to_dict": (
@@ -391,6 +392,22 @@ CASES: dict[str, tuple[str, str]] = {
         " raises(TypeError, _core.watch_statement, 'one', True)",
     ),
     "_core.end_statement": (HELD, "_core.end_statement()"),
+    "_core.note_same": (
+        "kept = []",
+        "_core.note_same(kept); other = []; _core.note_same(other)",
+    ),
+    "_core.still_stands": (
+        "kept = []",
+        "_core.note_same(kept); assert _core.still_stands(id(kept));"
+        " raises(TypeError, _core.still_stands, 'one')",
+    ),
+    "_core.seen_statements": (
+        HELD,
+        "_core.seen_statements();"
+        " assert _core.watch_statement(path, True); grow();"
+        " kept.pop(); assert _core.seen_statements()[0];"
+        " _core.end_statement()",
+    ),
     "_core.forget_path": (
         LEAKING,
         "_core.forget_path("

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -98,6 +99,28 @@ def test_an_emptied_list_is_seen_once_for_a_walk():
     assert not known.is_emptied(60, alive(60), lambda _s, _t: 0)
 
 
+@pytest.mark.parametrize(
+    ("spans", "died"),
+    [
+        ([(1, 50)], True),
+        ([(1, 50), (2, 48)], True),  # a model's layers
+        ([(1, 50), (51, 100)], False),  # an epoch's, and the next one's
+    ],
+)
+def test_garbage_grows_by_what_was_filled_later(spans, died):
+    garbage = [
+        SimpleNamespace(
+            died=True, groups=[SimpleNamespace(first=first, last=last)]
+        )
+        for first, last in spans
+    ]
+    known = history(seen(100, 50, 50))
+    known.fellows = cast(Any, garbage)
+    assert known.died is died
+    garbage[0].died = False
+    assert not known.died
+
+
 def test_a_tensor_that_is_begun_anew_lets_go():
     known = history(tensor(20, 4000))
     known.observe(tensor(30, 5000))
@@ -117,3 +140,23 @@ def test_what_a_statement_needs_for_a_moment_is_no_growth_of_a_tensor():
     both = replace(tensor(30, 4000), storages=2, held=8000)
     known.observe(both)
     assert known.gains == 0
+
+
+def test_what_a_chain_frees_grows_with_its_lines():
+    then = replace(seen(20, None, 10), freed=12, bytes=1500)
+    known = history(then)
+    known.sites = alive(10)
+    now = known._as_its_lines(replace(then, at=at(60)), alive(40))
+    assert (now.storages, now.freed, now.bytes) == (40, 48, 6000)
+
+
+def test_what_a_carried_graph_frees_grows_with_its_nodes():
+    then = replace(
+        seen(20, None, 1), nodes=50, node_bytes=500, probed={LINE: 40}
+    )
+    known = history(then)
+    now = replace(then, at=at(60), probed={LINE: 120})
+    assert known._as_its_graph(now) == now
+    known.recurs = True
+    later = known._as_its_graph(now)
+    assert (later.nodes, later.node_bytes) == (150, 1500)

@@ -14,6 +14,8 @@ import pytest
 from impactarbiter.base.errors import MissingExtraError, ReportError
 from impactarbiter.base.files import check_writable, write_atomic
 from impactarbiter.base.text import clean
+from impactarbiter.judging.masks import obfuscated
+from impactarbiter.model.children import ChildFinding, Children
 from impactarbiter.model.finding import (
     Finding,
     GraphCost,
@@ -23,12 +25,13 @@ from impactarbiter.model.finding import (
 )
 from impactarbiter.model.path import Edge, Path
 from impactarbiter.model.report import Cost, History, Report
-from impactarbiter.model.words import VERDICTS
+from impactarbiter.model.words import VERDICTS, Severity
 from impactarbiter.reports.console import emit, line, plain
 from impactarbiter.reports.html import report_fragment, report_page
 from impactarbiter.reports.jsonio import report_json
 from impactarbiter.reports.sarif import sarif_log
 from impactarbiter.reports.text import report_lines, report_text
+from impactarbiter.reports.wording import ROOM, summary
 
 MIB = 1 << 20
 NASTY = "\x1b[31m[bold]x[/bold]\r\n<script>alert(1)</script>\u202e{{7*7}}"
@@ -67,6 +70,69 @@ def leak(**fields: Any) -> Finding:
     return Finding(**{**known, **fields})
 
 
+@pytest.mark.parametrize(
+    ("tensors", "nodes", "first"),
+    [
+        (48.0, 0.0, "grew 64 B a step; findings explain 48 B"),
+        (48.0, 1 * MIB, "CRITICAL, 1 leak: "),
+        (0.0, 8.0, "grew 72 B a step; findings explain 8 B"),
+        (64.0, 0.0, "CRITICAL, 1 leak: "),
+    ],
+)
+def test_the_nodes_of_a_graph_are_growth_that_is_explained(
+    tensors: float, nodes: float, first: str
+) -> None:
+    report = Report(
+        steps=200,
+        findings=(leak(bytes_per_step=tensors, graph_bytes_per_step=nodes),),
+        grown_bytes_per_step=64.0,
+        explained_bytes_per_step=tensors,
+    )
+    assert summary(report).startswith(first)
+
+
+@pytest.mark.parametrize(
+    ("own", "severity", "first"),
+    [
+        (None, "critical", "CRITICAL: worker 0 leaks at data.py:9"),
+        (None, None, "no leak in 200 steps"),
+        ("critical", "info", "CRITICAL, 1 leak: "),
+        ("info", "critical", "CRITICAL: worker 0 leaks at data.py:9; the"),
+    ],
+)
+def test_the_first_line_is_the_answer_for_children_too(
+    own: Severity | None, severity: Severity | None, first: str
+) -> None:
+    worst = leak(severity=severity or "info")
+    child = ChildFinding(
+        role="dataloader",
+        on="worker 0",
+        processes=1,
+        bytes_per_step=8.0,
+        retained_bytes=80,
+        worst=worst,
+    )
+    children = Children(
+        answer="worker 0 leaks at data.py:9" if severity else "no leak",
+        processes=2,
+        severity=severity,
+        findings=(child,) if severity else (),
+    )
+    found = [leak(severity=own)] if own else []
+    made = Report(findings=tuple(found), steps=200, children=children)
+    said = summary(made)
+    assert said.startswith(first) and len(said) <= ROOM
+    assert ("children leak, too" in said) == (own == "critical")
+    assert Report.from_dict(made.to_dict()) == made
+    assert report_text(made).count("on worker 0") == bool(severity)
+    assert len(sarif_log(made)["runs"][0]["results"]) == len(found) + bool(
+        severity
+    )
+    masked = obfuscated(made)
+    assert "data.py" not in str(masked.children)
+    assert str(worst.path) not in str(masked.children)
+
+
 def report(*findings: Finding, **fields: Any) -> Report:
     known: dict[str, Any] = {
         "findings": findings,
@@ -88,7 +154,7 @@ ImpactArbiter: CRITICAL, 1 leak: 10.0 MiB a step at train.py:41; Keep\
  loss.item() instead
 
 CRITICAL leak: __main__.trainer.history keeps 10.0 MiB in 3 tensors more a\
- step, and nothing lets it go
+ step, and nothing has let it go
   allocated   /w/train.py:38 in loss_of
               loss = f(x)
   kept by     __main__.trainer.history[17]

@@ -32,6 +32,21 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
         "rootless-so-far",
         "growing",
     ),
+    "a list that died in a cycle": (
+        replace(LEAK, root="cycle", died=True),
+        "keeps-all",
+        "leak",
+    ),
+    "a deque that died in a cycle": (
+        replace(LEAK, root="cycle", died=True, bounded=True),
+        "bounded",
+        "cache",
+    ),
+    "what died in a cycle, and long ago": (
+        replace(UNSEEN, root="cycle", died=True, overdue=True),
+        "stopped",
+        None,
+    ),
     "a cycle whose kin was collected": (
         replace(CYCLE, collected=True),
         "collected",
@@ -88,6 +103,16 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
     ),
     "what is cleared": (
         replace(LEAK, lets_go=True),
+        "lets-go",
+        "accumulation",
+    ),
+    "a queue that is filled faster than it is drained": (
+        replace(LEAK, lets_go=True, outgrows=True),
+        "outgrows",
+        "leak",
+    ),
+    "the same, for a short time": (
+        replace(UNSEEN, lets_go=True, outgrows=True),
         "lets-go",
         "accumulation",
     ),

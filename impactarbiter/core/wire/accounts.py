@@ -276,7 +276,7 @@ def device_of(raw: _Device) -> FollowedDevice:
 
 #: Bits of a suspect's ``kinds``.
 GROWS_COUNT, GROWS_BYTES = _core.GROWS_COUNT, _core.GROWS_BYTES
-GROWS_ANEW = _core.GROWS_ANEW
+GROWS_ANEW, GROWS_STEADILY = _core.GROWS_ANEW, _core.GROWS_STEADILY
 #: Ages at which a line is suspect, and the window that goes with them.
 AGE_FOR_REPORT, AGE_TO_TELL = _core.AGE_FOR_REPORT, _core.AGE_TO_TELL
 USUAL_WINDOW = _core.USUAL_WINDOW

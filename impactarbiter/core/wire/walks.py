@@ -180,7 +180,11 @@ class Held:
     not measured.  ``others`` of its sort, too many to be told singly, hold so
     many ``others_storages`` of ``others_bytes``; ``bytes`` counts them too.
     ``shared``: cutting it alone frees nothing, other references hold the same;
-    the figures are of all of them.
+    the figures are of all of them.  ``together``: the first of the holders on
+    its graph, by its place among them.
+    ``died``: it lies inside of an object that nothing leads to any more.
+    Nobody adds to garbage, and what such an object led to was none before:
+    it was filled while it was alive, and all of it died at once.
     """
 
     site: int
@@ -213,10 +217,12 @@ class Held:
     others_storages: int
     others_bytes: int
     shared: bool
+    together: int
     readers: int
     needed_by: tuple[Reader, ...] | None
     older: int
     turn: bool
+    died: bool
 
     def goes_by_the_name_of(self, other: Held) -> bool:
         """Whether the way to the one holder is that to the other."""
@@ -270,10 +276,12 @@ def held_of(raw: _Holder) -> Held:
         others_storages=others_storages,
         others_bytes=others_bytes,
         shared=bool(raw["shared"]),
+        together=raw["together"],
         readers=readers,
         needed_by=needed_by,
         older=raw["older"],
         turn=bool(raw["turn"]),
+        died=raw["path"][0] == "cycle" and raw["holder_depth"] > 0,
     )
 
 
@@ -283,7 +291,8 @@ class Tally:
 
     ``types`` has (how many, bytes); those with few bytes are left out.
     ``malloc`` of all bytes are malloc's.  ``nodes`` are autograd's; ``arrays``
-    are blocks of NumPy's that the ledger doesn't know.
+    are blocks of NumPy's that the ledger doesn't know.  This package's own
+    objects are left out: ``own`` bytes, ``own_malloc`` of them malloc's.
     """
 
     types: Mapping[str, tuple[int, int]]
@@ -291,6 +300,8 @@ class Tally:
     malloc: int
     nodes: int
     arrays: int
+    own: int = 0
+    own_malloc: int = 0
 
 
 class Unheld(NamedTuple):

@@ -215,9 +215,12 @@ ia_tally_build(const ia_tally *t)
             Py_CLEAR(types);
     if (types == NULL)
         return NULL;
-    return Py_BuildValue("{s:N,s:K,s:K,s:K,s:K}", "types", types, "bytes",
+    return Py_BuildValue("{s:N,s:K,s:K,s:K,s:K,s:K,s:K}", "types", types,
+                         "bytes",
                          (unsigned long long)t->bytes, "malloc",
-                         (unsigned long long)t->malloc, "nodes",
+                         (unsigned long long)t->malloc, "own",
+                         (unsigned long long)t->own, "own_malloc",
+                         (unsigned long long)t->own_malloc, "nodes",
                          (unsigned long long)t->nodes, "arrays",
                          (unsigned long long)t->arrays);
 }

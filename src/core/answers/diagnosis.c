@@ -42,6 +42,7 @@ typedef struct {
     ia_cost *costs;
     ia_needed *needed; /* owned; by holder: who reads its example */
     uint8_t *shared; /* owned; by holder: others hold the same */
+    uint32_t *together; /* owned; by holder: the first on its graph */
     uint32_t *older; /* owned; by holder: items of before the watch */
     int still; /* what walk_begin said */
     int remember; /* paths, so that they can be visited */
@@ -230,15 +231,17 @@ find(diagnosis *d)
         return ia_no_memory();
     d->costs = calloc(d->holders.count + 1, sizeof *d->costs);
     d->shared = calloc(d->holders.count + 1, sizeof *d->shared);
+    d->together = calloc(d->holders.count + 1, sizeof *d->together);
     d->older = calloc(d->holders.count + 1, sizeof *d->older);
     if (d->costs == NULL || d->shared == NULL || d->older == NULL ||
+        d->together == NULL ||
         (d->holders.count > 0 && count_older(d) < 0))
         return ia_no_memory();
     if (d->holders.count > 0 &&
         (ia_cuts_measure(&d->w, d->holders.cuts, d->holders.ncuts,
-                         d->holders.count, d->costs) < 0 ||
+                         d->holders.count, d->costs, d->together) < 0 ||
          ia_shared_measure(&d->w, &d->groups, &d->holders, d->costs,
-                           d->shared) < 0))
+                           d->shared, d->together) < 0))
         return ia_no_memory();
     return 0;
 }
@@ -406,7 +409,7 @@ build_holder(diagnosis *d, uint32_t i)
     if (needed != NULL)
         return Py_BuildValue(
             "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,s:(IIK),"
-            "s:i,s:N,s:I,s:i}",
+            "s:i,s:N,s:I,s:i,s:I}",
             "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
             path, "object", object, "groups", groups, "cost", cost,
@@ -422,7 +425,7 @@ build_holder(diagnosis *d, uint32_t i)
             "branches", k->branches, "others", k->others, k->others_count,
             (unsigned long long)k->others_bytes, "shared", d->shared[i],
             "needed", needed, "older", d->older[i], "turn",
-            ia_turns_own(&d->w, k->entry));
+            ia_turns_own(&d->w, k->entry), "together", d->together[i]);
     Py_XDECREF(path);
     Py_XDECREF(object);
     Py_XDECREF(groups);
@@ -479,7 +482,8 @@ build(diagnosis *d)
         "{s:N,s:N,s:N,s:N,s:N,s:I,s:O,s:d}", "holders", holders, "purposes",
         purposes, "older", older, "tally", tally, "unheld", unheld,
         "left_out", d->holders.left_out, "graph",
-        d->w.graph ? Py_True : Py_False, "seconds", d->seconds);
+        d->w.graph || ia_the_framework == NULL ? Py_True : Py_False,
+        "seconds", d->seconds);
 }
 
 static void
@@ -497,6 +501,7 @@ finish(diagnosis *d)
     ia_holders_free(&d->holders);
     free(d->costs);
     free(d->shared);
+    free(d->together);
     free(d->older);
     free(d->wanted.of_site);
 }

@@ -159,7 +159,7 @@ measure(const ia_question *q, ia_cost *costs)
         cuts[i] = (ia_cut){(uintptr_t)q->targets[i].op, 0, (uint32_t)i,
                            IA_NO_ENTRY};
     int bad = ia_cuts_measure(&q->w, cuts, (uint32_t)q->ntargets,
-                              (uint32_t)q->ntargets, costs);
+                              (uint32_t)q->ntargets, costs, NULL);
     free(cuts);
     return bad < 0 ? ia_no_memory() : 0;
 }
@@ -225,7 +225,7 @@ build_target(ia_question *q, const ia_target *t, Py_ssize_t most,
             j.forever, "cost", costs, "tensor", tensor, "needed", needed,
             "referrers", t->count, "refcount",
             Py_REFCNT(t->op) - 1 - (Py_ssize_t)t->variables, "still",
-            q->still);
+            q->still || ia_the_framework == NULL);
     Py_XDECREF(type);
     Py_XDECREF(paths);
     Py_XDECREF(costs);

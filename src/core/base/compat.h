@@ -128,6 +128,22 @@ ia_each_gc_object(void (*visit)(PyObject *, void *), void *arg)
     }
 }
 
+/* Calls visit for each object that no collection has met, the newest first, not
+ * in the middle of one.  visit must not create or free anything. */
+static inline void
+ia_each_young_object(void (*visit)(PyObject *, void *), void *arg)
+{
+    struct _gc_runtime_state *gc = &PyInterpreterState_Get()->gc;
+#if PY_VERSION_HEX >= 0x030E0000
+    PyGC_Head *head = &gc->young.head;
+#else
+    PyGC_Head *head = &gc->generations[0].head;
+#endif
+    PyGC_Head *g = _PyGCHead_PREV(head);
+    for (; g != head; g = _PyGCHead_PREV(g))
+        visit((PyObject *)(g + 1), arg);
+}
+
 static inline PyObject *
 ia_interp_modules(void)
 {

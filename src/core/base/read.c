@@ -163,6 +163,36 @@ ia_is_plain_iterator(PyObject *op)
            strcmp(name, "filter") == 0;
 }
 
+/* What a cache of functools' refers to before its search is given up: each of
+ * its entries is visited on the way to the dict that counts them. */
+#define MOST_CACHE_VISITS 65536
+
+typedef struct {
+    PyObject *attributes, *entries; /* borrowed */
+    Py_ssize_t left;
+} cache_search;
+
+static int
+visit_cache(PyObject *op, void *arg)
+{
+    cache_search *s = arg;
+    if (PyDict_CheckExact(op) && op != s->attributes)
+        s->entries = op;
+    return --s->left == 0;
+}
+
+/* Its entries' results are visited first, and its own attributes last. */
+static Py_ssize_t
+cache_length(PyObject *op)
+{
+    PyObject **attributes = _PyObject_GetDictPtr(op);
+    cache_search s = {attributes ? *attributes : NULL, NULL,
+                      MOST_CACHE_VISITS};
+    int stopped = Py_TYPE(op)->tp_traverse(op, visit_cache, &s);
+    return stopped || s.entries == NULL ? -1
+                                        : ((PyDictObject *)s.entries)->ma_used;
+}
+
 Py_ssize_t
 ia_container_length(PyObject *op)
 {
@@ -173,5 +203,7 @@ ia_container_length(PyObject *op)
         return ((PyDictObject *)op)->ma_used;
     if (PyAnySet_Check(op))
         return ((PySetObject *)op)->used;
+    if (strcmp(Py_TYPE(op)->tp_name, "functools._lru_cache_wrapper") == 0)
+        return cache_length(op);
     return -1;
 }

@@ -32,7 +32,8 @@ Py_ssize_t ia_visit_position(traverseproc, PyObject *parent, PyObject *child,
 
 /* Is it an iterator of Python's own, or one of itertools'? */
 int ia_is_plain_iterator(PyObject *);
-/* Items in a list, tuple, dict, set or deque; -1 for anything else. */
+/* Items in a list, tuple, dict, set, deque or functools.lru_cache; -1 for
+ * anything else. */
 Py_ssize_t ia_container_length(PyObject *);
 
 /* UTF-8 of a str; "?" for anything else.  Leaves no exception. */

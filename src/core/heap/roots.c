@@ -5,29 +5,13 @@
 #include "../base/read.h"
 #include "../ledger/frames.h"
 #include "../ledger/libraries.h"
+#include "own.h"
 #include "passing.h"
 #include "roots.h"
 #include "turns.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static char own_prefix[1024];
-
-int
-ia_roots_set_own(const char *prefix)
-{
-    if (strlen(prefix) >= sizeof own_prefix)
-        return -1;
-    strcpy(own_prefix, prefix);
-    return 0;
-}
-
-static int
-is_own(const char *file)
-{
-    return own_prefix[0] && strncmp(file, own_prefix, strlen(own_prefix)) == 0;
-}
 
 void
 ia_roots_free(ia_roots *roots)
@@ -67,13 +51,6 @@ is_user_module(PyObject *dict, const char *name)
     return !ia_library_has(ia_utf8(file));
 }
 
-static int
-is_own_module(const char *name)
-{
-    return strcmp(name, "impactarbiter") == 0 ||
-           strncmp(name, "impactarbiter.", 14) == 0;
-}
-
 /* What a pass over sys.modules looks for. */
 typedef enum { MAIN, USER, LIBRARY } module_pass;
 
@@ -82,7 +59,7 @@ add_module(ia_roots *roots, PyObject *name, PyObject *module,
            module_pass pass)
 {
     const char *text = ia_utf8(name);
-    if (is_own_module(text))
+    if (ia_module_is_own(text))
         return 0;
     if (!PyModule_Check(module)) {
         /* A lazy module or an object that poses as one. */
@@ -128,19 +105,13 @@ add_modules(ia_roots *roots, module_pass pass)
 
 /* -- frames -------------------------------------------------------------- */
 
-int
-ia_frame_is_own(ia_frame *frame)
-{
-    return is_own(ia_utf8(ia_frame_code(frame)->co_filename));
-}
-
 static int
 add_frame(ia_roots *roots, ia_frame *frame, int user)
 {
     PyCodeObject *code = ia_frame_code(frame);
     const char *file = ia_utf8(code->co_filename);
     char name[120];
-    if (is_own(file) || ia_library_has(file) == user)
+    if (ia_file_is_own(file) || ia_library_has(file) == user)
         return 0;
     snprintf(name, sizeof name, "%s()", ia_utf8(code->co_qualname));
     ia_root *root = ia_roots_add(roots, IA_ROOT_FRAME,
@@ -262,6 +233,8 @@ void
 ia_walk_from_roots(ia_walk *w)
 {
     hide_modules(w);
+    if (w->tally != NULL)
+        ia_weigh_own(w->tally, w);
     /* A second pass asks what is reached, and not by which name. */
     w->puts_off = w->marks == NULL;
     for (int first = 1; first >= 0; first--) {

@@ -19,10 +19,4 @@ ia_root *ia_roots_add(ia_roots *, ia_root_kind, uintptr_t ref, int user,
  * through a library is taken only where there is no other. */
 void ia_walk_from_roots(ia_walk *);
 
-/* Does a frame run code of this package? */
-int ia_frame_is_own(ia_frame *);
-
-/* Files under this prefix are ours and hold nothing of the user's. */
-int ia_roots_set_own(const char *prefix);
-
 #endif /* IA_ROOTS_H */

@@ -82,3 +82,15 @@ ia_tally_add(ia_tally *t, PyObject *op)
     if (ia_kind_of(Py_TYPE(op)) == IA_KIND_NDARRAY)
         add_array(t, op);
 }
+
+int
+ia_tally_add_own(ia_tally *t, PyObject *op)
+{
+    ia_footprint f;
+    if (ia_bitmap_mark(t->counted, (uintptr_t)op))
+        return 0;
+    ia_footprint_of(op, &f);
+    t->own += f.bytes;
+    t->own_malloc += f.malloc;
+    return 1;
+}

@@ -20,6 +20,7 @@ typedef struct ia_tally {
     PyTypeObject *last_type; /* that was looked up, and where it is */
     uint32_t last;
     uint64_t bytes, malloc; /* of all types; of these, malloc's */
+    uint64_t own, own_malloc; /* the same of this package's own objects */
     uint64_t nodes;  /* bytes of autograd nodes */
     uint64_t arrays; /* NumPy's blocks that the ledger doesn't know */
     int failed;
@@ -30,5 +31,7 @@ int ia_tally_begin(ia_tally *);
 void ia_tally_free(ia_tally *);
 /* Counts an object that was not counted yet. */
 void ia_tally_add(ia_tally *, PyObject *);
+/* Counts one of this package's own; 0: it was counted before. */
+int ia_tally_add_own(ia_tally *, PyObject *);
 
 #endif /* IA_TALLY_H */

@@ -21,8 +21,8 @@
 static int
 seen_before_by_others(ia_walk *w, uintptr_t address)
 {
-    if (ia_bitmap_test(w->claims->shared, address) ||
-        ia_bitmap_mark(w->seen, address))
+    if (ia_bitmap_mark(w->seen, address) ||
+        ia_bitmap_test(w->claims->shared, address))
         return 1;
     if (ia_bitmap_mark(w->claims->any, address))
         ia_bitmap_mark(w->claims->shared, address);

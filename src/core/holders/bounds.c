@@ -50,6 +50,66 @@ history_bound(const ia_walk *w, uint32_t entry)
     return Py_NewRef(Py_None);
 }
 
+/* Queues of Python's own: where they are defined, which attribute has the
+ * items, and which says how many they may be. */
+static const struct {
+    const char *module, *type, *items, *most;
+} queues[] = {
+    {"queue", "Queue", "queue", "maxsize"},
+    {"queue", "LifoQueue", "queue", "maxsize"},
+    {"queue", "PriorityQueue", "queue", "maxsize"},
+    {"multiprocessing.queues", "Queue", "_buffer", "_maxsize"},
+    {"multiprocessing.queues", "JoinableQueue", "_buffer", "_maxsize"},
+    {"asyncio.queues", "Queue", "_queue", "_maxsize"},
+    {"asyncio.queues", "LifoQueue", "_queue", "_maxsize"},
+    {"asyncio.queues", "PriorityQueue", "_queue", "_maxsize"},
+};
+
+/* What `owner` says if it is such a queue and these are its items.  One that
+ * has more was filled past its put(), and has no bound. */
+static PyObject *
+queue_most(PyObject *owner, PyObject *items)
+{
+    PyTypeObject *type = Py_TYPE(owner);
+    PyObject *home = ia_dict_value(ia_type_dict(type), "__module__");
+    for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
+        if (strcmp(type->tp_name, queues[i].type) != 0 ||
+            strcmp(ia_utf8(home), queues[i].module) != 0 ||
+            ia_instance_attribute(owner, queues[i].items) != items)
+            continue;
+        PyObject *most = ia_instance_attribute(owner, queues[i].most);
+        if (most == NULL || !PyLong_CheckExact(most))
+            return NULL;
+        int overflow;
+        long long bound = PyLong_AsLongLongAndOverflow(most, &overflow);
+        return overflow == 0 && bound > 0 &&
+                       bound >= ia_container_length(items)
+                   ? most
+                   : NULL;
+    }
+    return NULL;
+}
+
+/* References between a queue and its items: the instance's dict. */
+#define MAX_QUEUE_HOPS 2
+
+/* Borrowed, or NULL. */
+static PyObject *
+queue_bound(const ia_walk *w, uint32_t entry)
+{
+    PyObject *items = (PyObject *)w->queue[entry].ref;
+    for (int hop = 0; hop < MAX_QUEUE_HOPS; hop++) {
+        entry = w->queue[entry].parent;
+        if (entry == IA_NO_ENTRY ||
+            IA_TAG(w->queue[entry].ref) != IA_TAG_OBJECT)
+            return NULL;
+        PyObject *most = queue_most((PyObject *)w->queue[entry].ref, items);
+        if (most != NULL)
+            return most;
+    }
+    return NULL;
+}
+
 PyObject *
 ia_bound_of(const ia_walk *w, uint32_t entry)
 {
@@ -58,6 +118,10 @@ ia_bound_of(const ia_walk *w, uint32_t entry)
         return Py_NewRef(Py_None);
     PyObject *op = (PyObject *)ref;
     PyTypeObject *deque = ia_base_named(Py_TYPE(op), "collections.deque");
+    PyObject *most = deque || PyList_CheckExact(op) ? queue_bound(w, entry)
+                                                    : NULL;
+    if (most != NULL)
+        return Py_NewRef(most);
     if (deque != NULL)
         return deque_bound(deque, op);
     if (ia_base_named(Py_TYPE(op), "functools._lru_cache_wrapper"))

@@ -1,6 +1,7 @@
 /* From storages that were reached to the objects that keep them. */
 
 #include "../base/compat.h"
+#include "../base/ptrmap.h"
 #include "groups.h"
 #include "parting.h"
 #include "peers.h"
@@ -85,27 +86,70 @@ item_above(const ia_walk *w, uint32_t entry, uint32_t holder)
     return IA_NO_ENTRY;
 }
 
+/* What was met of the holders' items. */
+typedef struct {
+    uint64_t *entries; /* owned; a bit for each that was met */
+    /* Of one dict whose keys may lead to storages: the number of each key's
+     * and value's pair, and of those that were met. */
+    uint32_t dict;
+    ia_ptrmap pairs, met;
+} items_met;
+
+static void
+items_free(items_met *m)
+{
+    free(m->entries);
+    ia_ptrmap_free(&m->pairs);
+    ia_ptrmap_free(&m->met);
+}
+
+/* Short of memory, keys and values count for themselves. */
+static void
+list_pairs(items_met *m, const ia_walk *w, uint32_t holder)
+{
+    PyObject *op = (PyObject *)w->queue[holder].ref, *key, *value;
+    Py_ssize_t pos = 0;
+    uint32_t number = 0;
+    m->dict = holder;
+    ia_ptrmap_free(&m->pairs);
+    ia_ptrmap_free(&m->met);
+    if (IA_TAG(w->queue[holder].ref) != IA_TAG_OBJECT || !PyDict_Check(op))
+        return;
+    while (PyDict_Next(op, &pos, &key, &value)) {
+        number++;
+        if (!ia_is_gc(key) && ia_kind_of(Py_TYPE(key)) == IA_KIND_PLAIN)
+            continue;
+        if (ia_ptrmap_set(&m->pairs, (uintptr_t)key, number) < 0 ||
+            ia_ptrmap_set(&m->pairs, (uintptr_t)value, number) < 0)
+            return;
+    }
+}
+
 /* Whether no storage before this one hangs on the same item. */
 static int
-is_new_item(const ia_walk *w, const ia_member *m, uint64_t *marked)
+is_new_item(const ia_walk *w, const ia_member *member, items_met *m)
 {
-    uint32_t item = item_above(w, w->storages->items[m->storage].entry,
-                               m->holder);
-    if (item == IA_NO_ENTRY || marked[item / 64] & UINT64_C(1) << item % 64)
+    uint32_t item = item_above(w, w->storages->items[member->storage].entry,
+                               member->holder);
+    if (item == IA_NO_ENTRY || m->entries[item / 64] & UINT64_C(1) << item % 64)
         return 0;
-    marked[item / 64] |= UINT64_C(1) << item % 64;
-    return 1;
+    m->entries[item / 64] |= UINT64_C(1) << item % 64;
+    if (m->dict != member->holder)
+        list_pairs(m, w, member->holder);
+    uint32_t pair = ia_ptrmap_get(&m->pairs, IA_ADDRESS(w->queue[item].ref));
+    return pair == IA_PTRMAP_NONE || ia_ptrmap_add(&m->met, pair, 0) != 0;
 }
 
 static int
 make_groups(const ia_walk *w, const ia_parting *s, ia_member *members, uint32_t n,
             ia_groups *out)
 {
-    uint64_t *marked = calloc(w->count / 64 + 1, sizeof *marked);
+    items_met met = {.dict = IA_NO_ENTRY};
+    met.entries = calloc(w->count / 64 + 1, sizeof *met.entries);
     qsort(members, n, sizeof *members, by_group);
     out->items = calloc(n ? n : 1, sizeof *out->items);
-    if (out->items == NULL || marked == NULL) {
-        free(marked);
+    if (out->items == NULL || met.entries == NULL) {
+        items_free(&met);
         return -1;
     }
     ia_group *g = NULL;
@@ -116,10 +160,10 @@ make_groups(const ia_walk *w, const ia_parting *s, ia_member *members, uint32_t 
             g->holder = members[i].holder;
             g->site = members[i].site;
         }
-        g->branches += (uint32_t)is_new_item(w, &members[i], marked);
+        g->branches += (uint32_t)is_new_item(w, &members[i], &met);
         add_member(w, s, g, &members[i], i ? &members[i - 1] : NULL);
     }
-    free(marked);
+    items_free(&met);
     return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "../base/compat.h"
 #include "../base/kinds.h"
+#include "../base/read.h"
 #include "../names/path.h"
 #include "retained.h"
 
@@ -201,6 +202,11 @@ typedef struct {
     loose_nodes loose;
     owners parted; /* among the groups that are_outer */
     owners single; /* of one other group */
+    uint32_t groups;
+    uint32_t *tensor_at; /* owned; by loose node: group + 1 of the first tensor
+                          * that leads to it */
+    uint32_t *common;    /* owned, NULL where it is not asked: loose nodes that
+                          * each two tensors lead to */
 } measuring;
 
 static int
@@ -209,6 +215,15 @@ owners_init(owners *of, uint32_t nodes, uint32_t storages)
     of->of_node = calloc((size_t)nodes + 1, sizeof *of->of_node);
     of->of_storage = calloc((size_t)storages + 1, sizeof *of->of_storage);
     return of->of_node != NULL && of->of_storage != NULL ? 0 : -1;
+}
+
+static int
+common_init(measuring *m)
+{
+    size_t pairs = (size_t)m->groups * m->groups;
+    m->tensor_at = calloc((size_t)m->loose.count + 1, sizeof *m->tensor_at);
+    m->common = calloc(pairs + 1, sizeof *m->common);
+    return m->tensor_at != NULL && m->common != NULL ? 0 : -1;
 }
 
 static void
@@ -245,6 +260,71 @@ walk_rest(const measuring *m, ia_walk *again, uint32_t group, int others,
     return again->failed ? -1 : 0;
 }
 
+/* Is the group's cut a reference to a tensor? */
+static int
+is_tensor(const measuring *m, uint32_t group)
+{
+    int found = 0;
+    for (uint32_t i = 0; i < m->count; i++) {
+        const ia_cut *c = &m->cuts[i];
+        if (c->group != group)
+            continue;
+        if (c->child == 0 || IA_TAG(c->child) != IA_TAG_OBJECT ||
+            ia_kind_of(Py_TYPE((PyObject *)c->child)) != IA_KIND_TENSOR)
+            return 0;
+        found = 1;
+    }
+    return found;
+}
+
+/* A tensor's walk has met these loose nodes: which of them another's had. */
+static void
+note_common(measuring *m, uint32_t group, const ia_walk *again)
+{
+    if (m->common == NULL || !is_tensor(m, group))
+        return;
+    for (uint32_t i = 0; i < m->loose.count; i++) {
+        if (!ia_bitmap_test(again->seen, IA_ADDRESS(m->loose.refs[i])))
+            continue;
+        if (m->tensor_at[i] == 0)
+            m->tensor_at[i] = group + 1;
+        else
+            m->common[(m->tensor_at[i] - 1) * m->groups + group]++;
+    }
+}
+
+static uint32_t
+first_of(const uint32_t *together, uint32_t group)
+{
+    while (together[group] != group)
+        group = together[group];
+    return group;
+}
+
+/* Two tensors that have more nodes in common than one of them has alone hang
+ * on one graph; most graphs of a model have its parameters in common. */
+static int
+join(const measuring *m, uint32_t *together)
+{
+    uint32_t *alone = calloc((size_t)m->groups + 1, sizeof *alone);
+    if (alone == NULL)
+        return -1;
+    for (uint32_t i = 0; i < m->loose.count; i++)
+        if (m->parted.of_node[i] != 0)
+            alone[m->parted.of_node[i] - 1]++;
+    for (uint32_t a = 0; a < m->groups; a++)
+        for (uint32_t b = a + 1; b < m->groups; b++) {
+            uint32_t least = alone[a] < alone[b] ? alone[a] : alone[b];
+            uint32_t x = first_of(together, a), y = first_of(together, b);
+            if (m->common[a * m->groups + b] > least)
+                together[x < y ? y : x] = x < y ? x : y;
+        }
+    for (uint32_t g = 0; g < m->groups; g++)
+        together[g] = first_of(together, g);
+    free(alone);
+    return 0;
+}
+
 static int
 part_group(measuring *m, uint32_t group, ia_claims *claims, ia_marks *marks)
 {
@@ -259,6 +339,7 @@ part_group(measuring *m, uint32_t group, ia_claims *claims, ia_marks *marks)
         if (m->parted.of_node[i] == 0 &&
             ia_bitmap_test(again.seen, IA_ADDRESS(m->loose.refs[i])))
             m->parted.of_node[i] = group + 1;
+    note_common(m, group, &again);
     result = 0;
 done:
     ia_walk_free(&again);
@@ -282,7 +363,8 @@ count_item(PyObject *op, void *arg)
     return 0;
 }
 
-/* A bounded list beside it may have some of a container's items, too. */
+/* A bounded list beside it may have some of a container's items, too.  A
+ * cache's references are its links, several an item: not measured. */
 static void
 count_items(const measuring *m, const ia_claims *claims, uint32_t group,
             ia_cost *cost)
@@ -292,7 +374,8 @@ count_items(const measuring *m, const ia_claims *claims, uint32_t group,
         const ia_cut *c = &m->cuts[i];
         PyObject *op = (PyObject *)c->parent;
         if (c->group == group && c->child == 0 && c->parent != 0 &&
-            IA_TAG(c->parent) == IA_TAG_OBJECT && ia_can_traverse(op))
+            IA_TAG(c->parent) == IA_TAG_OBJECT && ia_can_traverse(op) &&
+            !ia_base_named(Py_TYPE(op), "functools._lru_cache_wrapper"))
             Py_TYPE(op)->tp_traverse(op, count_item, &counter);
     }
 }
@@ -368,9 +451,10 @@ measure_group(measuring *m, uint32_t group, ia_cost *cost)
 
 int
 ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
-                uint32_t groups, ia_cost *costs)
+                uint32_t groups, ia_cost *costs, uint32_t *together)
 {
-    measuring m = {.full = full, .cuts = cuts, .count = count};
+    measuring m = {
+        .full = full, .cuts = cuts, .count = count, .groups = groups};
     int result = -1;
     m.marks = (ia_marks){
         .of_storage = calloc(full->storages->count + 1, sizeof(uint32_t)),
@@ -378,6 +462,8 @@ ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
         .stamp = IA_MARK_KEPT,
     };
     memset(costs, 0, groups * sizeof *costs);
+    for (uint32_t g = 0; together != NULL && g < groups; g++)
+        together[g] = g;
     if (m.marks.of_storage == NULL)
         goto done;
     ia_cuts_order(cuts, count);
@@ -385,14 +471,19 @@ ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
         find_loose_nodes(full, &m.base, &m.loose) < 0 ||
         owners_init(&m.parted, m.loose.count, m.marks.limit) < 0 ||
         owners_init(&m.single, m.loose.count, m.marks.limit) < 0 ||
+        (together != NULL && common_init(&m) < 0) ||
         part(&m, groups, costs) < 0)
         goto done;
     for (uint32_t g = 0; g < groups; g++)
         if (measure_group(&m, g, &costs[g]) < 0)
             goto done;
+    if (together != NULL && join(&m, together) < 0)
+        goto done;
     result = 0;
 done:
     ia_walk_free(&m.base);
+    free(m.tensor_at);
+    free(m.common);
     free(m.loose.refs);
     free(m.marks.of_storage);
     owners_free(&m.parted);

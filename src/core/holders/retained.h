@@ -30,9 +30,11 @@ typedef struct {
 
 /* Measures `groups` sets of cuts against a finished walk: costs[g] is what
  * making the cuts of group g alone would free.  A storage that two groups
- * would free (one inside the other) counts for the first.  The list of cuts
- * is reordered.  0, or -1 when memory is short. */
+ * would free (one inside the other) counts for the first.  Tensors that hang
+ * on one graph, which nothing else keeps, go together: together[g] is the
+ * first group of those that g goes with, where it is asked for.  The list of
+ * cuts is reordered.  0, or -1 when memory is short. */
 int ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
-                    uint32_t groups, ia_cost *costs);
+                    uint32_t groups, ia_cost *costs, uint32_t *together);
 
 #endif /* IA_RETAINED_H */

@@ -11,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ALONE UINT32_MAX
+
 typedef struct {
     ia_cut *cuts; /* owned */
     uint32_t ncuts, capacity;
-    uint32_t *holder; /* owned; of each set of cuts */
+    uint32_t *set; /* owned; by holder: its set of cuts, or ALONE */
     uint32_t count;
-    ia_ptrmap of_site; /* site + 1 -> set of cuts */
+    ia_ptrmap of_site; /* site + 1 -> set of cuts of a single holder */
 } sharing;
 
 static int
@@ -26,23 +28,42 @@ frees_nothing(const ia_holder *k, const ia_cost *cost)
 }
 
 static int
-list_holders(sharing *s, const ia_groups *groups, const ia_holders *holders,
-             const ia_cost *costs)
+list_sites(sharing *s, const ia_groups *groups, const ia_holder *k)
 {
-    s->holder = calloc(holders->count + 1, sizeof *s->holder);
-    if (s->holder == NULL)
+    for (uint32_t n = k->first; n < k->first + k->ngroups; n++) {
+        uintptr_t key = (uintptr_t)groups->items[n].site + 1;
+        if (ia_ptrmap_get(&s->of_site, key) == IA_PTRMAP_NONE &&
+            ia_ptrmap_set(&s->of_site, key, s->count) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Holders that go together are one set, begun by the first of them. */
+static int
+list_sets(sharing *s, const ia_groups *groups, const ia_holders *holders,
+          const ia_cost *costs, const uint32_t *together)
+{
+    s->set = calloc((size_t)holders->count + 1, sizeof *s->set);
+    if (s->set == NULL)
         return -1;
+    for (uint32_t i = 0; i < holders->count; i++)
+        s->set[i] = ALONE;
+    for (uint32_t i = 0; i < holders->count; i++) {
+        uint32_t first = together[i];
+        if (first != i && s->set[first] == ALONE)
+            s->set[first] = s->count++;
+        if (first != i)
+            s->set[i] = s->set[first];
+    }
     for (uint32_t i = 0; i < holders->count; i++) {
         const ia_holder *k = &holders->items[i];
-        if (!frees_nothing(k, &costs[i]) || s->count == IA_MAX_CUT_GROUPS)
+        if (s->set[i] != ALONE || !frees_nothing(k, &costs[i]) ||
+            s->count == IA_MAX_CUT_GROUPS)
             continue;
-        for (uint32_t n = k->first; n < k->first + k->ngroups; n++) {
-            uintptr_t key = (uintptr_t)groups->items[n].site + 1;
-            if (ia_ptrmap_get(&s->of_site, key) == IA_PTRMAP_NONE &&
-                ia_ptrmap_set(&s->of_site, key, s->count) < 0)
-                return -1;
-        }
-        s->holder[s->count++] = i;
+        if (list_sites(s, groups, k) < 0)
+            return -1;
+        s->set[i] = s->count++;
     }
     return 0;
 }
@@ -50,15 +71,13 @@ list_holders(sharing *s, const ia_groups *groups, const ia_holders *holders,
 static int
 list_cuts(const ia_walk *w, sharing *s, const ia_holders *holders)
 {
-    for (uint32_t g = 0; g < s->count; g++)
-        for (uint32_t i = 0; i < holders->ncuts; i++) {
-            ia_cut cut = holders->cuts[i];
-            if (cut.group != s->holder[g])
-                continue;
-            cut.group = g;
-            if (ia_cut_add(&s->cuts, &s->capacity, &s->ncuts, cut) < 0)
-                return -1;
-        }
+    for (uint32_t i = 0; i < holders->ncuts; i++) {
+        ia_cut cut = holders->cuts[i];
+        cut.group = s->set[cut.group];
+        if (cut.group != ALONE &&
+            ia_cut_add(&s->cuts, &s->capacity, &s->ncuts, cut) < 0)
+            return -1;
+    }
     for (uint32_t i = 0; i < w->storages->count; i++) {
         const ia_reached *r = &w->storages->items[i];
         uint32_t g = ia_ptrmap_get(&s->of_site, (uintptr_t)r->site + 1);
@@ -72,14 +91,35 @@ list_cuts(const ia_walk *w, sharing *s, const ia_holders *holders)
     return 0;
 }
 
+/* What each of a set has alone was counted by then, once. */
+static void
+tell(const sharing *s, uint32_t holders, ia_cost *found, ia_cost *costs,
+     uint8_t *shared)
+{
+    for (uint32_t i = 0; i < holders; i++) {
+        if (s->set[i] == ALONE)
+            continue;
+        found[s->set[i]].bytes += costs[i].bytes;
+        found[s->set[i]].storages += costs[i].storages;
+    }
+    for (uint32_t i = 0; i < holders; i++) {
+        const ia_cost *cost = &found[s->set[i] == ALONE ? 0 : s->set[i]];
+        if (s->set[i] == ALONE || (cost->storages == 0 && cost->nodes == 0))
+            continue;
+        costs[i] = *cost;
+        shared[i] = 1;
+    }
+}
+
 int
 ia_shared_measure(const ia_walk *w, const ia_groups *groups,
-                  const ia_holders *holders, ia_cost *costs, uint8_t *shared)
+                  const ia_holders *holders, ia_cost *costs, uint8_t *shared,
+                  const uint32_t *together)
 {
     sharing s = {0};
     ia_cost *found = NULL;
     int result = -1;
-    if (list_holders(&s, groups, holders, costs) < 0)
+    if (list_sets(&s, groups, holders, costs, together) < 0)
         goto done;
     if (s.count == 0) {
         result = 0;
@@ -87,19 +127,14 @@ ia_shared_measure(const ia_walk *w, const ia_groups *groups,
     }
     found = calloc(s.count, sizeof *found);
     if (found == NULL || list_cuts(w, &s, holders) < 0 ||
-        ia_cuts_measure(w, s.cuts, s.ncuts, s.count, found) < 0)
+        ia_cuts_measure(w, s.cuts, s.ncuts, s.count, found, NULL) < 0)
         goto done;
-    for (uint32_t g = 0; g < s.count; g++) {
-        if (found[g].storages == 0 && found[g].nodes == 0)
-            continue;
-        costs[s.holder[g]] = found[g];
-        shared[s.holder[g]] = 1;
-    }
+    tell(&s, holders->count, found, costs, shared);
     result = 0;
 done:
     ia_ptrmap_free(&s.of_site);
     free(found);
-    free(s.holder);
+    free(s.set);
     free(s.cuts);
     return result;
 }

@@ -332,8 +332,10 @@ ia_statement_end(void)
 PyObject *
 ia_statement_build(void)
 {
+    int running = watch.path != IA_NO_PATH;
+    int ours = !running || (!too_many_events() && all_trace_by(trace));
     PyObject *list = PyList_New(0);
-    for (int i = 0; list && i < watch.nseen; i++) {
+    for (int i = 0; list && ours && i < watch.nseen; i++) {
         const statement *s = &watch.seen[i];
         ia_list_add(&list,
                     Py_BuildValue("(OiOInI)", s->file, s->line, s->function,

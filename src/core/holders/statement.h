@@ -21,7 +21,8 @@ int ia_statement_watch(uint32_t path, int by_graph);
 /* Ends it, on any thread. */
 void ia_statement_end(void);
 /* ([(file, line, function, times, items, idle)], held) of what was seen since
- * the watch began, and whether the path held all along; new reference. */
+ * the watch began, and whether the path held all along; new reference.  While
+ * the watch lasts: what was seen so far. */
 PyObject *ia_statement_build(void);
 
 #endif /* IA_STATEMENT_H */

@@ -26,10 +26,10 @@ typedef struct {
     uint32_t number; /* 0 = free */
     ia_root_kind root;
     PyCodeObject *code; /* of a frame; compared, never followed */
-    int container;
     PyTypeObject *type; /* of a container; compared, never followed */
     uintptr_t eldest;  /* item of a container at the last visit */
     Py_ssize_t length; /* likewise */
+    int container;
     uint32_t count;
     hop *links; /* owned; links[0] is the root */
     void *node; /* behind the tensor at the last visit; never followed */

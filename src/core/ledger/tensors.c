@@ -139,7 +139,7 @@ young_slot(PyObject *op)
 static inline int
 is_young(uint32_t slot)
 {
-    return young.used[slot / 64] >> slot % 64 & 1;
+    return (young.used[slot / 64] >> slot % 64 & 1) != 0;
 }
 
 /* All that are young enter the book. */

@@ -91,6 +91,8 @@ ia_constants_add(PyObject *module)
         PyModule_AddIntConstant(module, "GROWS_BYTES", IA_GROWS_BYTES) < 0 ||
         PyModule_AddIntConstant(module, "GROWS_GRAPH", IA_GROWS_GRAPH) < 0 ||
         PyModule_AddIntConstant(module, "GROWS_ANEW", IA_GROWS_ANEW) < 0 ||
+        PyModule_AddIntConstant(module, "GROWS_STEADILY",
+                                IA_GROWS_STEADILY) < 0 ||
         PyModule_AddIntConstant(module, "AGE_FOR_REPORT", IA_AGE_FOR_REPORT) <
             0 ||
         PyModule_AddIntConstant(module, "AGE_TO_TELL", IA_AGE_TO_TELL) < 0 ||

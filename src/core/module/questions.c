@@ -102,6 +102,13 @@ end_statement(PyObject *self, PyObject *unused)
     return ia_statement_build();
 }
 
+static PyObject *
+seen_statements(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return ia_statement_build();
+}
+
 /* For tests. */
 static PyObject *
 test_footprint(PyObject *self, PyObject *op)
@@ -135,6 +142,7 @@ DOC(watch_statement, "(path, by_graph)",
 DOC(end_statement, "()",
     "End that; ([(file, line, function, times, items, idle)], held) of what\n"
     "was seen, and whether the path held all along.");
+DOC(seen_statements, "()", "The same of what was seen so far, and go on.");
 
 PyMethodDef ia_questions_methods[] = {
     {"diagnose", diagnose, METH_VARARGS, diagnose_doc},
@@ -145,6 +153,7 @@ PyMethodDef ia_questions_methods[] = {
     {"census", census, METH_O, census_doc},
     {"watch_statement", watch_statement, METH_VARARGS, watch_statement_doc},
     {"end_statement", end_statement, METH_NOARGS, end_statement_doc},
+    {"seen_statements", seen_statements, METH_NOARGS, seen_statements_doc},
     {"_footprint", test_footprint, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -2,6 +2,7 @@
 
 #include "../base/compat.h"
 #include "../base/read.h"
+#include "../base/same.h"
 #include "../ledger/arrays.h"
 #include "../ledger/devices.h"
 #include "../ledger/ledger.h"
@@ -11,7 +12,7 @@
 #include "../steps/failure.h"
 #include "../steps/steps.h"
 #include "../holders/statement.h"
-#include "../heap/roots.h"
+#include "../heap/own.h"
 #include "../heap/turns.h"
 #include "../recorder/recorder.h"
 #include "api.h"
@@ -127,7 +128,7 @@ set_code(PyObject *self, PyObject *args)
         ia_ledger_lock();
         bad = ia_libraries_set(prefixes, nprefixes) < 0 ||
               ia_libraries_except(files, nfiles) < 0 ||
-              ia_roots_set_own(own) < 0;
+              ia_own_set_prefix(own) < 0;
         ia_ledger_unlock();
         if (bad)
             PyErr_NoMemory();
@@ -234,12 +235,13 @@ collector_event(PyObject *self, PyObject *const *args, Py_ssize_t n)
     (void)self;
     if (n < 1 || !PyUnicode_CheckExact(args[0]))
         Py_RETURN_NONE;
-    if (PyUnicode_CompareWithASCIIString(args[0], "start") != 0)
+    if (PyUnicode_CompareWithASCIIString(args[0], "start") != 0) {
         ia_ledger_set_collecting(IA_NOT_COLLECTING);
-    else if (n > 1 && PyDict_CheckExact(args[1]) && is_whole_run(args[1]))
-        ia_ledger_set_collecting(IA_COLLECTING_ALL);
-    else
-        ia_ledger_set_collecting(IA_COLLECTING_YOUNG);
+        Py_RETURN_NONE;
+    }
+    int whole = n > 1 && PyDict_CheckExact(args[1]) && is_whole_run(args[1]);
+    ia_same_collecting(whole);
+    ia_ledger_set_collecting(whole ? IA_COLLECTING_ALL : IA_COLLECTING_YOUNG);
     Py_RETURN_NONE;
 }
 
@@ -262,6 +264,25 @@ set_allowed(PyObject *self, PyObject *arg)
     if (PyErr_Occurred())
         return NULL;
     return PyLong_FromUnsignedLong(ia_ledger_set_allowed((uint16_t)label));
+}
+
+static PyObject *
+note_same(PyObject *self, PyObject *op)
+{
+    (void)self;
+    if (ia_same_note(op) < 0)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+still_stands(PyObject *self, PyObject *arg)
+{
+    void *address = PyLong_AsVoidPtr(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    return PyBool_FromLong(ia_same_stands((uintptr_t)address));
 }
 
 static PyObject *
@@ -341,6 +362,10 @@ DOC(set_phase, "(number)", "Storages born from now on carry this phase.");
 DOC(set_allowed, "(label)",
     "Storages born on this thread from now on are kept on purpose (0: not).\n"
     "Returns the label before.");
+DOC(note_same, "(object)",
+    "Notes where an object stands that takes no weak reference.");
+DOC(still_stands, "(address)",
+    "Was an object noted there, and no other one seen in its place?");
 DOC(look_at, "(tick)", "Call back at that tick in any case.");
 DOC(recorder_arm,
     "(folder, names, *, events, sites, keep, interval, reserve, sources,\n"
@@ -380,6 +405,8 @@ PyMethodDef ia_watching_methods[] = {
      collector_event_doc},
     {"set_phase", set_phase, METH_O, set_phase_doc},
     {"set_allowed", set_allowed, METH_O, set_allowed_doc},
+    {"note_same", note_same, METH_O, note_same_doc},
+    {"still_stands", still_stands, METH_O, still_stands_doc},
     {"look_at", look_at, METH_O, look_at_doc},
     {"recorder_arm", FAST(ia_recorder_arm), METH_VARARGS | METH_KEYWORDS,
      recorder_arm_doc},

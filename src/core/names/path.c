@@ -175,8 +175,31 @@ is_item(const ia_edge_text *e)
     return length > 0 && e->text[length - 1] == ']';
 }
 
+/* Where the name of what hangs on garbage begins: at the call whose frame a
+ * traceback has kept, the one that is nearest to the holder; 0 without one. */
+static uint32_t
+nearest_call(const ia_walk *w, const uint32_t *chain, uint32_t n,
+             uint32_t inner)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n && chain[i] != inner; i++) {
+        uintptr_t ref = w->queue[chain[i]].ref;
+        if (IA_TAG(ref) == IA_TAG_OBJECT && PyFrame_Check((PyObject *)ref) &&
+            ia_frame_of_object((PyObject *)ref) != NULL)
+            found = i;
+    }
+    return found;
+}
+
+static uintptr_t
+call_of(uintptr_t frame_object)
+{
+    return (uintptr_t)ia_frame_of_object((PyObject *)frame_object) |
+           IA_TAG_FRAME;
+}
+
 static int
-append_all(const ia_walk *w, const uint32_t *chain, uint32_t n,
+append_all(const ia_walk *w, const uint32_t *chain, uint32_t n, int call,
            ia_reading reading, PyObject *edges, uint32_t inner,
            Py_ssize_t *depth)
 {
@@ -185,6 +208,8 @@ append_all(const ia_walk *w, const uint32_t *chain, uint32_t n,
     for (uint32_t i = 1; i < n; i++) {
         uintptr_t parent = w->queue[chain[i - 1]].ref;
         uintptr_t child = w->queue[chain[i]].ref;
+        if (i == 1 && call)
+            parent = call_of(parent);
         if (n > IA_PATH_HEAD + IA_PATH_TAIL && i == IA_PATH_HEAD) {
             uint32_t skipped = n - IA_PATH_HEAD - IA_PATH_TAIL;
             if (append_elided(edges, skipped) < 0)
@@ -210,6 +235,13 @@ append_all(const ia_walk *w, const uint32_t *chain, uint32_t n,
     return 0;
 }
 
+static PyObject *
+name_of_call(uintptr_t frame_object)
+{
+    ia_frame *frame = ia_frame_of_object((PyObject *)frame_object);
+    return PyUnicode_FromFormat("%U()", ia_frame_code(frame)->co_qualname);
+}
+
 PyObject *
 ia_path_build(const ia_walk *w, uint32_t entry, uint32_t inner,
               Py_ssize_t *depth)
@@ -219,13 +251,19 @@ ia_path_build(const ia_walk *w, uint32_t entry, uint32_t inner,
     if (chain == NULL)
         goto done;
     const ia_root *root = &w->roots->items[w->queue[chain[0]].root];
+    int of_holder = inner != IA_NO_ENTRY;
+    uint32_t first = root->kind == IA_ROOT_CYCLE && of_holder
+                         ? nearest_call(w, chain, n, inner)
+                         : 0;
     if (depth != NULL)
         *depth = 0;
-    if (append_all(w, chain, n, reading_of_root(root), edges, inner,
-                   depth) < 0)
+    if (append_all(w, chain + first, n - first, first > 0,
+                   reading_of_root(root), edges, inner, depth) < 0)
         goto done;
-    PyObject *name = PyUnicode_DecodeUTF8(
-        root->name, (Py_ssize_t)strlen(root->name), "replace");
+    PyObject *name =
+        first > 0 ? name_of_call(w->queue[chain[first]].ref)
+                  : PyUnicode_DecodeUTF8(
+                        root->name, (Py_ssize_t)strlen(root->name), "replace");
     if (name == NULL)
         goto done;
     result = Py_BuildValue("(sNOO)", root_kinds[root->kind], name,

@@ -114,6 +114,20 @@ minima_rise(const ia_survivors *s, uint32_t from, int amounts)
     return 1;
 }
 
+/* What is let go without keeping up with what comes leaves the least amount
+ * rising, and as fast later on as before: what leaves in the end as fast as it
+ * comes, such as sessions of any length, slows down from the first on. */
+#define AS_FAST(later, before) (4 * (later) >= 3 * (before))
+
+static int
+rises_steadily(const ia_survivors *s, uint32_t from)
+{
+    uint32_t middle = from + (s->current - from) / 2;
+    int64_t before = (int64_t)s->low[middle] - s->low[from];
+    int64_t later = (int64_t)s->low[s->current] - s->low[middle];
+    return minima_rise(s, from, 0) && AS_FAST(later, before);
+}
+
 /* Were storages that survive born all along the stretch, and as many in its
  * younger half as in half of its older one?  That the bucket which is being
  * filled has none yet says nothing. */
@@ -166,6 +180,8 @@ ia_criterion_ask(const ia_survivors *s, uint32_t now, uint32_t age,
     uint32_t since = grows_since(s, now, age, window, 0);
     if (since < IA_BUCKETS) {
         note(out, IA_GROWS_COUNT, s, since);
+        if (rises_steadily(s, since))
+            out->kinds |= IA_GROWS_STEADILY;
         for (uint32_t i = since; i <= s->current; i++)
             out->survivors += s->born[i];
         return;

@@ -31,6 +31,7 @@ enum {
     IA_GROWS_BYTES = 2, /* as many storages, of ever more bytes */
     IA_GROWS_GRAPH = 4, /* the graph behind its newest tensor grows */
     IA_GROWS_ANEW = 8, /* with BYTES: ever more storages, all of them new */
+    IA_GROWS_STEADILY = 16, /* with COUNT: so does the least that is alive */
 };
 
 typedef struct {

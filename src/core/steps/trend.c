@@ -2,6 +2,8 @@
 
 #include "trend.h"
 
+#include <stddef.h>
+
 /* The run is divided into WINDOWS.  In the last RISING of them the minimum
  * must rise from each to the next: the first ones show what a program builds
  * up.  It must rise by LEAST_RISE in all: the arrays of our own walks take
@@ -13,7 +15,7 @@
 static void
 merge_pairs(ia_trend *t)
 {
-    for (uint32_t i = 0; i < IA_TREND_BUCKETS / 2; i++) {
+    for (size_t i = 0; i < IA_TREND_BUCKETS / 2; i++) {
         uint64_t a = t->least[2 * i], b = t->least[2 * i + 1];
         t->least[i] = a < b ? a : b;
     }

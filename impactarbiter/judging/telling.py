@@ -1,0 +1,108 @@
+"""What is told while the program runs, and what of it is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from ..base.signals import Tolerated
+from ..base.units import plural
+from ..core.wire import Status
+from ..model.finding import Finding
+from ..model.words import BOUNDED, Verdict
+from .known import KnownHolders
+from .memory import HolderHistory
+from .verdict import stood_at_the_end
+
+
+class Telling:
+    """Tells ``on_finding`` of each settled finding, once."""
+
+    def __init__(
+        self,
+        on_finding: Callable[[Finding], object] | None,
+        known: KnownHolders,
+    ) -> None:
+        self._on_finding = on_finding
+        self._known = known
+        #: What was told of findings that have no holder, by signature.
+        self._of_lines: dict[str, str] = {}
+        #: What ``on_finding`` raised last, in words.
+        self.failed = ""
+
+    def tell(self, findings: Sequence[Finding]) -> None:
+        """What was said to be bounded and then leaks is told again."""
+        for finding in findings:
+            if self._is_news(finding):
+                self._note(finding)
+                self._call(finding)
+
+    def _is_news(self, finding: Finding) -> bool:
+        history = self._known.get(finding.signature)
+        told = self._of_lines.get(finding.signature)
+        if history is not None:
+            told = history.told
+        verdict = finding.verdict
+        worse = told in BOUNDED and verdict not in BOUNDED
+        if verdict == "growing" or not (told is None or worse):
+            return False
+        # By how much it grows, the next visit shows.
+        return verdict in BOUNDED or finding.all_bytes_per_step != 0
+
+    def _note(self, finding: Finding) -> None:
+        history = self._known.get(finding.signature)
+        if history is not None:
+            history.told = finding.verdict
+        else:
+            self._of_lines[finding.signature] = finding.verdict
+
+    def _call(self, finding: Finding) -> None:
+        if self._on_finding is None:
+            return
+        with Tolerated() as failure:
+            self._on_finding(finding)
+        if failure.error is not None:
+            self.failed = failure.said
+
+    def taken_back(
+        self, present: Collection[str], status: Status
+    ) -> list[Finding]:
+        """What was told to leak and does not any more."""
+        found = []
+        for signature, history in self._known.items():
+            finding = history.finding
+            if (
+                signature in present
+                or finding is None
+                or history.told is None
+                or history.told in BOUNDED
+            ):
+                continue
+            verdict: Verdict = "accumulation" if history.lets_go else "cache"
+            found.append(
+                replace(
+                    finding,
+                    verdict=verdict,
+                    severity="info",
+                    steps_to_oom=None,
+                    seconds_to_oom=None,
+                    note=_last_seen(history, status),
+                )
+            )
+        return found
+
+
+def _last_seen(history: HolderHistory, status: Status) -> str:
+    """What became of it, as far as it was seen."""
+    stands = stood_at_the_end(history, status)
+    if history.broken_at is not None and not stands:
+        return "but was let go before the end"
+    if history.lets_go:
+        return "but was seen to let go since"
+    if history.is_remade:
+        return "but is one value in place of another"
+    items = history.length
+    size = "" if items is None else f" ({plural(items, 'item')})"
+    if stands:
+        return f"but had stopped growing at the end{size}"
+    return f"but has stopped growing{size}"
