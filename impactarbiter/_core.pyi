@@ -50,6 +50,8 @@ class _Status(TypedDict):
     ticks: int
     position: int
     counts: _Counts
+    strongest_until: int
+    strongest_counts: _Counts
     kind: int
     clock: int
     boundary_seconds: float

@@ -119,10 +119,9 @@ def ages(sites: Iterable[int], status: Status, kind: int) -> Ages | None:
             counts[begin] = counts.get(begin, 0) + alive
     if not any(counts.values()):
         return None
-    end, now = status.counts[kind], status.now
     begins = sorted(counts)
     return Ages(
-        steps=tuple(max(end - (now - b) + 1, 0) for b in begins),
+        steps=tuple(status.step(b) for b in begins),
         alive=tuple(counts[b] for b in begins),
-        end=end,
+        end=status.counts[kind],
     )

@@ -40,7 +40,7 @@ from .one_at_a_time import OneAtATime
 from .patches import with_patches
 from .statement import maybe_grown_at
 from .telling import Telling
-from .verdict import case_of, finding_of, kind_of, stood_at_the_end
+from .verdict import case_of, finding_of, stood_at_the_end
 from .walks import Walks
 from .watch import StatementWatch, other_growth
 
@@ -191,8 +191,7 @@ class Diagnostician:
             if history.finding is None or history.broken_at is not None:
                 continue
             history.ages = (
-                curves.ages(history.sites, status, kind_of(status))
-                or history.ages
+                curves.ages(history.sites, status, status.kind) or history.ages
             )
             suspect = history.is_suspect(suspects)
             if suspect and len(history.fellows) > 1:
@@ -280,7 +279,7 @@ class Diagnostician:
         self._watch.end(status, now=True)
         self._walks.visit_all(status)
         suspects = {s.site: s for s in heap.suspects(self._least_age)}
-        kind = kind_of(status)
+        kind = status.kind
         # A run's points are many: they are let go before the heap is weighed.
         rises = closure.growth(
             ledger.curves().points, kind, status.counts[kind]
@@ -344,7 +343,7 @@ class Diagnostician:
     ) -> Report:
         """A report with these findings and the figures of now."""
         totals = ledger.totals()
-        kind = kind_of(status)
+        kind = status.kind
         measured = ledger.curves()
         growth = closure.growth(measured.points, kind, status.counts[kind])
         return Report(
@@ -414,7 +413,7 @@ class Diagnostician:
             # that a thread holds while others make steps.
             if made is None or made.all_bytes_per_step <= 0:
                 continue
-            last = history.last.at.steps(kind_of(status))
+            last = history.last.at.steps(status.kind)
             history.finding = replace(
                 made, note=f"released by now: figures as of step {last}"
             )

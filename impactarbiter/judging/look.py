@@ -17,7 +17,7 @@ from ..core.wire import (
 )
 from ..model.finding import Cycle, Finding, Holder, TensorExample
 from ..model.path import Path
-from .memory import Moment
+from .memory import Moment, moment
 
 #: Lines whose storages get more, with the graphs behind them as they were.
 EVER_MORE = (GROWS_COUNT, GROWS_BYTES | GROWS_ANEW)
@@ -40,7 +40,7 @@ class Look:
     def at(self) -> Moment:
         """When it was made."""
         status = self.status
-        return Moment(status.ticks, status.now, status.counts)
+        return moment(status)
 
     def describe(self, held: Held) -> Finding:
         """One holder's finding before any verdict."""
@@ -76,8 +76,7 @@ class Look:
 
     def step(self, birth: int) -> int:
         """The step, from 1, that a birth by the clock in force fell into."""
-        steps = self.status.counts[self.kind]
-        return max(min(steps - (self.status.now - birth) + 1, steps), 1)
+        return self.status.step(birth)
 
     def began(self, held: Held) -> int:
         """Since when it gathers, by the clock in force."""
@@ -93,9 +92,10 @@ class Look:
     def gained(self, fellows: Sequence[Held]) -> int:
         """When one that is new was last seen to gain; what died has gained
         nothing since its youngest was born."""
-        if not all(held.died for held in fellows):
-            return self.status.now
-        return max(group.last for held in fellows for group in held.groups)
+        youngest = max(g.last for held in fellows for g in held.groups)
+        if all(held.died for held in fellows):
+            return youngest
+        return self.status.end_of(youngest)
 
     def is_suspect(self, held: Held) -> bool:
         """Whether one of its lines is suspect just now."""
@@ -130,7 +130,7 @@ class Look:
         """Bytes and storages a step, by this one walk alone."""
         size = count = 0.0
         for group in held.groups:
-            span = self.status.now - group.first
+            span = self.status.end_of(group.last) - group.first
             if group.generations > 1 and span > 0:
                 size += group.bytes / span
                 count += group.count / span

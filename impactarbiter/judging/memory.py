@@ -12,22 +12,37 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..core.wire import Counts, Held, SiteNow, Statement, Visit
+from ..core.wire import Counts, Held, SiteNow, Statement, Status, Visit
 from ..model.finding import Finding, GraphCost
 from ..model.history import Ages
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When something was seen: ``now`` is position or tick, as ages are."""
+    """When something was seen: ``now`` is position or tick, as ages are;
+    ``until`` and ``then`` are as of the last of the strongest kind of events.
+    """
 
     tick: int
     now: int
     counts: Counts
+    until: int
+    then: Counts
 
     def steps(self, kind: int) -> int:
         """Events of one kind until then."""
         return self.counts[kind]
+
+    def at_the_end(self) -> Moment:
+        """As of the last event of the strongest kind."""
+        return replace(self, now=self.until, counts=self.then)
+
+
+def moment(status: Status) -> Moment:
+    """This one."""
+    then = status.then
+    counts = then if status.now == status.until else status.counts
+    return Moment(status.ticks, status.now, counts, status.until, then)
 
 
 @dataclass(frozen=True)
@@ -103,6 +118,19 @@ class Observation:
         )
 
 
+def _dated(now: Observation, before: Observation) -> Observation:
+    """What has not gained since the strongest kind of events fell silent is as
+    of then: what training has gathered is not let go by a service's calls.
+
+    A gain of which nobody knows on which side it was counts as training's.
+    """
+    until = now.at.until
+    is_new = before.at.now >= until and now.exceeds(before)
+    if before.at.now > until or is_new:
+        return now
+    return replace(now, at=now.at.at_the_end())
+
+
 def observed(
     siblings: Sequence[Held],
     visit: Visit,
@@ -111,6 +139,8 @@ def observed(
 ) -> Observation:
     """What a walk saw; siblings (``history[0]``, ``[1]``) are one holder."""
     groups = [group for held in siblings for group in held.groups]
+    if max((group.last for group in groups), default=at.now) < at.until:
+        at = at.at_the_end()
     lengths = [held.length for held in siblings if held.length is not None]
     return Observation(
         at=at,
@@ -264,7 +294,8 @@ class HolderHistory:
         """Takes in what a walk or a visit saw."""
         if self.graph_is_others:
             now = replace(now, probed={})
-        before, self.last = self.last, now
+        before = self.last
+        self.last = now = _dated(now, before)
         self._note_fullness(now)
         if now.exceeds(before):
             self.gained_at, self.gained = now.at.now, now.at

@@ -43,7 +43,7 @@ def _finding(
     look: Look, unheld: Unheld, suspect: Suspect, needed: int
 ) -> Finding:
     status = look.status
-    age = status.now - suspect.since
+    age = status.end_of(unheld.last) - suspect.since
     rule = judge(Case(root="native", gained=True, age=age, needed=needed))
     # From one birth to the last there is one step less than there are.
     steps = max(unheld.generations, 2)

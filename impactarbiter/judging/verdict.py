@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..core import heap
-from ..core.wire import STEP_KINDS, Status
+from ..core.wire import CALLS, Status
 from ..knowledge.advice import advise
 from ..model.finding import Finding, GraphCost
 from ..model.words import BOUNDED
@@ -16,21 +16,6 @@ from .memory import HolderHistory, Moment
 from .rules import Case, judge
 from .severity import DEFAULT_RULES
 from .watch import grown_at
-
-
-def kind_of(status: Status) -> int:
-    """The kind of events that are steps for printing.
-
-    The strongest that the program has shown; where that is silent for long,
-    the strongest of those that still come.
-    """
-    if status.kind == len(STEP_KINDS) - 1:
-        return status.kind
-    kinds = [kind for kind, n in enumerate(status.counts) if n]
-    if not kinds:
-        return len(STEP_KINDS) - 1
-    weaker = kinds[1:] if status.by_tick else []
-    return weaker[0] if weaker else kinds[0]
 
 
 def case_of(
@@ -81,7 +66,7 @@ def finding_of(
     assert finding is not None
     if verdict is None:
         return None
-    kind = kind_of(status)
+    kind = status.kind
     at = history.last.at
     settled = verdict not in BOUNDED and verdict != "growing"
     if settled and history.confirmed_at is None:
@@ -226,7 +211,7 @@ def _fits(history: HolderHistory, room: int | None) -> bool:
 
 def _came_after_the_last_step(broken: Moment, status: Status) -> bool:
     """Whether only weaker events came since than those that make steps."""
-    kind = kind_of(status)
+    kind = status.strongest_kind
     stronger = status.counts[kind] > 0 and any(status.counts[kind + 1 :])
     return stronger and broken.counts[kind] == status.counts[kind]
 
@@ -243,10 +228,10 @@ def _is_one_turn(history: HolderHistory, room: int | None) -> bool:
 
 def _is_one_pass(history: HolderHistory, status: Status) -> bool:
     """Whether it is a variable of the loop that fills it, and nothing but
-    calls of modules was seen: one pass over data that collects its answers
-    looks the same as a service that keeps them."""
+    calls of modules comes: one pass over data that collects its answers looks
+    the same as a service that keeps them."""
     held = history.held
-    if status.counts.optimizer or status.counts.backward:
+    if status.kind not in CALLS:
         return False
     if status.counts.manual or held.depth != 1 or held.length is None:
         return False

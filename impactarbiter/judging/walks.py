@@ -19,8 +19,7 @@ from .forecast import is_much
 from .known import KnownHolders
 from .live_table import fuller, live_table
 from .look import Look
-from .memory import Moment
-from .verdict import kind_of
+from .memory import moment
 
 #: Seconds of the processor's time that a run may be asked for in any case, so
 #: that a short one has its answer, and the share of its time so far that
@@ -63,7 +62,7 @@ class Walks:
     def visit_all(self, status: Status) -> None:
         """Sees every known holder again."""
         began = time.thread_time()
-        self.known.visit(Moment(status.ticks, status.now, status.counts))
+        self.known.visit(moment(status))
         self._visit_seconds += time.thread_time() - began
 
     def ticks_to_visit(self, tick: int, status: Status) -> int:
@@ -162,7 +161,7 @@ class Walks:
         self.last = walk = heap.walk(sites, any_age, anew, weigh=weigh)
         self.count += 1
         self.purposes.add(self.last, status, ledger.totals())
-        look = Look(status, kind_of(status), suspects, self.last, self.phases)
+        look = Look(status, status.kind, suspects, self.last, self.phases)
         for site, s in suspects.items():
             self._looked[site] = status.now - s.since
         self.known.take_in(look)
@@ -180,5 +179,5 @@ class Walks:
 
     def _see_live(self, status: Status) -> None:
         """What is alive: little is, once the program has ended."""
-        now = live_table(status.counts[kind_of(status)])
+        now = live_table(status.counts[status.kind])
         self.live = fuller(self.live, now)

@@ -14,7 +14,6 @@ from ..core import hooks, ledger
 from ..core.wire import STEP_KINDS
 from ..judging.allowlist import AllowList, AllowRule
 from ..judging.masks import obfuscated
-from ..judging.verdict import kind_of
 from ..model.finding import Finding
 from ..model.moment import Moment
 from ..model.process import Process
@@ -160,7 +159,7 @@ class Arbiter:
         if self._last is not None:
             return f"Arbiter(stopped, step {self._last.steps})"
         status = ledger.status()
-        return f"Arbiter(watching, step {status.counts[kind_of(status)]})"
+        return f"Arbiter(watching, step {status.counts[status.kind]})"
 
     # -- steps and phases -------------------------------------------------
 
@@ -230,7 +229,7 @@ class Arbiter:
     def moment(self) -> Moment:
         """How far the program is; no look is made for it."""
         status, totals = ledger.status(), ledger.totals()
-        kind = kind_of(status)
+        kind = status.kind
         return Moment.of(
             self._diagnostician.confirmed(),
             steps=status.counts[kind],

@@ -661,3 +661,55 @@ def test_a_child_may_watch_for_itself() -> None:
                 code = 0 if watched(rolling).findings else 2
             os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class _Service:
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.model = model
+        self.answers: list[torch.Tensor] = []
+
+    def answer(self) -> torch.Tensor:
+        with torch.no_grad():
+            return self.model(torch.ones(1, 4))
+
+
+def _trained(
+    service: _Service, keep: Callable[[torch.Tensor], object]
+) -> None:
+    optimizer = torch.optim.SGD(service.model.parameters(), lr=0.1)
+    for _ in range(40):
+        loss = service.model(torch.ones(1, 4)).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        keep(loss)
+
+
+def test_a_service_after_its_training_leaks_by_the_call() -> None:
+    service = _Service(torch.nn.Linear(4, 4))
+    with impactarbiter.watch() as arbiter:
+        _trained(service, lambda loss: None)
+        for _ in range(250):
+            service.answers.append(service.answer())
+        report = arbiter.report()
+    (leak,) = report.findings
+    assert leak.verdict == "leak" and leak.holder
+    assert leak.holder.expression.endswith("service.answers")
+    assert leak.holder.growth_per_step == pytest.approx(1, rel=0.05)
+    assert (report.steps, report.step_kind) == (290, "module call")
+
+
+def test_what_training_keeps_is_not_let_go_by_the_calls_of_a_service() -> None:
+    service = _Service(torch.nn.Linear(4, 4))
+    losses: list[torch.Tensor] = []
+    told: list[Finding] = []
+    with impactarbiter.watch(on_finding=told.append) as arbiter:
+        _trained(service, losses.append)
+        for _ in range(250):
+            service.answer()
+        report = arbiter.report()
+    (leak,) = report.findings
+    assert leak.verdict == "leak" and leak.holder
+    assert leak.holder.expression.endswith("losses")
+    assert leak.holder.growth_per_step == pytest.approx(1, rel=0.05)
+    assert leak.last_step <= 40 and report.taken_back == ()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from impactarbiter import _core
+from impactarbiter.core.wire import STEP_KINDS
 
 COUNT, BYTES, STEADILY = 1, 2, _core.GROWS_STEADILY
 #: Ages for a report and for a word in passing.
@@ -294,14 +295,50 @@ def test_nothing_begins_again_when_optimizers_come(auto: None) -> None:
     assert _core.status()["ticks"] == 81
 
 
-def test_ticks_are_time_where_the_strong_kind_is_silent(auto: None) -> None:
-    step(Optimizer())
-    assert _core.status()["clock"] == 0
-    assert _core.status()["position"] == 1
+def test_calls_move_the_position_on_once_training_is_over(auto: None) -> None:
+    """The fewer steps there were, the longer it takes to be sure."""
+    one = Optimizer()
+    for _ in range(64):
+        step(one)
+    for _ in range(64):
+        _event()
+    assert _now() == (64, "optimizer")
+    for _ in range(100):
+        _event()
+    assert _now() == (64 + 100, "module call")
+    step(one)
+    assert _now() == (64 + 100 + 1, "optimizer")
+    assert _core.status()["counts"][:3] == (65, 0, 164)
+
+
+def test_an_evaluation_is_no_time(auto: None) -> None:
+    one = Optimizer()
+    for _ in range(4):
+        for _ in range(64):
+            _event()
+            step(one)
+        for _ in range(127):
+            _event()
+    assert _now() == (4 * 64, "optimizer")
+
+
+def test_rollouts_before_the_first_step_are_no_time(auto: None) -> None:
+    one = Optimizer()
     for _ in range(4096):
         _event()
-    assert _core.status()["clock"] == 1
-    assert _core.status()["position"] == 1
+    step(one)
+    assert _now() == (1, "optimizer")
+    for _ in range(2 * 4096):
+        _event()
+    assert _now() == (1, "optimizer")
+    _event()
+    assert _now() == (2, "module call")
+
+
+def _now() -> tuple[int, str]:
+    status = _core.status()
+    assert status["clock"] == 0
+    return status["position"], STEP_KINDS[status["kind"]]
 
 
 def _event() -> None:

@@ -15,7 +15,8 @@ LINE = 7
 
 
 def at(tick: int) -> Moment:
-    return Moment(tick, tick, Counts(optimizer=tick))
+    counts = Counts(optimizer=tick)
+    return Moment(tick, tick, counts, tick, counts)
 
 
 def seen(tick: int, items: int | None, storages: int) -> Observation:

@@ -3,6 +3,7 @@
 from .accounts import (
     AGE_FOR_REPORT,
     AGE_TO_TELL,
+    CALLS,
     GROWS_ANEW,
     GROWS_BYTES,
     GROWS_COUNT,
@@ -50,6 +51,7 @@ from .walks import (
 __all__ = [
     "AGE_FOR_REPORT",
     "AGE_TO_TELL",
+    "CALLS",
     "GROWS_ANEW",
     "GROWS_BYTES",
     "GROWS_COUNT",

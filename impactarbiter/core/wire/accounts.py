@@ -85,6 +85,8 @@ STEP_KINDS: tuple[StepKind, ...] = (
     "compiled call",
     "manual",
 )
+#: Those of them that do not train.
+CALLS = (STEP_KINDS.index("module call"), STEP_KINDS.index("compiled call"))
 
 
 class Counts(NamedTuple):
@@ -104,9 +106,12 @@ class Counts(NamedTuple):
 class Status:
     """Where the clocks are, and what watching cost so far.
 
-    ``ticks`` counts every boundary event, ``position`` those of ``kind``, the
-    strongest so far (an index of STEP_KINDS; its length before the first).
-    ``by_tick``: that kind is silent for long, ticks are time.
+    ``ticks`` counts every boundary event, ``position`` those of the strongest
+    kind, and of the one that comes in its place where it has fallen silent.
+    ``strongest_until`` and ``strongest_counts``: as of the last of the
+    strongest kind.
+    ``by_tick``: ticks are time.  ``kind``: what a step is, an index of
+    STEP_KINDS.
     ``collector``: the collector runs by itself.  ``rises``: the process was
     seen to grow beside its tensors.  ``failure`` of a hook.
     """
@@ -114,6 +119,8 @@ class Status:
     ticks: int
     position: int
     counts: Counts
+    strongest_until: int
+    strongest_counts: Counts
     kind: int
     by_tick: bool
     boundary_seconds: float
@@ -129,6 +136,32 @@ class Status:
         """What ages are measured by: position, or tick."""
         return self.ticks if self.by_tick else self.position
 
+    @property
+    def strongest_kind(self) -> int:
+        """An index of STEP_KINDS, of the events seen so far."""
+        return next((i for i, n in enumerate(self.counts) if n), self.kind)
+
+    @property
+    def until(self) -> int:
+        """The end of what the strongest kind of events has measured."""
+        return self.ticks if self.by_tick else self.strongest_until
+
+    @property
+    def then(self) -> Counts:
+        """The events until then."""
+        return self.counts if self.by_tick else self.strongest_counts
+
+    def end_of(self, birth: int) -> int:
+        """Until when what was born then has been measured: what is from a
+        training is no older for a service's calls."""
+        return self.until if birth < self.until else self.now
+
+    def step(self, birth: int) -> int:
+        """The step, from 1, that a birth by the clock in force fell into."""
+        counts = self.then if birth < self.until else self.counts
+        steps = counts[self.kind]
+        return max(min(steps - (self.end_of(birth) - birth) + 1, steps), 1)
+
 
 def status_of(raw: _Status) -> Status:
     """Where the clocks are."""
@@ -136,6 +169,8 @@ def status_of(raw: _Status) -> Status:
         ticks=raw["ticks"],
         position=raw["position"],
         counts=Counts(*raw["counts"]),
+        strongest_until=raw["strongest_until"],
+        strongest_counts=Counts(*raw["strongest_counts"]),
         kind=raw["kind"],
         by_tick=bool(raw["clock"]),
         boundary_seconds=raw["boundary_seconds"],

@@ -5,8 +5,9 @@
  * strongest kind that the program has shown, optimizer steps from the moment
  * that an optimizer exists: in positions the rollouts before an update, the
  * transforms of a data set and the tokens of a generation are no time at all.
- * Neither clock restarts.  Where the strongest kind stays away for long
- * (training is over, the model serves), ticks are time.
+ * Neither clock restarts.  Where the strongest kind has fallen silent (training
+ * is over, the model serves), events of the kind that comes in its place move
+ * the position on.
  */
 
 #include "../base/compat.h"
@@ -28,10 +29,13 @@
 
 #define NO_KIND IA_EVENTS
 
-/* Ticks become time after this many without an event of the strongest kind,
- * and no sooner than after SILENT_FACTOR times the ticks up to its last. */
-#define SILENT_TICKS 4096
+/* A weaker kind takes the strongest one's place when more than SILENT_FACTOR
+ * times as many of it came since the last of the strongest as before: an
+ * evaluation is seldom that long.  It takes SILENT_EVENTS of them, shared by the
+ * events of the strongest kind: of one that came once little is known, and
+ * rollouts of thousands of calls may lie before the first. */
 #define SILENT_FACTOR 2
+#define SILENT_EVENTS 4096
 
 /* A new optimizer is looked for at each of the first OPTIMIZER_TICKS, and then
  * at one tick in OPTIMIZER_EVERY, as it takes some microseconds. */
@@ -55,8 +59,9 @@ static struct {
     int kind; /* strongest ia_event seen so far, or NO_KIND */
     uint32_t tick;
     uint32_t position;
-    uint32_t last_strong; /* tick of the last event of that kind */
     uint32_t counts[IA_EVENTS]; /* events of each kind; rounds of optimizers */
+    uint32_t before[IA_EVENTS]; /* at the last event of the strongest kind */
+    uint32_t strongest_until;   /* position after it */
     int optimizer_classes; /* of which there were optimizers at the start */
     int settled; /* a report was asked for before the strong kind came */
     int busy; /* inside a boundary: events of our own don't count */
@@ -207,11 +212,41 @@ measure_tick(double t)
 ia_clock
 ia_stepping_clock(void)
 {
-    uint32_t quiet = run.tick - run.last_strong;
-    return run.settled || (quiet > SILENT_TICKS &&
-                           quiet > SILENT_FACTOR * run.last_strong)
-               ? IA_BY_TICK
-               : IA_BY_POSITION;
+    return run.settled ? IA_BY_TICK : IA_BY_POSITION;
+}
+
+static void
+strongest_comes(void)
+{
+    run.settled = 0;
+    memcpy(run.before, run.counts, sizeof run.before);
+    run.strongest_until = run.position + 1;
+}
+
+/* The kind that comes in place of the strongest, or NO_KIND. */
+static int
+successor(void)
+{
+    uint64_t known = run.kind == NO_KIND ? 0 : run.counts[run.kind];
+    for (int kind = run.kind + 1; kind < IA_EVENTS; kind++) {
+        uint64_t since = run.counts[kind] - run.before[kind];
+        if (since > SILENT_FACTOR * (uint64_t)run.before[kind] &&
+            since * (known > 0 ? known : 1) > SILENT_EVENTS)
+            return kind;
+    }
+    return NO_KIND;
+}
+
+/* What a step is, for printing. */
+static int
+kind_of_steps(void)
+{
+    int kind = successor();
+    if (kind != NO_KIND)
+        return kind;
+    for (kind = 0; kind < IA_EVENT_MANUAL && run.counts[kind] == 0; kind++)
+        ;
+    return kind;
 }
 
 static void
@@ -229,11 +264,7 @@ boundary(int moves)
         if (check)
             probe_graphs();
     }
-    if (moves) {
-        run.settled = 0;
-        run.position++;
-        run.last_strong = run.tick;
-    }
+    run.position += moves != 0;
     run.tick++;
     ia_ledger_lock();
     ia_ledger_tick(run.position);
@@ -264,7 +295,8 @@ begin_kind(int kind)
     run.kind = kind;
     run.position = 0;
     run.next_probe = run.options.warmup;
-    run.last_strong = run.tick;
+    memcpy(run.before, run.counts, sizeof run.before);
+    run.strongest_until = 0;
     if (first)
         return;
     ia_ledger_lock();
@@ -297,7 +329,10 @@ ia_stepping_event(ia_event event)
     if ((int)event < run.kind)
         begin_kind((int)event);
     run.counts[event]++;
-    boundary((int)event == run.kind || event == IA_EVENT_MANUAL);
+    int strongest = (int)event == run.kind || event == IA_EVENT_MANUAL;
+    if (strongest)
+        strongest_comes();
+    boundary(strongest || (int)event == successor());
 }
 
 static ia_call_args ending;
@@ -324,8 +359,10 @@ ia_stepping_optimizer(PyObject *optimizer)
         return;
     if (run.kind != IA_EVENT_OPTIMIZER)
         begin_kind(IA_EVENT_OPTIMIZER);
-    int moves = ia_optimizers_step(optimizer, run.position);
+    int moves = ia_optimizers_step(optimizer, run.counts[IA_EVENT_OPTIMIZER]);
     run.counts[IA_EVENT_OPTIMIZER] += moves != 0;
+    if (moves)
+        strongest_comes();
     boundary(moves);
 }
 
@@ -380,9 +417,11 @@ ia_stepping_status(void)
 {
     const char *failed = ia_failure();
     return Py_BuildValue(
-        "{s:I,s:I,s:N,s:i,s:i,s:d,s:d,s:d,s:d,s:O,s:O,s:N}", "ticks", run.tick,
-        "position", run.position, "counts", ia_counts_build(run.counts), "kind",
-        run.kind, "clock", (int)ia_stepping_clock(), "boundary_seconds",
+        "{s:I,s:I,s:N,s:I,s:N,s:i,s:i,s:d,s:d,s:d,s:d,s:O,s:O,s:N}", "ticks",
+        run.tick, "position", run.position, "counts",
+        ia_counts_build(run.counts), "strongest_until", run.strongest_until,
+        "strongest_counts", ia_counts_build(run.before), "kind",
+        kind_of_steps(), "clock", (int)ia_stepping_clock(), "boundary_seconds",
         run.boundary_seconds, "callback_seconds", run.callback_seconds,
         "tick_seconds", run.tick_seconds, "elapsed_seconds",
         ia_seconds() - run.started, "collector",
