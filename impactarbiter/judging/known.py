@@ -15,7 +15,8 @@ from ..core.wire import Held, Visit
 from ..model.finding import Finding, Holder
 from .allowlist import AllowList, is_allowed_object
 from .look import Look
-from .memory import HolderHistory, Moment, observed
+from .memory import HolderHistory
+from .observation import Moment, observed
 from .statement import remakes
 from .watch import grown_at
 

@@ -17,7 +17,7 @@ from ..core.wire import (
 )
 from ..model.finding import Cycle, Finding, Holder, TensorExample
 from ..model.path import Path
-from .memory import Moment, moment
+from .observation import Moment, moment
 
 #: Lines whose storages get more, with the graphs behind them as they were.
 EVER_MORE = (GROWS_COUNT, GROWS_BYTES | GROWS_ANEW)

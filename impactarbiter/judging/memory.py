@@ -12,153 +12,11 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..core.wire import Counts, Held, SiteNow, Statement, Status, Visit
+from ..core.wire import Held, SiteNow, Statement, Visit
 from ..model.finding import Finding, GraphCost
 from ..model.history import Ages
-
-
-@dataclass(frozen=True)
-class Moment:
-    """When something was seen: ``now`` is position or tick, as ages are;
-    ``until`` and ``then`` are as of the last of the strongest kind of events.
-    """
-
-    tick: int
-    now: int
-    counts: Counts
-    until: int
-    then: Counts
-
-    def steps(self, kind: int) -> int:
-        """Events of one kind until then."""
-        return self.counts[kind]
-
-    def at_the_end(self) -> Moment:
-        """As of the last event of the strongest kind."""
-        return replace(self, now=self.until, counts=self.then)
-
-
-def moment(status: Status) -> Moment:
-    """This one."""
-    then = status.then
-    counts = then if status.now == status.until else status.counts
-    return Moment(status.ticks, status.now, counts, status.until, then)
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What was seen of a holder at one moment.
-
-    ``items`` is None for no container.  ``storages`` and ``held`` (bytes) are
-    what the suspect lines have put there, ``first`` and ``value`` addresses
-    to compare, ``size`` the memory of a holder that is a tensor.  ``emptied``:
-    nothing is alive of what the last walk saw in it; ``thinned``: less.
-    ``bytes`` in ``freed`` storages, ``nodes`` and ``node_bytes`` are what
-    cutting the holder would free, as the last walk before it measured them.
-    """
-
-    at: Moment
-    items: int | None
-    storages: int
-    held: int
-    bytes: int
-    nodes: int
-    node_bytes: int
-    probed: Mapping[int, int]  # nodes behind its lines' newest tensors
-    first: int
-    value: int
-    graph: int
-    size: int = 0
-    emptied: bool = False
-    thinned: bool = False
-    scale: float = 1.0  # storages as a multiple of those that a walk has seen
-    longer: float = 1.0  # likewise of what cutting it would free
-    freed: int = 0
-
-    def exceeds(self, older: Observation) -> bool:
-        """Whether the holder has gained anything since."""
-        if self.items is not None and older.items is not None:
-            if self.items != older.items:
-                return self.items > older.items
-            # As many of new ones in place of old ones are no growth, but
-            # what each of them keeps may grow, where both were measured.
-            measured = self.longer == older.longer == 1.0
-            return self.reaches_further(older.probed) or (
-                measured
-                and (self.nodes > older.nodes or self.bytes > older.bytes)
-            )
-        if self.is_plain and older.is_plain:
-            return self.size > older.size
-        return (
-            self.storages > older.storages
-            or self.nodes > older.nodes
-            or self.reaches_further(older.probed)
-            or self.bytes > older.bytes
-            or self.held > older.held
-        )
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is a tensor without a graph: its size says all."""
-        return self.size > 0 and self.graph == 0
-
-    def lost_some(self, older: Observation) -> bool:
-        """Whether something that it held then is gone."""
-        if self.items is None:
-            return self.is_plain and older.is_plain and self.size < older.size
-        # An address that is not known is 0.
-        other = 0 != self.first != older.first != 0
-        return other or self.items < (older.items or 0)
-
-    def reaches_further(self, before: Mapping[int, int]) -> bool:
-        """Whether a line's newest tensor has a larger graph than it had."""
-        return any(
-            nodes > before.get(site, nodes) > 0
-            for site, nodes in self.probed.items()
-        )
-
-
-def _dated(now: Observation, before: Observation) -> Observation:
-    """What has not gained since the strongest kind of events fell silent is as
-    of then: what training has gathered is not let go by a service's calls.
-
-    A gain of which nobody knows on which side it was counts as training's.
-    """
-    until = now.at.until
-    is_new = before.at.now >= until and now.exceeds(before)
-    if before.at.now > until or is_new:
-        return now
-    return replace(now, at=now.at.at_the_end())
-
-
-def observed(
-    siblings: Sequence[Held],
-    visit: Visit,
-    at: Moment,
-    lines: dict[int, SiteNow],
-) -> Observation:
-    """What a walk saw; siblings (``history[0]``, ``[1]``) are one holder."""
-    groups = [group for held in siblings for group in held.groups]
-    if max((group.last for group in groups), default=at.now) < at.until:
-        at = at.at_the_end()
-    lengths = [held.length for held in siblings if held.length is not None]
-    return Observation(
-        at=at,
-        items=sum(lengths) if len(lengths) == len(siblings) else None,
-        storages=sum(group.count for group in groups)
-        + sum(held.others_storages for held in siblings),
-        held=sum(group.bytes for group in groups)
-        + sum(held.others_bytes for held in siblings),
-        bytes=sum(held.bytes for held in siblings),
-        nodes=sum(held.nodes for held in siblings),
-        node_bytes=sum(held.node_bytes for held in siblings),
-        probed={s: line.graph_nodes for s, line in lines.items()},
-        first=visit.first,
-        value=visit.value,
-        graph=visit.graph,
-        size=visit.bytes,
-        freed=sum(held.storages for held in siblings),
-    )
+from .observation import Moment, Observation, dated, growth
+from .scaled import scaled
 
 
 @dataclass
@@ -295,7 +153,7 @@ class HolderHistory:
         if self.graph_is_others:
             now = replace(now, probed={})
         before = self.last
-        self.last = now = _dated(now, before)
+        self.last = now = dated(now, before)
         self._note_fullness(now)
         if now.exceeds(before):
             self.gained_at, self.gained = now.at.now, now.at
@@ -419,13 +277,11 @@ class HolderHistory:
             size=visit.bytes,
         )
         now = self.told_apart(now, lines, older)
-        items = visit.length
-        known = any(one.branches for one in self.fellows)
-        if items is not None and items != self.walked.items and known:
-            now = self._as_its_items(now, items)
-        else:
-            now = self._as_its_graph(self._as_its_lines(now, lines))
-        self.observe(now)
+        self.observe(
+            scaled(
+                now, self.walked, self.fellows, self.sites, lines, self.recurs
+            )
+        )
 
     def _went_with_the_end(
         self, visit: Visit, lines: Mapping[int, SiteNow]
@@ -436,78 +292,6 @@ class HolderHistory:
         then = sum(line.at_tick for line in lines.values())
         now = sum(line.live_count for line in lines.values())
         return shorter and then >= self.last.storages > now
-
-    def _as_its_items(self, now: Observation, items: int) -> Observation:
-        """Of a container: each item as those that a walk has measured.
-
-        Its lines would not do: what they make is in use elsewhere, too, and
-        may go into several containers.
-        """
-        known = self.walked.items or items or 1
-        ours = sum(one.branches for one in self.fellows)
-        older = sum(one.older for one in self.fellows)
-        alone = sum(one.alone * (one.length or 0) for one in self.fellows)
-        scale = 1 + (items - known) / ours
-        # Where most items are of its lines, or more are older than the watch,
-        # the others are like them; cutting it frees what those keep that
-        # nothing else has.
-        alike = 2 * ours >= known or older > ours
-        freed = alone if alike else ours
-        longer = max(1 + (items - known) / freed, 0) if freed else scale
-        return replace(
-            self._longer(now, longer),
-            scale=scale,
-            storages=round(now.storages * scale),
-            held=round(now.held * scale),
-        )
-
-    def _as_its_lines(
-        self, now: Observation, lines: dict[int, SiteNow]
-    ) -> Observation:
-        """Of no container, or of one that is as long as it was while the
-        graph behind it may grow: as much more as is alive of its lines, where
-        it had the most of that when it was walked to; else it may be
-        anybody's.
-        """
-        pairs = [(self.sites.get(s, line), line) for s, line in lines.items()]
-        if 2 * now.storages <= sum(then.live_count for then, _now in pairs):
-            return now
-        grown = sum(b.live_bytes - a.live_bytes for a, b in pairs)
-        count = sum(b.live_count - a.live_count for a, b in pairs)
-        now = replace(
-            now, storages=now.storages + count, held=now.held + grown
-        )
-        if now.items is not None:
-            return now
-        # What cutting it frees grows with that.
-        return self._longer(now, now.held / max(now.held - grown, 1))
-
-    def _as_its_graph(self, now: Observation) -> Observation:
-        """Where a graph is carried on, by a tensor or by a container that is
-        as long as it was: each node behind its line's newest tensor as those
-        that the walk has measured."""
-        known = self.walked.probed
-        factors = [n / known[s] for s, n in now.probed.items() if known.get(s)]
-        longer = max(factors, default=1.0)
-        if longer <= 1 or not (self.recurs or now.items is not None):
-            return now
-        return self._longer(now, longer)
-
-    def _longer(self, now: Observation, factor: float) -> Observation:
-        """With so many times what cutting the holder would have freed when it
-        was walked to."""
-        if factor <= 0 or factor == 1:
-            return now
-        walked = self.walked
-        return replace(
-            now,
-            scale=factor,
-            longer=factor,
-            bytes=round(walked.bytes * factor),
-            freed=round(walked.freed * factor),
-            nodes=round(walked.nodes * factor),
-            node_bytes=round(walked.node_bytes * factor),
-        )
 
     def saw(self, statements: Sequence[Statement]) -> None:
         """Takes in the statements that a watched tick has shown."""
@@ -553,9 +337,9 @@ class HolderHistory:
         first, last = self.first, self.last
         if self.base is not None and self.top is not self.base:
             first, last = self.base, self.top or last
-        rate = _rate(first, last, kind, attribute)
+        rate = growth(first, last, kind, attribute)
         if not rate and self.lets_go and self.filled is not None:
-            return _rate(*self.filled, kind, attribute)
+            return growth(*self.filled, kind, attribute)
         return rate
 
     def carried(self, kind: int, attribute: str) -> float | None:
@@ -564,19 +348,8 @@ class HolderHistory:
         growth.  None for all else."""
         if not (self.recurs or self.graph_grows):
             return None
-        rate = _rate(self.first, self.walked, kind, attribute)
+        rate = growth(self.first, self.walked, kind, attribute)
         if rate is not None:
             return rate
         held: int = getattr(self.walked, attribute)
         return held / max(self.walked.at.now - self.began, 1)
-
-
-def _rate(
-    first: Observation, last: Observation, kind: int, attribute: str
-) -> float | None:
-    steps = last.at.steps(kind) - first.at.steps(kind)
-    now: int | None = getattr(last, attribute)
-    then: int | None = getattr(first, attribute)
-    if steps <= 0 or now is None or then is None:
-        return None
-    return max(now - then, 0) / steps

@@ -12,7 +12,8 @@ from ..knowledge.advice import advise
 from ..model.finding import Finding, GraphCost
 from ..model.words import BOUNDED
 from .forecast import Forecast, is_much
-from .memory import HolderHistory, Moment
+from .memory import HolderHistory
+from .observation import Moment
 from .rules import Case, judge
 from .severity import DEFAULT_RULES
 from .watch import grown_at

@@ -19,7 +19,7 @@ from .forecast import is_much
 from .known import KnownHolders
 from .live_table import fuller, live_table
 from .look import Look
-from .memory import moment
+from .observation import moment
 
 #: Seconds of the processor's time that a run may be asked for in any case, so
 #: that a short one has its answer, and the share of its time so far that

@@ -9,7 +9,9 @@ from typing import Any, cast
 import pytest
 
 from impactarbiter.core.wire import Counts, Held, SiteNow
-from impactarbiter.judging.memory import HolderHistory, Moment, Observation
+from impactarbiter.judging.memory import HolderHistory
+from impactarbiter.judging.observation import Moment, Observation
+from impactarbiter.judging.scaled import scaled
 
 LINE = 7
 
@@ -145,9 +147,8 @@ def test_what_a_statement_needs_for_a_moment_is_no_growth_of_a_tensor():
 
 def test_what_a_chain_frees_grows_with_its_lines():
     then = replace(seen(20, None, 10), freed=12, bytes=1500)
-    known = history(then)
-    known.sites = alive(10)
-    now = known._as_its_lines(replace(then, at=at(60)), alive(40))
+    now = replace(then, at=at(60))
+    now = scaled(now, then, (), alive(10), alive(40), recurs=None)
     assert (now.storages, now.freed, now.bytes) == (40, 48, 6000)
 
 
@@ -155,9 +156,7 @@ def test_what_a_carried_graph_frees_grows_with_its_nodes():
     then = replace(
         seen(20, None, 1), nodes=50, node_bytes=500, probed={LINE: 40}
     )
-    known = history(then)
     now = replace(then, at=at(60), probed={LINE: 120})
-    assert known._as_its_graph(now) == now
-    known.recurs = True
-    later = known._as_its_graph(now)
+    assert scaled(now, then, (), {}, {}, recurs=False) == now
+    later = scaled(now, then, (), {}, {}, recurs=True)
     assert (later.nodes, later.node_bytes) == (150, 1500)

@@ -1,0 +1,164 @@
+"""What a walk or a visit saw of a holder, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..core.wire import Counts, Held, SiteNow, Status, Visit
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When something was seen: ``now`` is position or tick, as ages are;
+    ``until`` and ``then`` are as of the last of the strongest kind of events.
+    """
+
+    tick: int
+    now: int
+    counts: Counts
+    until: int
+    then: Counts
+
+    def steps(self, kind: int) -> int:
+        """Events of one kind until then."""
+        return self.counts[kind]
+
+    def at_the_end(self) -> Moment:
+        """As of the last event of the strongest kind."""
+        return replace(self, now=self.until, counts=self.then)
+
+
+def moment(status: Status) -> Moment:
+    """This one."""
+    then = status.then
+    counts = then if status.now == status.until else status.counts
+    return Moment(status.ticks, status.now, counts, status.until, then)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was seen of a holder at one moment.
+
+    ``items`` is None for no container.  ``storages`` and ``held`` (bytes) are
+    what the suspect lines have put there, ``first`` and ``value`` addresses
+    to compare, ``size`` the memory of a holder that is a tensor.  ``emptied``:
+    nothing is alive of what the last walk saw in it; ``thinned``: less.
+    ``bytes`` in ``freed`` storages, ``nodes`` and ``node_bytes`` are what
+    cutting the holder would free, as the last walk before it measured them.
+    """
+
+    at: Moment
+    items: int | None
+    storages: int
+    held: int
+    bytes: int
+    nodes: int
+    node_bytes: int
+    probed: Mapping[int, int]  # nodes behind its lines' newest tensors
+    first: int
+    value: int
+    graph: int
+    size: int = 0
+    emptied: bool = False
+    thinned: bool = False
+    scale: float = 1.0  # storages as a multiple of those that a walk has seen
+    longer: float = 1.0  # likewise of what cutting it would free
+    freed: int = 0
+
+    def exceeds(self, older: Observation) -> bool:
+        """Whether the holder has gained anything since."""
+        if self.items is not None and older.items is not None:
+            if self.items != older.items:
+                return self.items > older.items
+            # As many of new ones in place of old ones are no growth, but
+            # what each of them keeps may grow, where both were measured.
+            measured = self.longer == older.longer == 1.0
+            return self.reaches_further(older.probed) or (
+                measured
+                and (self.nodes > older.nodes or self.bytes > older.bytes)
+            )
+        if self.is_plain and older.is_plain:
+            return self.size > older.size
+        return (
+            self.storages > older.storages
+            or self.nodes > older.nodes
+            or self.reaches_further(older.probed)
+            or self.bytes > older.bytes
+            or self.held > older.held
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a tensor without a graph: its size says all."""
+        return self.size > 0 and self.graph == 0
+
+    def lost_some(self, older: Observation) -> bool:
+        """Whether something that it held then is gone."""
+        if self.items is None:
+            return self.is_plain and older.is_plain and self.size < older.size
+        # An address that is not known is 0.
+        other = 0 != self.first != older.first != 0
+        return other or self.items < (older.items or 0)
+
+    def reaches_further(self, before: Mapping[int, int]) -> bool:
+        """Whether a line's newest tensor has a larger graph than it had."""
+        return any(
+            nodes > before.get(site, nodes) > 0
+            for site, nodes in self.probed.items()
+        )
+
+
+def dated(now: Observation, before: Observation) -> Observation:
+    """What has not gained since the strongest kind of events fell silent is as
+    of then: what training has gathered is not let go by a service's calls.
+
+    A gain of which nobody knows on which side it was counts as training's.
+    """
+    until = now.at.until
+    is_new = before.at.now >= until and now.exceeds(before)
+    if before.at.now > until or is_new:
+        return now
+    return replace(now, at=now.at.at_the_end())
+
+
+def observed(
+    siblings: Sequence[Held],
+    visit: Visit,
+    at: Moment,
+    lines: dict[int, SiteNow],
+) -> Observation:
+    """What a walk saw; siblings (``history[0]``, ``[1]``) are one holder."""
+    groups = [group for held in siblings for group in held.groups]
+    if max((group.last for group in groups), default=at.now) < at.until:
+        at = at.at_the_end()
+    lengths = [held.length for held in siblings if held.length is not None]
+    return Observation(
+        at=at,
+        items=sum(lengths) if len(lengths) == len(siblings) else None,
+        storages=sum(group.count for group in groups)
+        + sum(held.others_storages for held in siblings),
+        held=sum(group.bytes for group in groups)
+        + sum(held.others_bytes for held in siblings),
+        bytes=sum(held.bytes for held in siblings),
+        nodes=sum(held.nodes for held in siblings),
+        node_bytes=sum(held.node_bytes for held in siblings),
+        probed={s: line.graph_nodes for s, line in lines.items()},
+        first=visit.first,
+        value=visit.value,
+        graph=visit.graph,
+        size=visit.bytes,
+        freed=sum(held.storages for held in siblings),
+    )
+
+
+def growth(
+    first: Observation, last: Observation, kind: int, attribute: str
+) -> float | None:
+    """Growth of an attribute per step of that kind; None where none passed."""
+    steps = last.at.steps(kind) - first.at.steps(kind)
+    now: int | None = getattr(last, attribute)
+    then: int | None = getattr(first, attribute)
+    if steps <= 0 or now is None or then is None:
+        return None
+    return max(now - then, 0) / steps

@@ -1,0 +1,119 @@
+"""What only walks measure, as large as a visit makes it likely.
+
+A visit sees a holder's length and its lines' storages.  What cutting it would
+free, a walk has measured once: the items, storages and nodes that came since
+are taken to be like those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..core.wire import Held, SiteNow
+from .observation import Observation
+
+
+def scaled(
+    now: Observation,
+    walked: Observation,
+    fellows: Sequence[Held],
+    before: Mapping[int, SiteNow],
+    lines: Mapping[int, SiteNow],
+    recurs: bool | None,
+) -> Observation:
+    """What a visit saw ``now`` of ``fellows`` that were ``walked`` to.
+
+    ``lines`` are their lines' storages, and ``before`` those of then;
+    ``recurs``: a tensor that is made from the one before it.
+    """
+    known = any(one.branches for one in fellows)
+    if now.items not in (None, walked.items) and known:
+        return _as_its_items(now, walked, fellows, now.items or 0)
+    now = _as_its_lines(now, walked, before, lines)
+    return _as_its_graph(now, walked, recurs)
+
+
+def _as_its_items(
+    now: Observation,
+    walked: Observation,
+    fellows: Sequence[Held],
+    items: int,
+) -> Observation:
+    """Of a container: each item as those that a walk has measured.
+
+    Its lines would not do: what they make is in use elsewhere, too, and
+    may go into several containers.
+    """
+    known = walked.items or items or 1
+    ours = sum(one.branches for one in fellows)
+    older = sum(one.older for one in fellows)
+    alone = sum(one.alone * (one.length or 0) for one in fellows)
+    scale = 1 + (items - known) / ours
+    # Where most items are of its lines, or more are older than the watch,
+    # the others are like them; cutting it frees what those keep that
+    # nothing else has.
+    alike = 2 * ours >= known or older > ours
+    freed = alone if alike else ours
+    longer = max(1 + (items - known) / freed, 0) if freed else scale
+    return replace(
+        _longer(now, walked, longer),
+        scale=scale,
+        storages=round(now.storages * scale),
+        held=round(now.held * scale),
+    )
+
+
+def _as_its_lines(
+    now: Observation,
+    walked: Observation,
+    before: Mapping[int, SiteNow],
+    lines: Mapping[int, SiteNow],
+) -> Observation:
+    """Of no container, or of one that is as long as it was while the
+    graph behind it may grow: as much more as is alive of its lines, where
+    it had the most of that when it was walked to; else it may be
+    anybody's.
+    """
+    pairs = [(before.get(s, line), line) for s, line in lines.items()]
+    if 2 * now.storages <= sum(then.live_count for then, _now in pairs):
+        return now
+    grown = sum(b.live_bytes - a.live_bytes for a, b in pairs)
+    count = sum(b.live_count - a.live_count for a, b in pairs)
+    now = replace(now, storages=now.storages + count, held=now.held + grown)
+    if now.items is not None:
+        return now
+    # What cutting it frees grows with that.
+    return _longer(now, walked, now.held / max(now.held - grown, 1))
+
+
+def _as_its_graph(
+    now: Observation, walked: Observation, recurs: bool | None
+) -> Observation:
+    """Where a graph is carried on, by a tensor or by a container that is
+    as long as it was: each node behind its line's newest tensor as those
+    that the walk has measured."""
+    known = walked.probed
+    factors = [n / known[s] for s, n in now.probed.items() if known.get(s)]
+    longer = max(factors, default=1.0)
+    if longer <= 1 or not (recurs or now.items is not None):
+        return now
+    return _longer(now, walked, longer)
+
+
+def _longer(
+    now: Observation, walked: Observation, factor: float
+) -> Observation:
+    """With so many times what cutting the holder would have freed when it
+    was walked to."""
+    if factor <= 0 or factor == 1:
+        return now
+    return replace(
+        now,
+        scale=factor,
+        longer=factor,
+        bytes=round(walked.bytes * factor),
+        freed=round(walked.freed * factor),
+        nodes=round(walked.nodes * factor),
+        node_bytes=round(walked.node_bytes * factor),
+    )
