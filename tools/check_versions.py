@@ -6,9 +6,10 @@
 
 A combination is a Python, a torch, a NumPy and a compiler.  Each is made
 under build/versions, built with warnings as errors, tested with tests/unit
-and tests/native, and removed again but for its result (--keep leaves it).
-What has a result is not run again (--again does).  The matrix is printed
-and written to build/versions/matrix.md.
+and tests/native, and removed again but for its result (--keep leaves it,
+and a later run takes what was left).  What has a result is not run again
+(--again does).  The matrix is printed and written to
+build/versions/matrix.md.
 
 Interpreters come from PATH and from pyenv, packages from the index that pip
 is set up with.  Where there is uv, environments share their files: without
@@ -116,14 +117,16 @@ class Run:
         self.combination = combination
         self.folder = PLACE / combination.name
         self.python = self.folder / "venv" / "bin" / "python"
+        self.made = self.folder / "venv" / "made"
         self.log = self.folder / "log"
 
     def result(self) -> Result:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
         name = self.combination.name
         try:
-            self._make_environment()
+            if self.made.exists():
+                self._clear()
+            else:
+                self._make_environment()
         except NotHereError as error:
             return Result(name, "not here", note=str(error))
         versions = self._versions()
@@ -152,7 +155,17 @@ class Run:
             pip = [uv, "pip", "install", "-q", "--python", self.python]
         return self._call(*pip, *packages)
 
+    def _clear(self) -> None:
+        """All but the environment."""
+        for child in self.folder.iterdir():
+            if child.is_dir() and child.name != "venv":
+                shutil.rmtree(child)
+            elif child.is_file():
+                child.unlink()
+
     def _make_environment(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
         wanted = self.combination
         for tool in (wanted.compiler, CXX[wanted.compiler]):
             if shutil.which(tool) is None:
@@ -162,6 +175,7 @@ class Run:
         torch, numpy = f"torch=={wanted.torch}", f"numpy=={wanted.numpy}.*"
         if self._install(torch, numpy, *TOOLS):
             raise NotHereError(f"no wheels: {self._last_error()}")
+        self.made.touch()
 
     def _versions(self) -> Versions:
         said = output_of(
@@ -230,7 +244,12 @@ class Run:
         or an exception's, pip's own summary only where there is no other."""
         lines = self.log.read_text(errors="replace").splitlines()
         said = [line.strip() for line in lines if "error" in line.lower()]
-        said.sort(key=lambda line: not line.lower().startswith("error:"))
+        said.sort(
+            key=lambda line: (
+                ": error: " in line,
+                not line.lower().startswith(("error:", "note:")),
+            )
+        )
         return (said or lines)[-1].strip()[:200]
 
     def remove(self) -> None:

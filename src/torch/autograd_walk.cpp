@@ -216,6 +216,7 @@ const ia_framework framework = {
     .follow_storage = ia_tensor_follow,
     .sweep = ia_tensor_sweep,
     .optimizer_classes = ia_optimizer_classes,
+    .adopt = nullptr,
 };
 
 } // namespace
