@@ -41,9 +41,12 @@ TOOLS = [
     "jsonschema",
     "matplotlib",
     "pytest",
+    "pytest-xdist",
     "rich",
     "scipy",
 ]
+#: A file's tests in one process, as `make test` runs them.
+SPREAD = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 CXX = {"gcc": "g++", "clang": "clang++"}
 #: Names of failed tests that the matrix shows; the log has the rest.
 SHOWN = 3
@@ -232,7 +235,7 @@ class Run:
         which ends pytest before it can write."""
         report = self.folder / f"{label}.xml"
         self._call(
-            *(self.python, "-P", "-m", "pytest", "-q", *options),
+            *(self.python, "-P", "-m", "pytest", "-q", *SPREAD, *options),
             *("-o", f"cache_dir={self.folder / 'cache'}"),
             *(f"--junitxml={report}", "tests/unit", "tests/native"),
             OMP_NUM_THREADS="1",
