@@ -19,7 +19,7 @@ typedef struct {
     uint64_t hash;
     uint32_t holders; /* frames */
     uint32_t next_free;
-} string;
+} held_string;
 
 typedef struct {
     ia_source_frame shown; /* its strings are those below */
@@ -30,7 +30,7 @@ typedef struct {
 } frame;
 
 static struct {
-    string *strings; /* owned; 0 is none */
+    held_string *strings; /* owned; 0 is none */
     uint32_t nstrings, string_capacity, free_string;
     size_t string_bytes;
     frame *frames; /* owned; 0 is none */
@@ -79,14 +79,14 @@ take_string(void)
         i = take_place(&table.strings, &table.nstrings,
                        &table.string_capacity, sizeof *table.strings);
     if (i != 0)
-        table.strings[i] = (string){0};
+        table.strings[i] = (held_string){0};
     return i;
 }
 
 static void
 give_string(uint32_t i)
 {
-    table.strings[i] = (string){.next_free = table.free_string};
+    table.strings[i] = (held_string){.next_free = table.free_string};
     table.free_string = i;
 }
 
@@ -108,7 +108,7 @@ hold_string(const char *text)
         free(copy);
         return 0;
     }
-    table.strings[i] = (string){.text = copy, .hash = hash, .holders = 1};
+    table.strings[i] = (held_string){.text = copy, .hash = hash, .holders = 1};
     table.string_bytes += strlen(copy) + 1;
     return i;
 }
@@ -116,7 +116,7 @@ hold_string(const char *text)
 static void
 release_string(uint32_t i)
 {
-    string *s = &table.strings[i];
+    held_string *s = &table.strings[i];
     if (i == 0 || --s->holders > 0)
         return;
     if (ia_ptrmap_get(&table.string_of_hash, s->hash) == i)

@@ -1,0 +1,47 @@
+"""The plain C against the headers of the other Pythons that are here.
+
+Internal headers come with every version under names of their own: one of ours
+that is theirs too is found here, not by who builds the package there first.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+CORE = Path(__file__).resolve().parents[2] / "src" / "core"
+CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+VERSIONS = ["3.11", "3.12", "3.13", "3.14"]
+OPTIONS = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -fsyntax-only"
+
+
+def headers_of(version: str) -> Path | None:
+    """Of an installed Python, Debian's or pyenv's."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    name = f"include/python{version}"
+    found = [Path("/usr", name), Path("/usr/local", name)]
+    found += pyenv.glob(f"versions/{version}.*/{name}")
+    return next((p for p in found if (p / "Python.h").is_file()), None)
+
+
+@pytest.mark.skipif(CC is None, reason="no C compiler")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_compiles(version: str) -> None:
+    if version == "{}.{}".format(*sys.version_info[:2]):
+        pytest.skip("what was built here")
+    headers = headers_of(version)
+    if headers is None:
+        pytest.skip(f"no headers of Python {version}")
+    folders = [CORE, *(path for path in CORE.iterdir() if path.is_dir())]
+    command = [str(CC), *OPTIONS.split()]
+    command += [f"-I{folder}" for folder in folders]
+    command += [f"-isystem{headers}", f"-isystem{np.get_include()}"]
+    command += map(str, sorted(CORE.rglob("*.c")))
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
