@@ -24,10 +24,10 @@ class Case:
     ``outgrows``: less of it than comes, so that it gets ever longer.
     ``died``: it is garbage that came about at once, and grows no more.
     ``bounded``: its type has a bound that memory can hold.  ``one_pass``: it
-    is a variable of the very loop that fills it, in a program that has shown
-    nothing but calls.  ``one_turn``: it is a variable of a call that a loop
-    makes; ``returned``: that has returned.  ``remade``: it is a single value
-    that is made anew, and nothing says from the old one.
+    is a variable of the very loop that fills it, where nothing but calls
+    comes.  ``one_turn``: it is a variable of a call that a loop makes, or of
+    one pass after a training; ``returned``: that has returned.  ``remade``: it
+    is a single value that is made anew, and nothing says from the old one.
     """
 
     root: str = "module"
@@ -129,13 +129,6 @@ RULES: tuple[Rule, ...] = (
         "what it held was seen leaving",
     ),
     Rule(
-        "one-pass",
-        lambda case: case.one_pass and not case.graph_grows,
-        "growing",
-        "a variable of the loop that fills it: nothing shows that it outlives"
-        " the loop",
-    ),
-    Rule(
         "turn-is-over",
         lambda case: case.one_turn and case.returned and not case.graph_grows,
         None,
@@ -145,8 +138,15 @@ RULES: tuple[Rule, ...] = (
         "one-turn",
         lambda case: case.one_turn and not case.graph_grows,
         "growing",
-        "a variable of a call that a loop makes: nothing shows that it"
-        " outlives the call",
+        "a variable of the call that fills it: nothing shows that it outlives"
+        " the call",
+    ),
+    Rule(
+        "one-pass",
+        lambda case: case.one_pass and not case.graph_grows,
+        "growing",
+        "a variable of the loop that fills it: nothing shows that it outlives"
+        " the loop",
     ),
     Rule(
         "keeps-all",

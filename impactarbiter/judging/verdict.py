@@ -46,7 +46,7 @@ def case_of(
         overdue=history.overdue(),
         gained=(history.gains > 0 and not history.is_the_same) or old,
         one_pass=_is_one_pass(history, status),
-        one_turn=_is_one_turn(history, forecast.room_of(finding)),
+        one_turn=_is_one_turn(history, status, forecast.room_of(finding)),
         returned=history.broken_at is not None or history.died,
         age=history.age,
         needed=needed,
@@ -217,12 +217,16 @@ def _came_after_the_last_step(broken: Moment, status: Status) -> bool:
     return stronger and broken.counts[kind] == status.counts[kind]
 
 
-def _is_one_turn(history: HolderHistory, room: int | None) -> bool:
-    """Whether all that leads to it is a variable of a call that a loop makes:
-    what an epoch collects is let go with the epoch, but a graph is collected
-    by nobody for a purpose, and much memory may not last until then."""
-    held = history.held
-    if not held.turn or history.walked.nodes:
+def _is_one_turn(
+    history: HolderHistory, status: Status, room: int | None
+) -> bool:
+    """Whether all that leads to it is a variable of a call that a loop makes,
+    or of one pass after a training: what an epoch or an evaluation collects is
+    let go with it, but a graph is collected by nobody for a purpose, and much
+    memory may not last until then."""
+    evaluates = status.strongest_kind not in CALLS
+    turn = history.held.turn or (evaluates and _is_one_pass(history, status))
+    if not turn or history.walked.nodes:
         return False
     return not is_much(history.last.bytes, room)
 

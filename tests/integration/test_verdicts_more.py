@@ -713,3 +713,20 @@ def test_what_training_keeps_is_not_let_go_by_the_calls_of_a_service() -> None:
     assert leak.holder.expression.endswith("losses")
     assert leak.holder.growth_per_step == pytest.approx(1, rel=0.05)
     assert leak.last_step <= 40 and report.taken_back == ()
+
+
+def test_a_long_evaluation_after_a_training_goes_with_its_call() -> None:
+    service = _Service(torch.nn.Linear(4, 4))
+
+    def evaluate() -> float:
+        answers = []
+        for _ in range(250):
+            answers.append(service.answer())
+        return torch.cat(answers).sum().item()
+
+    told: list[Finding] = []
+    with impactarbiter.watch(on_finding=told.append) as arbiter:
+        _trained(service, lambda loss: None)
+        evaluate()
+        report = arbiter.report()
+    assert report.findings == () and told == []
