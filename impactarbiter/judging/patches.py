@@ -140,8 +140,8 @@ def _planned(
     """All changes of one line; NoPatchError says why there are none."""
     for finding in group:
         if finding.holder is not None and finding.holder.beside:
-            others = "`, `".join(finding.holder.beside)
-            raise NoPatchError(f"`{others}` keeps the same graph, too")
+            others = finding.holder.others
+            raise NoPatchError(f"{others} keeps the same graph, too")
     lines = lines_of(text)
     if (
         not 0 < site.line <= len(lines)

@@ -128,10 +128,10 @@ def _of_graph(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
             f" backward, and {where} keeps the graph of each step{stops}"
         )
     if holder is not None and holder.beside:
-        others = "`, `".join(holder.beside)
         return (
-            f"detach before adding to {where} and to `{others}`: they carry"
-            f" one graph of every step so far, each alone keeps it{stops}"
+            f"detach before adding to {where} and to {holder.others}: they"
+            " carry one graph of every step so far, each alone keeps it"
+            f"{stops}"
         )
     if holder is not None and holder.length is None:
         return (

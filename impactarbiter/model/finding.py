@@ -63,6 +63,11 @@ class Holder:
     full_since: int | None = None
     beside: tuple[str, ...] = ()
 
+    @property
+    def others(self) -> str:
+        """Those beside it, as code in a sentence; empty where none is."""
+        return ", ".join(f"`{one}`" for one in self.beside)
+
 
 @dataclass(frozen=True)
 class GraphCost:

@@ -356,10 +356,9 @@ def _retained_text(finding: Finding) -> str:
     if finding.holder is None:
         return f"{held} in {count}"
     if finding.holder.beside:
-        others = "`, `".join(finding.holder.beside)
         return (
-            f"{held} in {count}, freed if `{others}` loses the graph they"
-            " share as well"
+            f"{held} in {count}, freed if {finding.holder.others} loses the"
+            " graph they share as well"
         )
     if finding.holder.shared:
         return f"{held} in {count}, freed once nothing else holds the same"
