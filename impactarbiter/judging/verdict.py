@@ -106,7 +106,7 @@ def finding_of(
             if nodes is None
             else nodes
         ),
-        trains=bool(status.counts.optimizer or status.counts.backward),
+        trains=_trains(history, status),
         retained_bytes=max(history.last.bytes, 0),
         **_more_than_walked(history, finding, kind),
         confirmed_step=(
@@ -119,6 +119,14 @@ def finding_of(
     made = forecast.apply(made, seconds)
     made = replace(made, advice=advise(made, carried=case.graph_grows))
     return DEFAULT_RULES.grade(made, steps_left)
+
+
+def _trains(history: HolderHistory, status: Status) -> bool:
+    """Whether it grew while the program trained: it did not where calls of
+    modules have made it grow after that."""
+    if not (status.counts.optimizer or status.counts.backward):
+        return False
+    return status.kind not in CALLS or history.last.at.now <= status.until
 
 
 def _rate(

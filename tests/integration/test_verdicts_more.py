@@ -699,6 +699,19 @@ def test_a_service_after_its_training_leaks_by_the_call() -> None:
     assert (report.steps, report.step_kind) == (290, "module call")
 
 
+def test_a_service_that_keeps_graphs_needs_none_though_it_was_trained() -> (
+    None
+):
+    service = _Service(torch.nn.Linear(4, 4))
+    with impactarbiter.watch() as arbiter:
+        _trained(service, lambda loss: None)
+        for _ in range(250):
+            service.answers.append(service.model(torch.ones(1, 4)))
+        (leak,) = arbiter.report().findings
+    assert leak.verdict == "leak" and not leak.trains
+    assert leak.advice and "torch.no_grad()" in leak.advice
+
+
 def test_what_training_keeps_is_not_let_go_by_the_calls_of_a_service() -> None:
     service = _Service(torch.nn.Linear(4, 4))
     losses: list[torch.Tensor] = []
