@@ -1,7 +1,9 @@
-"""The plain C against the headers of the other Pythons that are here.
+"""The plain C against the other Pythons that are here: compiled and linked.
 
-Internal headers come with every version under names of their own: one of ours
-that is theirs too is found here, not by who builds the package there first.
+Internal headers come with every version under names of their own, and what
+they declare is not always there to be linked with: one of ours that is theirs
+too, or one of theirs that a module may not use, is found here, not by who
+builds the package there first.
 """
 
 from __future__ import annotations
@@ -18,7 +20,14 @@ import pytest
 CORE = Path(__file__).resolve().parents[2] / "src" / "core"
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
 VERSIONS = ["3.11", "3.12", "3.13", "3.14"]
-OPTIONS = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -fsyntax-only"
+OPTIONS = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O0 -fPIC -shared"
+
+
+def library_of(version: str, headers: Path) -> Path | None:
+    """The shared library, where that Python has one."""
+    name = f"libpython{version}.so"
+    folders = [headers.parents[1] / "lib", Path("/usr/lib/x86_64-linux-gnu")]
+    return next((f / name for f in folders if (f / name).exists()), None)
 
 
 def headers_of(version: str) -> Path | None:
@@ -32,7 +41,7 @@ def headers_of(version: str) -> Path | None:
 
 @pytest.mark.skipif(CC is None, reason="no C compiler")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_compiles(version: str) -> None:
+def test_builds(version: str, tmp_path: Path) -> None:
     if version == "{}.{}".format(*sys.version_info[:2]):
         pytest.skip("what was built here")
     headers = headers_of(version)
@@ -43,5 +52,8 @@ def test_compiles(version: str) -> None:
     command += [f"-I{folder}" for folder in folders]
     command += [f"-isystem{headers}", f"-isystem{np.get_include()}"]
     command += map(str, sorted(CORE.rglob("*.c")))
+    command += ["-o", str(tmp_path / "core.so"), "-lm"]
+    if library := library_of(version, headers):
+        command += [str(library), "-Wl,--no-undefined"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]

@@ -1,13 +1,15 @@
 /* Everything that differs between CPython versions, but for frames.c.
  *
  * Include this before any other header: it opens CPython's internal headers,
- * which must see Py_BUILD_CORE first.  Every function here only reads.
+ * which must see Py_BUILD_CORE_MODULE first.  Every function here only reads.
  */
 #ifndef IA_COMPAT_H
 #define IA_COMPAT_H
 
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE 1
+/* A module's share of them: what Python itself has beyond that is not there
+ * to be linked with, such as a thread's state from 3.12 on. */
+#ifndef Py_BUILD_CORE_MODULE
+#define Py_BUILD_CORE_MODULE 1
 #endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
