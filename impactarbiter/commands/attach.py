@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..attaching.errand import POLL, Errand, sent, wait_for
-from ..attaching.target import AttachError, find
+from ..attaching.target import AttachError, Target, find
 from ..base.convert import whole
 from ..base.errors import UsageError
 from ..base.text import clean
 from ..base.units import parse_duration, plural
 from ..model.moment import Moment
 from ..model.report import Report
+from ..model.retention import Instances, Retention
+from ..reports.jsonio import read_plain
 from ..reports.outputs import STDOUT, check_outputs, gate, write_outputs
 from ..reports.status import StatusLine
 from ..reports.text import print_report
@@ -28,7 +30,7 @@ from .watch_options import REPORT, WATCH, keywords_of
 HELP = """\
 usage: impactarbiter attach PID [--for TIME | --steps N] [OPTIONS]
        impactarbiter attach PID --report [--json F] [--html F]
-       impactarbiter attach PID --explain NAME
+       impactarbiter attach PID --explain NAME [--html F]
 
 Watches a Python process that runs already, prints its report and lets go;
 nothing of ours is left in it but imported modules. Until --for or --steps is
@@ -75,11 +77,7 @@ def execute(args: list[str]) -> int:
     outputs = check_outputs(given)
     target = find(int(rest[0]))
     if "--explain" in given:
-        task = {"action": "explain", "expression": given["--explain"]}
-        with sent(target, task) as errand:
-            answer = wait_for(errand, "answer.json", "it could answer")
-        print(answer["text"])
-        return 0
+        return _explain(target, given["--explain"], outputs)
     if "--report" in given:
         with sent(target, {"action": "report"}) as errand:
             wait_for(errand, "report.json", "its report was made")
@@ -92,6 +90,29 @@ def execute(args: list[str]) -> int:
     print_report(report, sys.stderr if taken else sys.stdout, detail(given))
     threshold = given.get("--fail-on")
     return gate(report, threshold) if threshold else 0
+
+
+def _explain(target: Target, name: str, outputs: dict[str, str]) -> int:
+    """Who holds that object, in words and as a page."""
+    if outputs.keys() - {"to_html"}:
+        raise UsageError("--explain has words and a page: expected --html F")
+    found = _held_by(target, name)
+    write_outputs(found, outputs)
+    taken = STDOUT in outputs.values()
+    print(found, file=sys.stderr if taken else sys.stdout)
+    return 0
+
+
+def _held_by(target: Target, name: str) -> Retention | Instances:
+    """What ``explain()`` answers in that process."""
+    task = {"action": "explain", "expression": name}
+    with sent(target, task) as errand:
+        answer = wait_for(errand, "answer.json", "it could answer")
+    kind = Instances if "Instances" in answer else Retention
+    found: Retention | Instances = read_plain(
+        kind, answer[kind.__name__], "the answer"
+    )
+    return found
 
 
 def _watched(pid: int, given: dict[str, Any]) -> Report:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..base.errors import ImpactArbiterError
 from ..base.ranks import JOB, LED
 from ..model.report import Report
 from ..model.words import severity_rank
+from ..reports.children import children_of, job_of, joined
 from ..reports.console import TextStream, emit, line
 from ..reports.outputs import FOUND
 from ..reports.text import Detail
@@ -33,23 +33,16 @@ class Family:
 
     def join(self, report: Report) -> Report:
         """The report, and what the children have found."""
-        with suppress(Exception):
-            if self.children is not None:
-                from ..reports.job_words import children
-
-                return replace(report, children=children(self.children))
-        return report
+        return joined(report, self.children)
 
 
 def family_of(folder: str | None) -> Family:
     """What there is now; a folder of our choice is removed."""
-    job = children = of_folder(folder)
+    job = children = job_of(folder)
     if not os.environ.get(JOB):
         forget(folder)
-    elif job is not None:
-        # The others are told by their own parents.
-        below = job.below(os.getpid())
-        children = below if below.members else None
+    else:
+        children = children_of(job)
     return Family(job, children)
 
 
@@ -68,18 +61,6 @@ def last_words(
         tell_of(family.job, "job so far", stream, detail)
     elif children is not None and (not rank or children.alarms()):
         tell_of(children, "children", stream, detail)
-
-
-def of_folder(folder: str | None) -> Job | None:
-    """The job of a folder; None where there is nothing."""
-    with suppress(ImpactArbiterError, OSError):
-        if folder is None or not os.listdir(folder):
-            return None
-        from ..reports.job import files_of, read_job
-
-        job = read_job(files_of(folder))
-        return job if job.members else None
-    return None
 
 
 def tell_of(

@@ -10,11 +10,12 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from ..base.ranks import JOB, LED
+from ..reports.children import job_of
 from ..reports.console import TextStream
 from ..reports.outputs import STDOUT
 from ..reports.text import Detail
 from . import distributed, launch
-from .family import forget, of_folder, tell_of
+from .family import forget, tell_of
 
 if TYPE_CHECKING:
     from ..reports.job import Job
@@ -72,7 +73,7 @@ class Lead:
 
     def end(self, stream: TextStream | None, detail: Detail) -> Job | None:
         """Says what was found; the job, where there is one."""
-        job = of_folder(self._folder)
+        job = job_of(self._folder)
         tell_of(job, "job", stream, detail)
         if self._passing:
             forget(self._folder)

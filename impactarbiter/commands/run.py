@@ -20,6 +20,7 @@ from ..base.text import clean
 from ..base.units import parse_duration
 from ..integrations.huggingface.adopt import adopt
 from ..model.report import Report
+from ..reports.children import with_children
 from ..reports.console import TextStream
 from ..reports.outputs import (
     OUTPUTS,
@@ -298,6 +299,7 @@ def _show(run: _Run, given: dict[str, Any]) -> Dashboard | None:
 
 def _write(run: _Run, report: Report) -> None:
     """The files anew, or where there are none the report on the terminal."""
+    report = with_children(report, run.children)
     files = _files(run.outputs)
     if files:
         write_outputs(report, files)

@@ -100,8 +100,8 @@ class Report:
     report has no holders, and its steps may be "allocation"s.
     ``cross_checks`` are sentences that put what a framework says of its own
     memory beside what we know of it.
-    ``children`` is what the processes that this one started have found (None:
-    none of them was watched, or this is no last report).
+    ``children`` is what the processes that this one started have found by
+    then (None: none of them was watched).
     """
 
     findings: tuple[Finding, ...] = ()

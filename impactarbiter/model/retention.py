@@ -66,7 +66,7 @@ class Retentions(tuple[Retention, ...]):
         return "\n\n".join(str(one) for one in self)
 
     def _repr_html_(self) -> str:
-        return "".join(one._repr_html_() for one in self)
+        return text_of("retentions fragment", self)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Writes one self-contained page (needs jinja2)."""
@@ -97,5 +97,9 @@ class Instances:
 
     def _repr_html_(self) -> str:
         return text_of("instances fragment", self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes one self-contained page (needs jinja2)."""
+        renderer("instances html")(self, path)
 
     _repr_pretty_ = pretty

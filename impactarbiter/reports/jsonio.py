@@ -56,6 +56,16 @@ def _encode(value: Any) -> Any:
     return value
 
 
+def plain(value: Any) -> Any:
+    """Any of the model's things as dicts, lists, strings and numbers."""
+    return _encode(value)
+
+
+def read_plain(kind: type, data: Any, source: str) -> Any:
+    """The inverse of ``plain`` for one kind; ReportError names the field."""
+    return _Decoder(source).record(kind, data, "")
+
+
 def finding_to_dict(finding: Finding) -> dict[str, Any]:
     """One finding, as a report has it."""
     encoded: dict[str, Any] = _encode(finding)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..base.units import format_bytes, format_count
+from ..base.errors import MissingExtraError
+from ..base.units import format_bytes, format_count, plural
 from ..model.bundle import Bundle
-from ..model.retention import Retention
+from ..model.retention import Instances, Retention
 from .bundle import TOP, bundle_lines
 from .console import plain
-from .html import page_of, write_page
+from .html import fragment_of, page_of, write_page
 from .page_view import Node, ReportView, path_nodes, view_of
-from .retention import headline_of, notes_of
+from .retention import headline_of, notes_of, whose
 
 Rows = tuple[tuple[str, ...], ...]
+_EXPLAIN = "explain.html.j2"
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,10 @@ def _explain_view(found: Sequence[Retention]) -> ExplainView:
             HeldBy(
                 r.target,
                 headline_of(r),
-                tuple((str(path), path_nodes(path)) for path in r.paths),
+                tuple(
+                    (f"{path}{whose(path)}", path_nodes(path))
+                    for path in r.paths
+                ),
                 tuple(notes_of(r)),
             )
             for r in found
@@ -96,9 +102,31 @@ def _explain_view(found: Sequence[Retention]) -> ExplainView:
     )
 
 
+def _instances_view(found: Instances) -> ExplainView:
+    shown = sum(group.count for group in found.groups)
+    more = format_count(found.count - shown)
+    return ExplainView(
+        f"where the instances of {found.type} hang",
+        (
+            HeldBy(
+                found.type,
+                plural(found.count, "live instance"),
+                tuple(
+                    (
+                        f"{format_count(group.count)} at {group.pattern}",
+                        path_nodes(group.example),
+                    )
+                    for group in found.groups
+                ),
+                (("not shown", more),) if shown < found.count else (),
+            ),
+        ),
+    )
+
+
 def explain_page(found: Sequence[Retention]) -> str:
     """A whole page of what explain() has answered."""
-    return page_of("explain.html.j2", _explain_view(found))
+    return page_of(_EXPLAIN, _explain_view(found))
 
 
 def write_explain(
@@ -106,6 +134,33 @@ def write_explain(
 ) -> None:
     """Writes the page atomically; ReportError where it can't."""
     write_page(explain_page(found), path)
+
+
+def write_instances(found: Instances, path: str | os.PathLike[str]) -> None:
+    """The same of a class."""
+    write_page(page_of(_EXPLAIN, _instances_view(found)), path)
+
+
+def retention_fragment(found: Retention) -> str:
+    """The same for a notebook; without jinja2 the text."""
+    return _fragment(_explain_view([found]), found)
+
+
+def retentions_fragment(found: Sequence[Retention]) -> str:
+    """Of several objects."""
+    return _fragment(_explain_view(found), found)
+
+
+def instances_fragment(found: Instances) -> str:
+    """Of a class."""
+    return _fragment(_instances_view(found), found)
+
+
+def _fragment(view: ExplainView, found: object) -> str:
+    try:
+        return fragment_of(_EXPLAIN, view)
+    except MissingExtraError:
+        return f"<pre>{html.escape(str(found))}</pre>"
 
 
 # -- two runs -----------------------------------------------------------------

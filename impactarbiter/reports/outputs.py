@@ -15,6 +15,9 @@ from .wording import alarming
 
 if TYPE_CHECKING:
     from ..model.bundle import Bundle  # with NumPy, which commands do without
+    from ..model.retention import Instances, Retention
+
+    Written = Report | Bundle | Retention | Instances
 
 #: Option -> the method of Report that writes that file.
 OUTPUTS = {
@@ -80,7 +83,7 @@ def _check_stream(option: str) -> None:
         raise UsageError("--timeline - is not possible: expected a file")
 
 
-def write_outputs(report: Report | Bundle, outputs: dict[str, str]) -> None:
+def write_outputs(report: Written, outputs: dict[str, str]) -> None:
     """Writes what ``check_outputs`` gave; ReportError where it can't."""
     for method, path in outputs.items():
         if path == STDOUT:
@@ -90,7 +93,7 @@ def write_outputs(report: Report | Bundle, outputs: dict[str, str]) -> None:
             getattr(report, method)(path)
 
 
-def _bytes_of(report: Report | Bundle, method: str) -> bytes:
+def _bytes_of(report: Written, method: str) -> bytes:
     """What such a method writes into a file."""
     with tempfile.TemporaryDirectory(prefix="impactarbiter-") as folder:
         name = os.path.join(folder, "report")

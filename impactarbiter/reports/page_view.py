@@ -15,6 +15,7 @@ from ..model.site import Site
 from ..model.words import BOUNDED
 from .charts import AgesView, Chart, ages_view, growth_chart, memory_chart
 from .icicles import Cell, icicles_of
+from .purpose_chart import purpose_chart
 from .reasons import otherwise, why
 from .wording import (
     Fact,
@@ -105,6 +106,18 @@ class BlockView:
     patch: tuple[DiffLine, ...]
     held: tuple[HeldView, ...]
     stack: tuple[tuple[str, str], ...]
+    of: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class ChildrenView:
+    """What the processes that this one started have found.
+
+    ``blocks`` has who found it with each.
+    """
+
+    answer: str
+    blocks: tuple[tuple[str, BlockView], ...]
 
 
 @dataclass(frozen=True)
@@ -117,6 +130,7 @@ class ReportView:
     change: tuple[DiffLine, ...]
     change_at: str
     blocks: tuple[BlockView, ...]
+    children: ChildrenView | None
     charts: tuple[Chart, ...]
     icicles: tuple[tuple[str, Cell], ...]
     footer: tuple[str, ...]
@@ -132,22 +146,27 @@ def view_of(report: Report) -> ReportView:
         _block(number, group, report.excerpts)
         for number, group in enumerate(_by_statement(report.findings), 1)
     )
-    urgent = alarming(report)
-    first = urgent[0] if urgent and urgent[0].confirmed else None
+    urgent = _most_urgent(report)
+    first = urgent if urgent is not None and urgent.confirmed else None
     changed = tuple(
         line
         for block in blocks[:1]
         for line in block.patch
-        if first and line.kind in ("add", "cut")
+        if first in block.of and line.kind in ("add", "cut")
     )
-    charts = (growth_chart(report), memory_chart(report))
+    charts = (
+        growth_chart(report),
+        memory_chart(report),
+        purpose_chart(report),
+    )
     return ReportView(
         title=summary(report, HEADLINE),
-        state=urgent[0].severity if urgent else "quiet",
+        state=urgent.severity if urgent is not None else "quiet",
         todo=first.advice if first else "",
         change=changed,
         change_at=str(first.site) if first and first.site.known else "",
         blocks=blocks,
+        children=_children(report, len(blocks)),
         charts=tuple(chart for chart in charts if chart is not None),
         icicles=icicles_of(report),
         footer=tuple(footer(report)),
@@ -156,6 +175,15 @@ def view_of(report: Report) -> ReportView:
         figures=_figures(report),
         recorded=_recorded(report),
     )
+
+
+def _most_urgent(report: Report) -> Finding | None:
+    """Of the process itself, else of those that it started."""
+    urgent = alarming(report)
+    if not urgent and report.children is not None:
+        found = by_urgency(c.worst for c in report.children.findings)
+        urgent = [f for f in found if f.verdict not in BOUNDED]
+    return urgent[0] if urgent else None
 
 
 # -- findings -----------------------------------------------------------------
@@ -171,6 +199,20 @@ def _by_statement(findings: Iterable[Finding]) -> list[list[Finding]]:
             finding
         )
     return list(groups.values())
+
+
+def _children(report: Report, before: int) -> ChildrenView | None:
+    """A block for what each line of theirs keeps, after the process's own."""
+    children = report.children
+    if children is None:
+        return None
+    return ChildrenView(
+        children.answer,
+        tuple(
+            (child.on, _block(number, [child.worst], report.excerpts))
+            for number, child in enumerate(children.findings, before + 1)
+        ),
+    )
 
 
 def _block(
@@ -190,6 +232,7 @@ def _block(
         patch=diff_lines(patch),
         held=tuple(_held(finding) for finding in group),
         stack=tuple((str(site), site.source) for site in first.stack),
+        of=tuple(group),
     )
 
 

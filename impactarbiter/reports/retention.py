@@ -1,8 +1,6 @@
-"""``explain()``'s answer as a tree of text and as HTML for a notebook."""
+"""``explain()``'s answer as a tree of text."""
 
 from __future__ import annotations
-
-import html
 
 from ..base.text import clean
 from ..base.units import format_bytes, format_count, plural
@@ -26,13 +24,13 @@ def retention_text(r: Retention) -> str:
     lines = [clean(f"{r.target}: {headline_of(r)}")]
     for number, path in enumerate(r.paths, 1):
         label = "kept by" if len(r.paths) == 1 else f"path {number}"
-        lines.append(clean(f"  {label}  {path}{_whose(path)}"))
+        lines.append(clean(f"  {label}  {path}{whose(path)}"))
         lines.extend("    " + text for text in _tree(path))
     lines.extend(clean(f"  {label}  {text}") for label, text in notes_of(r))
     return "\n".join(lines)
 
 
-def _whose(path: Path) -> str:
+def whose(path: Path) -> str:
     return "  (held by a library)" if path.library else ""
 
 
@@ -118,57 +116,3 @@ def instances_text(found: Instances) -> str:
     if shown < found.count:
         lines.append(f"  {format_count(found.count - shown)} more not shown")
     return "\n".join(clean(text) for text in lines)
-
-
-def path_fragment(path: Path) -> str:
-    """A collapsible tree, a level for each edge; every text escaped."""
-    steps = _steps(path)
-    nested = ""
-    if len(steps) > _MOST_LINES:
-        nested = f"<div>... {len(steps) - _MOST_LINES} more</div>"
-    for text, type_name in reversed(steps[:_MOST_LINES]):
-        label = f"<code>{_safe(text)}</code> ({_safe(type_name)})"
-        nested = (
-            f"<details open class='tree' style='margin-left:1em'>"
-            f"<summary>{label}</summary>{nested}</details>"
-            if nested
-            else f"<div style='margin-left:2em'>{label}</div>"
-        )
-    return (
-        f"<details open class='tree'><summary><code>{_safe(str(path))}</code>"
-        f"{_safe(_whose(path))}</summary><div><code>{_safe(path.root)}</code>"
-        f"{nested}</div></details>"
-    )
-
-
-def retention_fragment(r: Retention) -> str:
-    """Collapsible trees; every text escaped."""
-    parts = [f"<div><b>{_safe(r.target)}</b>: {_safe(headline_of(r))}"]
-    parts += [path_fragment(path) for path in r.paths]
-    if r.cycle is not None:
-        parts.append(f"<div>cycle: <code>{_safe(str(r.cycle))}</code></div>")
-    if r.graph is not None:
-        parts.append(f"<div>graph: {_safe(_graph(r.graph))}</div>")
-    if r.needed_by:
-        parts.append(f"<div>needed by: {_safe(needed_text(r))}</div>")
-    if r.note:
-        parts.append(f"<div>note: {_safe(r.note)}</div>")
-    return "".join(parts) + "</div>"
-
-
-def instances_fragment(found: Instances) -> str:
-    """A list of places, each with one example path."""
-    rows = "".join(
-        f"<li>{group.count} at <code>{_safe(group.pattern)}</code>"
-        f" <details><summary>such as</summary>"
-        f"<code>{_safe(str(group.example))}</code></details></li>"
-        for group in found.groups
-    )
-    return (
-        f"<div>{_safe(plural(found.count, 'live instance'))} of"
-        f" <b>{_safe(found.type)}</b><ul>{rows}</ul></div>"
-    )
-
-
-def _safe(text: str) -> str:
-    return html.escape(clean(text))

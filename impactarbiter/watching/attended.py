@@ -23,7 +23,10 @@ from ..judging.allowlist import AllowList
 from ..judging.masks import obfuscated
 from ..model.finding import Finding
 from ..model.report import Report
+from ..reports.children import with_children
+from ..reports.jsonio import plain
 from . import arbiter as arbiters
+from . import children
 from .arbiter import Arbiter
 from .moments import between_bytecodes
 from .named import answer_about
@@ -68,7 +71,8 @@ def _answer(expression: str) -> dict[str, Any]:
 
     def ask() -> None:
         try:
-            said["text"] = answer_about(expression)
+            found = answer_about(expression)
+            said[type(found).__name__] = plain(found)
         except Exception as error:
             said["unknown"] = str(error)
 
@@ -81,7 +85,8 @@ def _give(watching: Arbiter, folder: str) -> None:
 
     def give() -> None:
         with suppress(Exception):
-            _write(folder, "report.json", _told(watching.report()))
+            report = with_children(watching.report(), children.folder())
+            _write(folder, "report.json", _told(report))
 
     between_bytecodes(give, lambda: not watching.looking)
 

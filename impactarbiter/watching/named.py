@@ -17,14 +17,16 @@ from typing import Any
 
 from ..base.errors import UsageError
 from ..base.files import own_prefix
+from ..model.retention import Instances, Retention
 from .explain import explain
 
 _WANTED = "expected a name, attributes and items, such as trainer.history[0]"
 
 
-def answer_about(expression: str) -> str:
-    """Who holds what the expression names, in words."""
-    return str(explain(resolve(expression)))
+def answer_about(expression: str) -> Retention | Instances:
+    """Who holds what the expression names."""
+    found: Retention | Instances = explain(resolve(expression))
+    return found
 
 
 def resolve(expression: str) -> Any:

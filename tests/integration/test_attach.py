@@ -173,12 +173,18 @@ def test_what_it_held_before_counts(tmp_path: Path) -> None:
     assert "of them since the watch" in done.stdout
 
 
-def test_explain(trainer: subprocess.Popen[str]) -> None:
-    done = attach(trainer, "--explain", "trainer.history[0]")
+def test_explain(trainer: subprocess.Popen[str], tmp_path: Path) -> None:
+    page = tmp_path / "held.html"
+    html = ("--html", str(page))
+    done = attach(trainer, "--explain", "trainer.history[0]", *html)
     assert done.returncode == 0, done.stderr
     assert "main().trainer.history[0]" in done.stdout
-    done = attach(trainer, "--explain", "torch.nn.Linear")
+    assert "main().trainer.history[0]" in page.read_text()
+    done = attach(trainer, "--explain", "torch.nn.Linear", *html)
     assert done.stdout.startswith("1 live instance of Linear")
+    assert "where the instances of Linear hang" in page.read_text()
+    done = attach(trainer, "--explain", "trainer", "--json", "-")
+    assert done.returncode == 2 and "expected --html F" in done.stderr
     done = attach(trainer, "--explain", "trainer.future")
     assert done.returncode == 2
     assert "trainer has no attribute 'future'" in done.stderr

@@ -135,6 +135,31 @@ def test_the_dataset_of_a_worker_that_grows(
         assert found["holder"]["expression"].endswith(".dataset.seen")
 
 
+ON_THE_WAY = """\
+import json, os, signal, time
+loader = iter(DataLoader(
+    Data(), batch_size=4, num_workers=2, multiprocessing_context="fork"))
+for _ in range(30):
+    next(loader)
+for _ in range(200):
+    os.kill(os.getpid(), signal.SIGUSR1)
+    with open("r.json") as stream:
+        told = json.load(stream)["children"]
+    if told and told["processes"] == 2:
+        break
+    time.sleep(0.1)
+print(told["processes"], "children, in the page:",
+      "The processes that it started" in open("r.html").read())
+"""
+
+
+def test_a_report_on_the_way_has_them(tmp_path: Path) -> None:
+    source = LOADER.partition("def main")[0] + ON_THE_WAY
+    options = ("--json", "r.json", "--html", "r.html")
+    done = run(tmp_path, source, options=options)
+    assert done.stdout == "2 children, in the page: True\n", done.stderr
+
+
 def test_workers_that_keep_nothing(tmp_path: Path) -> None:
     """And what they compute is what it is without us."""
     options = ("--fail-on", "info", "--json", "report.json")

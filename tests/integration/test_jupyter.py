@@ -82,7 +82,7 @@ def check_example(notebook: Any) -> None:
     assert "path 1  __main__.Out[10]\n" in out
     assert "%reset -f out" in out
     tree = shown(cells["%who_holds answer"], "text/html")
-    assert "<details" in tree and "<code>.Out</code> (dict)" in tree
+    assert '<code>.Out</code> <span class="soft">dict</span>' in tree
 
 
 def test_the_example_as_it_ships() -> None:

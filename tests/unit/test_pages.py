@@ -15,11 +15,23 @@ from hypothesis import strategies as st
 import impactarbiter
 from impactarbiter.commands import main
 from impactarbiter.judging.rules import RULES
+from impactarbiter.model.children import ChildFinding, Children
 from impactarbiter.model.finding import Finding, GraphCost, Holder
-from impactarbiter.model.history import Ages, Excerpt, History, LineCurve
+from impactarbiter.model.history import (
+    Ages,
+    Excerpt,
+    History,
+    LineCurve,
+    PurposePoint,
+)
 from impactarbiter.model.path import Edge, Path
 from impactarbiter.model.report import Report
-from impactarbiter.model.retention import Retention, Retentions
+from impactarbiter.model.retention import (
+    InstanceGroup,
+    Instances,
+    Retention,
+    Retentions,
+)
 from impactarbiter.model.site import Site
 from impactarbiter.reports.charts import growth_of, slope
 from impactarbiter.reports.html import report_fragment, report_page
@@ -120,6 +132,38 @@ def test_findings_of_one_statement_are_one_block() -> None:
     assert report_page(report(finding(), finding("total"))).count("@@ -6") == 1
 
 
+def test_what_children_found_has_a_block_each() -> None:
+    other = finding("seen", severity="warning", patch=None)
+    child = ChildFinding(
+        role="dataloader",
+        on="DataLoader worker 0 and 1",
+        processes=2,
+        bytes_per_step=16.0 * KIB,
+        retained_bytes=64 * KIB,
+        worst=other,
+    )
+    children = Children(
+        answer="DataLoader worker 0 and 1 leak",
+        processes=2,
+        severity="warning",
+        findings=(child,),
+    )
+    alone = replace(report(), children=children)
+    view = view_of(alone)
+    assert view.state == "warning" and view.todo == other.advice
+    assert view.blocks == () and view.children is not None
+    words = text_of(report_page(alone))
+    assert "On DataLoader worker 0 and 1" in words
+    assert "train().seen" in words and "train.py:7 in train" in words
+    both = replace(report(finding()), children=children)
+    anchors = re.findall(r'id="(finding-\d+)"', report_page(both))
+    assert anchors == ["finding-1", "finding-2"]
+    assert view_of(both).state == "critical" and view_of(both).change
+    quiet = replace(children, answer="no leak", severity=None, findings=())
+    said = text_of(report_page(replace(report(), children=quiet)))
+    assert "The processes that it started" in said and "no leak" in said
+
+
 def test_nobody_is_told_to_change_what_is_unconfirmed() -> None:
     growing = finding(verdict="growing", rule="unconfirmed")
     view = view_of(report(replace(growing, confirmed_step=None)))
@@ -152,6 +196,32 @@ def test_what_was_not_measured_is_said_so() -> None:
     chart = view_of(replace(report(), history=bare)).charts[0]
     assert ("nodes", "not measured") in [(k.look, k.value) for k in chart.keys]
     assert all(shape.look != "nodes" for shape in chart.curves)
+
+
+def test_purposes_are_drawn_where_they_were_measured() -> None:
+    seen = [
+        PurposePoint(step, {"parameters": 600, "findings": held, "other": 9})
+        for step, held in ((10, 0), (50, 400), (50, 500), (100, 1000))
+    ]
+    made = report(finding())
+    walked = replace(made.history, purposes=tuple(seen))
+    charts = view_of(replace(made, history=walked)).charts
+    (chart,) = (c for c in charts if c.title == "Memory by purpose")
+    assert [shape.look for shape in chart.areas] == ["other", "c1", "c0"]
+    assert chart.keys[0].text == "what findings are about"
+    assert chart.keys[0].value == "1000 B"
+    # Of the last walk at each step, from the first to the last of them.
+    findings = chart.areas[-1].d.removesuffix("Z").removeprefix("M")
+    xs, ys = zip(*(p.split() for p in findings.split(" L")), strict=True)
+    assert len(xs) == 6 and xs[:3] == xs[:2:-1]
+    high = [
+        float(below) - float(y) for y, below in zip(ys, ys[::-1], strict=True)
+    ][:3]
+    assert high == pytest.approx([0, high[2] / 2, high[2]], abs=0.02)
+    assert len(chart.curves) == 3 and "3 walks" in chart.said
+    once = replace(made.history, purposes=tuple(seen[:1]))
+    charts = view_of(replace(made, history=once)).charts
+    assert [c.title for c in charts][1:] == ["Memory by line"]
 
 
 def test_a_staircase_and_a_flat_line() -> None:
@@ -257,6 +327,22 @@ def test_a_page_of_who_holds_an_object(tmp_path: File) -> None:
     assert "who holds Tensor [2]" in text_of(page)
     assert "<b>&" not in page and "<i>really" not in page
     assert "2 objects" in (tmp_path / "two.html").read_text()
+    for part in (found._repr_html_(), Retentions([found])._repr_html_()):
+        assert "<main" in part and "<script" not in part
+        assert "<b>&" not in part and "<i>really" not in part
+
+
+def test_a_page_of_the_instances_of_a_class(tmp_path: File) -> None:
+    hangs = Path("__main__", (Edge("key", "<b>", "dict", "['<b>&']"),))
+    group = InstanceGroup("__main__[<b>]", 7, hangs)
+    found = Instances("Block", 9, (group,))
+    found.to_html(tmp_path / "class.html")
+    page = (tmp_path / "class.html").read_text()
+    for text in (page, found._repr_html_()):
+        words = text_of(text)
+        assert "9 live instances" in words and "7 at __main__[<b>]" in words
+        assert "not shown 2" in " ".join(words.split())
+        assert "<b>&" not in text and "<b>]" not in text
 
 
 def test_a_page_of_two_runs(

@@ -1,0 +1,52 @@
+"""What the processes that a watched program started have found so far.
+
+Most programs have none: what reads jobs is imported where there are.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..base.errors import ImpactArbiterError
+from ..model.report import Report
+
+if TYPE_CHECKING:
+    from .job import Job
+
+
+def job_of(folder: str | None) -> Job | None:
+    """The job of a folder; None where there is nothing."""
+    with suppress(ImpactArbiterError, OSError):
+        if folder is None or not os.listdir(folder):
+            return None
+        from .job import files_of, read_job
+
+        job = read_job(files_of(folder))
+        return job if job.members else None
+    return None
+
+
+def children_of(job: Job | None) -> Job | None:
+    """This process's own children; the others are told by their parents."""
+    below = job.below(os.getpid()) if job is not None else None
+    return below if below is not None and below.members else None
+
+
+def joined(report: Report, children: Job | None) -> Report:
+    """The report, and what the children have found; never an exception."""
+    with suppress(Exception):
+        if children is not None:
+            from .job_words import children as told
+
+            return replace(report, children=told(children))
+    return report
+
+
+def with_children(report: Report, folder: str | None) -> Report:
+    """The same of a program that goes on, and its children with it."""
+    with suppress(Exception):
+        return joined(report, children_of(job_of(folder)))
+    return report
