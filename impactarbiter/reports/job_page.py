@@ -33,7 +33,7 @@ figure { margin: 0; } figcaption { font-size: .75rem; }
 svg { width: 100%; background: #f4f5f7; display: block; }
 polyline { fill: none; stroke: #5b6370; stroke-width: 1.2; }
 .found polyline { stroke: #c62828; } .lost svg { background: #fbe9d0; }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   body { color: #e4e6ea; background: #17191c; } svg { background: #24272c; }
   .lost svg { background: #4a3413; } .found polyline { stroke: #ff8a80; }
   polyline, dt { stroke: #a3abb8; color: #a3abb8; } }
