@@ -6,6 +6,8 @@ Environment variables, all off by default:
   IMPACTARBITER_WERROR=1    warnings are errors
   IMPACTARBITER_CUDA=0      leave _cuda out though torch is a CUDA build
   IMPACTARBITER_TORCH=0     leave _torch out: for JAX and TensorFlow alone
+  IMPACTARBITER_WHEELS=p    take the wheel that fits from this folder or
+                            address, see tools/wheels/backend.py
   MAX_JOBS=n                compile n files at a time (2)
 """
 
