@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from impactarbiter import Report
+from impactarbiter.reports.charts import growth_of, slope
+
 LAB = Path(__file__).resolve().parents[2] / "examples" / "leaks_lab"
 
 
@@ -72,6 +75,35 @@ def test_a_program_says_what_it_learned_and_its_leak_is_told(
     # The hook is not in the model that is validated: a tensor for each step.
     (finding,) = json.loads(out.read_text())["findings"]
     assert finding["holder"]["length"] == 20
+
+
+def run_variant(module: str, variant: str, folder: Path) -> Path:
+    """The report of a small run."""
+    out = folder / f"{variant}.json"
+    command = [sys.executable, "-m", "impactarbiter", "run", "-q"]
+    command += ["--json", str(out), str(LAB / f"{module}.py")]
+    command += ["--variant", variant, "--steps", "24", "--width", "2"]
+    command += ["--batch-size", "4"]
+    done = subprocess.run(command, cwd=LAB, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.mark.parametrize(
+    "module", ["forward_hook_activations", "device_tensor_retention"]
+)
+def test_a_leak_and_its_fix_differ_by_slope(
+    module: str, tmp_path: Path
+) -> None:
+    """In the curves that the page draws of what was gained."""
+    rates = []
+    for variant in ("leaky", "fixed"):
+        made = Report.load(run_variant(module, variant, tmp_path))
+        growth = growth_of(made.history)
+        assert growth is not None
+        rates.append(slope(growth.tensors) + slope(growth.nodes))
+    leaky, fixed = rates
+    assert leaky > 1000 and abs(fixed) < leaky / 4
 
 
 def test_nodes_are_part_of_the_curve(monkeypatch: pytest.MonkeyPatch) -> None:
