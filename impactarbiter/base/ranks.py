@@ -7,6 +7,7 @@ process which one it is; outside such a job nothing here changes anything.
 from __future__ import annotations
 
 import os
+import socket
 from typing import NamedTuple
 
 #: The folder that all processes of a job write into.
@@ -14,6 +15,9 @@ JOB = "IMPACTARBITER_JOB"
 
 #: Set where a launcher of ours has the last word for the whole job.
 LED = "IMPACTARBITER_LED"
+
+#: What stands for a host where none may be named.
+MASKED_HOST = "host"
 
 #: Launchers' names for a rank, how many there are, and the rank on its host;
 #: torchrun's first, as each of srun's tasks may start a torchrun.
@@ -53,6 +57,11 @@ def place() -> Place:
 def _number(name: str) -> int | None:
     text = os.environ.get(name, "")
     return int(text) if text.isdecimal() else None
+
+
+def host_name() -> str:
+    """This host's name, fit for a part of a file's."""
+    return socket.gethostname().replace("/", "_").replace("..", "_")
 
 
 def rank() -> int | None:

@@ -36,10 +36,11 @@ class Family:
         return joined(report, self.children)
 
 
-def family_of(folder: str | None) -> Family:
+def family_of(folder: str | None, rank: int | None) -> Family:
     """What there is now; a folder of our choice is removed."""
-    job = children = job_of(folder)
-    if not os.environ.get(JOB):
+    alone = not os.environ.get(JOB)
+    job = children = job_of(folder, alone or speaks_for_all(rank))
+    if alone:
         forget(folder)
     else:
         children = children_of(job)
@@ -57,10 +58,16 @@ def last_words(
     children = family.children
     if os.environ.get(LED):
         pass  # whoever has started us waits for all
-    elif rank == 0 and os.environ.get(JOB):
+    elif speaks_for_all(rank):
         tell_of(family.job, "job so far", stream, detail)
     elif children is not None and (not rank or children.alarms()):
         tell_of(children, "children", stream, detail)
+
+
+def speaks_for_all(rank: int | None) -> bool:
+    """Whether this is rank 0 of a job, and nobody waits for all of it."""
+    led = bool(os.environ.get(LED))
+    return rank == 0 and not led and bool(os.environ.get(JOB))
 
 
 def tell_of(

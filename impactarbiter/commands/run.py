@@ -222,8 +222,12 @@ def _target(rest: list[str]) -> launch.Target:
 def _start(
     given: dict[str, Any], outputs: dict[str, str], command: str | None
 ) -> _Run:
+    from ..watching import armed
+
     stream = sys.stderr
     arbiter = None
+    if "--no-children" in given:
+        armed.disarm()
     try:
         import impactarbiter
 
@@ -233,13 +237,8 @@ def _start(
     except Exception as error:
         _warn(stream, "running without watching", error)
     folder = None
-    if arbiter is not None:
-        from ..watching import children
-
-        if "--no-children" in given:
-            children.disarm()
-        else:
-            folder = children.arm(keywords_of(given))
+    if arbiter is not None and "--no-children" not in given:
+        folder = armed.arm(keywords_of(given)).folder
     return _Run(
         os.getpid(),
         rank(),
@@ -348,7 +347,7 @@ def _child_exit(error: BaseException | None) -> int:
 
 def _last_words(run: _Run, report: Report | None) -> Job | None:
     """The report, then what children have found; that is given back."""
-    family = family_of(run.children)
+    family = family_of(run.children, run.rank)
     _publish(run, report and family.join(report))
     last_words(family, run.rank, run.stream, run.detail)
     return family.children

@@ -89,13 +89,11 @@ class _WatchedBackend(_TorchBackend):  # type: ignore[misc]
 
 def _begin(folder: str, options: dict[str, Any]) -> None:
     """In a worker, before the training's function."""
-    from ..watching import children
     from ..watching.arbiter import current, watch
 
     os.environ[JOB] = folder
     if current() is None:
         watch(**options)
-        children.arm({k: v for k, v in options.items() if k != "on_finding"})
 
 
 def _end() -> tuple[str, bytes] | None:

@@ -16,7 +16,8 @@ class Process:
     """One process; times are seconds since 1970.
 
     ``rank`` is its own where ``owns_rank``, else that of the process it works
-    for; None: it belongs to no rank.  ``worker`` is a DataLoader worker's
+    for; None: it belongs to no rank.  ``parent`` is the process that watches
+    its children, this one among them.  ``worker`` is a DataLoader worker's
     number.  ``restart`` counts how often the job was begun again before.
     ``seen`` is when this was written, ``end`` when it ended and ``ended`` how:
     "finished", "exit 3", "ValueError", "SIGTERM"; None: not yet, or it had no

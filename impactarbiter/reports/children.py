@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from .job import Job
 
 
-def job_of(folder: str | None) -> Job | None:
-    """The job of a folder; None where there is nothing."""
+def job_of(folder: str | None, whole: bool = True) -> Job | None:
+    """The job of a folder, else what of it is this host's; None where there
+    is nothing."""
     with suppress(ImpactArbiterError, OSError):
         if folder is None or not os.listdir(folder):
             return None
-        from .job import files_of, read_job
+        from .job import files_of, files_of_host, read_job
 
-        job = read_job(files_of(folder))
+        job = read_job((files_of if whole else files_of_host)(folder))
         return job if job.members else None
     return None
 
@@ -48,5 +49,5 @@ def joined(report: Report, children: Job | None) -> Report:
 def with_children(report: Report, folder: str | None) -> Report:
     """The same of a program that goes on, and its children with it."""
     with suppress(Exception):
-        return joined(report, children_of(job_of(folder)))
+        return joined(report, children_of(job_of(folder, whole=False)))
     return report

@@ -8,7 +8,6 @@ figures do.
 from __future__ import annotations
 
 import os
-import socket
 import statistics
 import time
 from collections.abc import Iterable, Iterator
@@ -16,9 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..base.errors import ReportError
+from ..base.ranks import MASKED_HOST, host_name
+from ..base.text import clean
 from ..model.finding import Finding
 from ..model.order import by_urgency
-from ..model.process import Process
+from ..model.process import ROLES, Process
 from ..model.report import Report
 from ..model.words import BOUNDED, severity_rank
 from .growth import EXPLAINED
@@ -139,11 +140,11 @@ class Job:
 
     def below(self, pid: int) -> Job:
         """The children of a process of this host, as a job of their own."""
-        host = socket.gethostname()
+        hosts = host_name(), MASKED_HOST
         chosen = [
             n
             for n, m in enumerate(self.members)
-            if m.process.parent == pid and m.process.host in (host, "host")
+            if m.process.parent == pid and m.process.host in hosts
         ]
         place = {n: i for i, n in enumerate(chosen)}
         part = Job([self.members[n] for n in chosen])
@@ -261,7 +262,7 @@ class Job:
             return process.ended
         if not process.begin:
             return "finished"
-        if process.host == socket.gethostname():
+        if process.host == host_name():
             return "running" if _is_alive(process) else "lost"
         if self._now - process.seen > SILENT:
             return "lost"
@@ -332,6 +333,17 @@ def files_of(folder: str) -> list[str]:
     return [os.path.join(folder, name) for name in sorted(names)]
 
 
+def files_of_host(folder: str) -> list[str]:
+    """Those of this host's processes: of a job of thousands, the few that a
+    rank reads for its children."""
+    hosts = f".{host_name()}-", f".{MASKED_HOST}-"
+    return [
+        file
+        for file in files_of(folder)
+        if any(host in os.path.basename(file) for host in hosts)
+    ]
+
+
 def read_job(files: Iterable[str], curves: bool = False) -> Job:
     """The job of these files; one that cannot be read is named in
     ``skipped``."""
@@ -339,6 +351,10 @@ def read_job(files: Iterable[str], curves: bool = False) -> Job:
     seen: dict[tuple[str, int, float], float] = {}
     for file, report in _reports(files, job, curves):
         process = report.process
+        if process is not None and process.role not in ROLES:
+            said = f"role {clean(process.role)!r} is of no version known here"
+            job.skipped.append((os.path.basename(file), said))
+            continue
         if process is not None and process.begin:
             key = (process.host, process.pid, process.begin)
             if key in seen:

@@ -11,6 +11,7 @@ from ..base.spans import named, spans
 from ..base.text import clean
 from ..base.units import format_bytes, format_count, plural
 from ..model.children import ChildFinding, Children
+from ..model.process import ROLES
 from .console import Line, line
 from .job import Job, JobFinding, Member
 from .wording import subject
@@ -271,6 +272,10 @@ def _state(state: str) -> str:
     return "without a word" if state == "lost" else state
 
 
+def _place(count: tuple[str, int]) -> int:
+    return ROLES.index(count[0])
+
+
 def _processes(job: Job, there: list[int]) -> str:
     roles = Counter(job.members[n].process.role for n in there)
     words = {
@@ -279,7 +284,11 @@ def _processes(job: Job, there: list[int]) -> str:
         "spawned": " started by them",
         "server": " serving",
     }
-    shown = [f"{n:,}{words[role]}" for role, n in roles.most_common()]
+    if len(roles) > 1:
+        words["train"] = " of the program"
+    shown = [
+        f"{n:,}{words[role]}" for role, n in sorted(roles.items(), key=_place)
+    ]
     hosts = len({job.members[n].process.host for n in there} - {""})
     text = ", ".join(shown)
     return f"{text}, on {plural(hosts, 'host')}" if hosts > 1 else text

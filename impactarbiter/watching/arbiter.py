@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
+from typing import Any
 
 from ..base.errors import AlreadyWatchingError, UsageError
 from ..base.signals import Tolerated
@@ -19,6 +20,9 @@ from ..model.moment import Moment
 from ..model.process import Process
 from ..model.report import Report
 from ..model.words import StepMode
+from ..reports.children import with_children
+from . import armed
+from .armed import Armed
 from .job_file import REFRESH, JobFile, job_folder, this_process
 
 _current: Arbiter | None = None
@@ -67,6 +71,7 @@ def watch(
         raise UsageError(f"numpy is {numpy!r}: expected True or False")
     allowed = AllowList(allow)
     before = current()
+    in_its_place = before.job if before and before.stand_in else None
     if before is not None and before.stand_in:
         before.dismiss()
     arbiter = Arbiter(
@@ -81,8 +86,21 @@ def watch(
         numpy=numpy,
     )
     folder = job_folder()
-    if folder is not None:
+    if in_its_place is not None:
+        # A child that watches itself stays the child that it is.
+        arbiter.join(in_its_place.folder, in_its_place.process)
+    elif folder is not None:
         arbiter.join(folder, this_process())
+    arbiter._arm(
+        every=every,
+        warmup=warmup,
+        window=window,
+        step=step,
+        allow=allow,
+        obfuscate=obfuscate,
+        memory_limit=memory_limit,
+        numpy=numpy,
+    )
     return arbiter
 
 
@@ -130,6 +148,7 @@ class Arbiter:
         self.told = False
         #: Its file among those of the job, where there is a job.
         self.job: JobFile | None = None
+        self._armed: Armed | None = None
         self._listeners = [] if on_finding is None else [on_finding]
         self._waiting: list[Callable[[], object]] = []
         self._last: Report | None = None
@@ -273,6 +292,11 @@ class Arbiter:
         hooks.look_at(1)
         self.job.begin(self.stop)
 
+    def _arm(self, **options: Any) -> None:
+        """In a job, the children of this process watch themselves, too."""
+        if self.job is not None and armed.are_wanted():
+            self._armed = armed.arm(options, self.job.folder)
+
     def _look(self, tick: int) -> None:
         self._diagnostician.look(tick)
         if self.job is not None:
@@ -348,6 +372,7 @@ class Arbiter:
                     warnings.warn(said, RuntimeWarning, stacklevel=2)
             if self.job is not None and self._last is not None:
                 self._last = self.job.stopped(self._last)
+                self._last = self._with_children(self._last)
         finally:
             self._take_hooks_out()
             if self._last is None:  # interrupted
@@ -355,6 +380,12 @@ class Arbiter:
             self._make_way()
             self._catch_up()
         return self._last
+
+    def _with_children(self, report: Report) -> Report:
+        """And what the processes have found that were started since."""
+        if self._armed is None or self.pid != os.getpid():
+            return report
+        return with_children(report, self._armed.folder)
 
     def _make_way(self) -> None:
         """For what waits to account for memory by itself."""
@@ -379,6 +410,8 @@ class Arbiter:
         global _current
         # An arbiter that is over keeps no module of ours alive.
         ours, self._hooks = self._hooks, None
+        if self._armed is not None and self.pid == os.getpid():
+            self._armed.release()
         if ours is not None:
             hooks.stop(ours)
         if _current is self:

@@ -26,7 +26,7 @@ from ..model.report import Report
 from ..reports.children import with_children
 from ..reports.jsonio import plain
 from . import arbiter as arbiters
-from . import children
+from . import armed
 from .arbiter import Arbiter
 from .moments import between_bytecodes
 from .named import answer_about
@@ -85,7 +85,7 @@ def _give(watching: Arbiter, folder: str) -> None:
 
     def give() -> None:
         with suppress(Exception):
-            report = with_children(watching.report(), children.folder())
+            report = with_children(watching.report(), armed.folder())
             _write(folder, "report.json", _told(report))
 
     between_bytecodes(give, lambda: not watching.looking)

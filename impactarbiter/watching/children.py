@@ -3,7 +3,7 @@
 What multiprocessing forks begins anew where it bootstraps; what it spawns, and
 other Pythons, wait for a framework by the start-up file
 (integrations/startup).  A child's watch makes way for one of the program's
-own, and a child without a step leaves no file.
+own, which goes on with its file; a child without a step leaves none.
 """
 
 from __future__ import annotations
@@ -11,81 +11,32 @@ from __future__ import annotations
 import functools
 import json
 import os
-import secrets
 import sys
-import tempfile
 from typing import Any
 
-from ..base.ranks import JOB, rank
+from ..base.ranks import rank
 from ..base.signals import Tolerated
 from ..core import frameworks
 from ..judging.allowlist import AllowList
-from ..model.process import FINISHED
 from . import arbiter as arbiters
 from .arbiter import Arbiter
-from .job_file import this_process
+from .armed import (
+    OPTIONS,
+    PARENT,
+    RANK,
+    as_text,
+    folder,
+    wait_for_bootstrap,
+)
+from .job_file import ending, this_process
 
-#: The folder that children write into; "none": they are not watched.
-FOLDER = "IMPACTARBITER_CHILDREN"
-#: Options of watch() for them, as JSON.
-OPTIONS = "IMPACTARBITER_WATCH"
-#: Among them: the parent's rank.  A child with another is a rank itself.
-_RANK = "rank"
 #: What multiprocessing's own processes have among their arguments.
 _MULTIPROCESSING = ("--multiprocessing-fork", "multiprocessing.forkserver")
 
-
-class _Marker:
-    """multiprocessing holds what it calls after a fork weakly."""
-
-
-_marker = _Marker()
-_armed = False
 _begun: int | None = None
 _arbiter: Arbiter | None = None
-#: Of the DataLoader worker that this is; None: it is none.
-_worker: int | None = None
-
-
-def folder() -> str | None:
-    """Where a child's file goes; None: nobody wants to know."""
-    chosen = os.environ.get(FOLDER) or os.environ.get(JOB)
-    return None if chosen in (None, "", "none") else chosen
-
-
-def arm(options: dict[str, Any]) -> str:
-    """Has all children of this process watched; the folder of their files,
-    which is made by the first that has something to write."""
-    chosen = os.environ.get(JOB) or os.path.join(
-        tempfile.gettempdir(), f"impactarbiter-{secrets.token_hex(8)}"
-    )
-    os.environ[FOLDER] = chosen
-    os.environ[OPTIONS] = json.dumps({**options, _RANK: rank()})
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    startup = os.path.join(package, "integrations", "startup")
-    before = os.environ.get("PYTHONPATH")
-    if startup not in (before or "").split(os.pathsep):
-        os.environ["PYTHONPATH"] = (
-            f"{startup}{os.pathsep}{before}" if before else startup
-        )
-    wait_for_bootstrap()
-    return chosen
-
-
-def disarm() -> None:
-    """No child is watched, whatever the environment says besides."""
-    os.environ[FOLDER] = "none"
-
-
-def wait_for_bootstrap() -> None:
-    """Has those watched that multiprocessing makes of this process."""
-    global _armed
-    if _armed:
-        return
-    from multiprocessing import util
-
-    _armed = True
-    util.register_after_fork(_marker, _bootstrapped)
+#: Whether a DataLoader worker's batch was made that no step has ended yet.
+_fetched = False
 
 
 def framework_is_there() -> None:
@@ -112,12 +63,10 @@ def _wait_for_spawned() -> None:
 
     kinds: tuple[Any, ...] = context.SpawnProcess, context.ForkServerProcess
     for kind in kinds:
-        kind._after_fork = staticmethod(
-            functools.partial(_bootstrapped, _marker)
-        )
+        kind._after_fork = staticmethod(bootstrapped)
 
 
-def _bootstrapped(_marker: _Marker) -> None:
+def bootstrapped(*_: object) -> None:
     """multiprocessing is about to run the child's part."""
     if frameworks.any_imported():
         begin()
@@ -125,10 +74,10 @@ def _bootstrapped(_marker: _Marker) -> None:
 
 def begin() -> None:
     """Watches this child from here on; a failure is nobody's business."""
-    global _begun, _arbiter, _worker
+    global _begun, _arbiter, _fetched
     if folder() is None or _begun == os.getpid():
         return
-    _begun, _arbiter, _worker = os.getpid(), None, None
+    _begun, _arbiter, _fetched = os.getpid(), None, False
     with Tolerated():
         _begin()
 
@@ -157,11 +106,13 @@ def _begin() -> None:
         numpy=options.get("numpy", True),
         stand_in=True,
     )
+    parent = options.get(PARENT)
     role = "dataloader" if loads else "spawned"
-    if _is_main() and options.get(_RANK, -1) != rank():
+    if _is_main() and options.get(RANK, -1) != rank():
         role = "train"  # nobody's child: of a launcher, or alone
-        os.environ[OPTIONS] = json.dumps({**options, _RANK: rank()})
-    _arbiter.join(chosen, this_process(role, worker), lazily=True)
+        os.environ[OPTIONS] = as_text(options)
+    process = this_process(role, worker, parent)
+    _arbiter.join(chosen, process, lazily=True)
     util.Finalize(None, _finish, exitpriority=100)
     if loads:
         _count_batches()
@@ -173,17 +124,11 @@ def _finish() -> None:
     ours, _arbiter = _arbiter, None
     if ours is None or ours.pid != os.getpid():
         return
-    error = sys.exc_info()[1] or getattr(sys, "last_value", None)
-    code = getattr(error, "code", None)
     if ours.job is not None:
-        ours.job.ending = (
-            FINISHED
-            if error is None or (isinstance(error, SystemExit) and not code)
-            else f"exit {code}"
-            if isinstance(error, SystemExit)
-            else type(error).__name__
-        )
+        ours.job.ending = ending()
     with Tolerated():
+        if _fetched:
+            ours.step()
         if ours.moment().steps:
             ours.stop()
         else:
@@ -211,7 +156,10 @@ def _loader_worker() -> int | None:
 
 
 def _count_batches() -> None:
-    """A step ends where the next batch is asked for: the last is sent."""
+    """A step ends where the next batch is asked for: the last is sent.
+
+    The first begins with the first batch, and the worker's end ends its last.
+    """
     from torch.utils.data._utils import fetch
 
     for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
@@ -221,8 +169,10 @@ def _count_batches() -> None:
 def _stepping(fetch: Any) -> Any:
     @functools.wraps(fetch)
     def stepping(self: Any, index: Any) -> Any:
-        if _arbiter is not None:
+        global _fetched
+        if _arbiter is not None and _fetched:
             _arbiter.step()
+        _fetched = True
         return fetch(self, index)
 
     return stepping

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ..base.files import write_atomic
-from ..base.ranks import JOB, place
+from ..base.ranks import JOB, MASKED_HOST, host_name, place
 from ..base.signals import Tolerated, is_from_handler
 from ..base.text import clean
 from ..model.process import FINISHED, Process
@@ -37,7 +36,9 @@ def job_folder() -> str | None:
     return os.environ.get(JOB) or None
 
 
-def this_process(role: str = "train", worker: int | None = None) -> Process:
+def this_process(
+    role: str = "train", worker: int | None = None, parent: int | None = None
+) -> Process:
     """This process as its environment knows it, from now on."""
     where = place()
     now = time.time()
@@ -47,9 +48,9 @@ def this_process(role: str = "train", worker: int | None = None) -> Process:
         owns_rank=role in ("train", "server"),
         local_rank=where.local_rank,
         world_size=where.size,
-        host=socket.gethostname().replace("/", "_").replace("..", "_"),
+        host=host_name(),
         pid=os.getpid(),
-        parent=os.getppid(),
+        parent=parent or os.getppid(),
         worker=worker,
         restart=where.restart,
         begin=now,
@@ -78,6 +79,23 @@ def with_rank(process: Process) -> Process:
         return process
 
 
+def _leaves_at_once() -> bool:
+    """Whether this is a child of multiprocessing's, which calls what its own
+    ``Finalize`` has and leaves by ``os._exit()``."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
+
+
+def ending() -> str:
+    """How a program ends that is at its end: by the last exception, which
+    nobody has caught."""
+    error = sys.exc_info()[1] or getattr(sys, "last_value", None)
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else 1
+        return f"exit {code}" if error.code else FINISHED
+    return FINISHED if error is None else type(error).__name__
+
+
 class JobFile:
     """Follows one watch and keeps its file.
 
@@ -94,7 +112,7 @@ class JobFile:
     ) -> None:
         self.folder: str = os.path.abspath(folder)
         if masked:
-            process = replace(process, host="host")
+            process = replace(process, host=MASKED_HOST)
         self.process: Process = process
         #: How the process is about to end, once somebody knows.
         self.ending: str | None = None
@@ -116,6 +134,10 @@ class JobFile:
         without having done so."""
         self._stop = stop
         atexit.register(self._at_exit)
+        if _leaves_at_once():
+            from multiprocessing import util
+
+            util.Finalize(None, self._at_exit, exitpriority=100)
         if not self.only_with_steps:
             self._write(Report())
 
@@ -163,8 +185,7 @@ class JobFile:
         if not self._is_here:
             return
         if self.ending is None:
-            last = getattr(sys, "last_type", None)
-            self.ending = FINISHED if last is None else last.__name__
+            self.ending = ending()
         self._stop()
 
     def _write(self, report: Report, sync: bool = False) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -256,3 +257,145 @@ def test_another_python(tmp_path: Path) -> None:
     )
     (found,) = child["findings"]
     assert found["holder"]["expression"] == "__main__.kept"
+
+
+GRANDCHILD = """\
+import multiprocessing, torch
+kept = []
+
+def work():
+    layer = torch.nn.Linear(2, 2)
+    for _ in range(40):
+        layer(torch.ones(1, 2))
+        kept.append(torch.zeros(1000))
+
+def start(what):
+    process = multiprocessing.get_context("fork").Process(target=what)
+    process.start()
+    process.join()
+
+def between():
+    start(work)
+
+start(between)
+"""
+
+
+def test_a_child_of_a_child(tmp_path: Path) -> None:
+    """Whoever is watched tells of it; what stands between has no step."""
+    options = ("--job", "J", "--json", "report.json")
+    done = run(tmp_path, GRANDCHILD, options=options)
+    assert done.returncode == 0, done.stderr
+    children = Report.load(tmp_path / "report.json").children
+    assert children is not None and children.processes == 1
+    assert [f.role for f in children.findings] == ["spawned"]
+
+
+WATCHED = """\
+import os, sys, torch, impactarbiter
+import torch.multiprocessing as mp
+from torch.utils.data import DataLoader, Dataset
+kept = []
+
+class Data(Dataset):
+    def __init__(self):
+        self.seen = []
+    def __len__(self):
+        return 160
+    def __getitem__(self, i):
+        self.seen.append(torch.full((1000,), float(i)).numpy())
+        return torch.zeros(2)
+
+def work(rank):
+    if "own" in sys.argv:
+        impactarbiter.watch(every=2)
+    layer = torch.nn.Linear(10, 2)
+    for _ in range(40):
+        layer(torch.ones(3, 10))
+        kept.append(torch.zeros(1000))
+
+def main(method):
+    before = dict(os.environ)
+    with impactarbiter.watch() as arbiter:
+        if "loader" in sys.argv:
+            list(DataLoader(Data(), batch_size=4, num_workers=2,
+                            multiprocessing_context=method))
+        else:
+            mp.start_processes(work, nprocs=2, start_method=method)
+    print(arbiter.report())
+    arbiter.report().to_json("report.json")
+    assert dict(os.environ) == before
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+"""
+
+
+def watched(folder: Path, *args: str, job: str = "J") -> Report:
+    """What a program that watches itself says, within a job."""
+    (folder / "program.py").write_text(WATCHED)
+    environment = {**os.environ, "IMPACTARBITER_JOB": job}
+    environment["OMP_NUM_THREADS"] = "1"
+    if args[0] == "fork":
+        done = warm.run(["program.py", *args], cwd=folder, env=environment)
+    else:
+        # What is spawned looks for the program where Python was started.
+        done = subprocess.run(
+            [sys.executable, "-P", "program.py", *args],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+    assert done.returncode == 0, done.stderr
+    report = Report.load(folder / "report.json")
+    if report.children is not None and report.children.severity is not None:
+        said = " ".join(done.stdout.split())
+        assert report.children.answer in said.partition(" on ")[0]
+    return report
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("fork",),
+        ("fork", "own"),
+        pytest.param(("spawn",), marks=pytest.mark.slow),
+        pytest.param(("spawn", "own"), marks=pytest.mark.slow),
+        pytest.param(("forkserver",), marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
+)
+def test_a_program_that_watches_itself(
+    tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    """Its children do, too, where it is part of a job: once each."""
+    children = watched(tmp_path, *args).children
+    assert children is not None and children.processes == 2
+    (found,) = children.findings
+    assert (found.role, found.processes) == ("spawned", 2)
+    assert found.worst.site.line == 21
+    ends = {f["process"]["role"]: f for f in files(tmp_path / "J")}
+    assert ends.keys() == {"train", "spawned"}
+    assert len(files(tmp_path / "J")) == 3
+    assert {f["process"]["ended"] for f in ends.values()} == {"finished"}
+
+
+@pytest.mark.parametrize(
+    "method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)]
+)
+def test_its_loader_s_workers(tmp_path: Path, method: str) -> None:
+    """NumPy's arrays, and as many of them a batch as a batch has."""
+    children = watched(tmp_path, method, "loader").children
+    assert children is not None and children.processes == 2
+    (found,) = children.findings
+    assert found.on == "DataLoader worker 0 and 1"
+    assert found.worst.holder is not None
+    assert found.worst.holder.expression.endswith(".dataset.seen")
+    assert 4 * 4000 <= found.bytes_per_step < 4 * 4200
+
+
+def test_without_a_job_it_watches_itself_alone(tmp_path: Path) -> None:
+    assert watched(tmp_path, "fork", job="").children is None
+    assert not (tmp_path / "J").exists()

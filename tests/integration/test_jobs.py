@@ -108,45 +108,64 @@ SHARED = """\
 import os, sys, torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import (
+    PipelineStage, Schedule1F1B, ScheduleGPipe)
+from torch.distributed.tensor import parallel as p
 
 dist.init_process_group("gloo")
-rank, kind = dist.get_rank(), sys.argv[1]
-leaks = "leak" in sys.argv and rank == 1
+rank, size, kind = dist.get_rank(), dist.get_world_size(), sys.argv[1]
+leaks = "leak" in sys.argv and rank == size - 1
 kept = []
-mesh = init_device_mesh("cpu", (2,))
-net = torch.nn.Sequential(
-    torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8))
+
+def block():
+    return torch.nn.Sequential(
+        torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8))
+
+def in_parallel(mesh):
+    for part in net:
+        p.parallelize_module(
+            part, mesh, {"0": p.ColwiseParallel(), "2": p.RowwiseParallel()})
+
+def sharded(mesh):
+    for part in (*net, net):
+        fully_shard(part, mesh=mesh)
+
+net = torch.nn.Sequential(*(block() for _ in range(size)))
+schedule = None
 if kind == "fsdp":
-    from torch.distributed.fsdp import fully_shard
-    fully_shard(net[0], mesh=mesh)
-    fully_shard(net, mesh=mesh)
+    sharded(init_device_mesh("cpu", (size,)))
 elif kind == "tensors":
-    from torch.distributed.tensor import parallel as p
-    p.parallelize_module(
-        net, mesh, {"0": p.ColwiseParallel(), "2": p.RowwiseParallel()})
-elif kind == "hook":
+    in_parallel(init_device_mesh("cpu", (size,)))
+elif kind == "both":
+    mesh = init_device_mesh(
+        "cpu", (2, size // 2), mesh_dim_names=("data", "tensors"))
+    in_parallel(mesh["tensors"])
+    sharded(mesh["data"])
+elif kind in ("ddp", "hook"):
     net = torch.nn.parallel.DistributedDataParallel(net)
+else:
+    net = net[rank]
+    stage = PipelineStage(net, rank, size, torch.device("cpu"))
+    plan = ScheduleGPipe if kind == "gpipe" else Schedule1F1B
+    schedule = plan(
+        stage, size, loss_fn=lambda out, y: (out - y).pow(2).mean())
+if kind == "hook":
     def hook(state, bucket):
         if leaks:
             kept.append(bucket.buffer().clone())
         work = dist.all_reduce(bucket.buffer(), async_op=True)
         return work.get_future().then(lambda done: done.value()[0])
     net.register_comm_hook(None, hook)
-elif kind == "pipeline":
-    from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
-    net = net[2:] if rank else net[:2]
-    stage = PipelineStage(net, rank, 2, torch.device("cpu"))
-    schedule = ScheduleGPipe(
-        stage, 2, loss_fn=lambda out, y: (out - y).pow(2).mean())
 optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
 for step in range(60):
     optimizer.zero_grad()
-    if kind != "pipeline":
+    if schedule is None:
         net(torch.ones(4, 8)).sum().backward()
-    elif rank:
-        schedule.step(target=torch.ones(4, 8), losses=[])
     else:
-        schedule.step(torch.ones(4, 8))
+        given = [] if rank else [torch.ones(8, 8)]
+        last = {"target": torch.ones(8, 8), "losses": []}
+        schedule.step(*given, **(last if rank == size - 1 else {}))
     optimizer.step()
     if leaks and kind != "hook":
         kept.append(torch.zeros(1000))
@@ -157,9 +176,15 @@ dist.destroy_process_group()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("leaky", [True, False])
-@pytest.mark.parametrize("kind", ["fsdp", "tensors", "hook", "pipeline"])
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        *(("fsdp", 2), ("tensors", 2), ("hook", 2), ("gpipe", 2)),
+        *(("ddp", 4), ("fsdp", 4), ("tensors", 4), ("both", 4), ("1f1b", 4)),
+    ],
+)
 def test_what_ranks_share_is_no_leak(
-    tmp_path: Path, kind: str, leaky: bool
+    tmp_path: Path, kind: str, size: int, leaky: bool
 ) -> None:
     """Shards, gathered parameters, buckets and stages of a pipeline."""
     (tmp_path / "shared.py").write_text(SHARED)
@@ -167,13 +192,16 @@ def test_what_ranks_share_is_no_leak(
     done = call(
         tmp_path,
         *(*RUN, "--job", "J", "torchrun", "--standalone"),
-        *("--nproc_per_node", "2", "shared.py", *words),
+        *("--nproc_per_node", str(size), "shared.py", *words),
     )
     assert done.returncode == 0, done.stderr
     job = merged(tmp_path)
-    expected = "rank 1 of 2 leaks" if leaky else "no leak in 2 of 2 ranks"
+    last = size - 1
+    expected = f"no leak in {size} of {size} ranks"
+    if leaky:
+        expected = f"rank {last} of {size} leaks"
     assert job["answer"].startswith(expected)
-    assert [f["ranks"] for f in job["findings"]] == [[1]] * leaky
+    assert [f["ranks"] for f in job["findings"]] == [[last]] * leaky
 
 
 ALONE = """\
@@ -208,6 +236,53 @@ def test_we_start_accelerate(tmp_path: Path) -> None:
     assert "ImpactArbiter, job: the process " in done.stderr
     (process,) = merged(tmp_path)["processes"]
     assert (process["state"], process["steps"]) == ("finished", 40)
+
+
+ACCELERATED = """\
+import sys, torch
+from accelerate import Accelerator
+accelerator = Accelerator(cpu=True)
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.ones(240, 8), batch_size=2)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+kept = []
+for x in loader:
+    optimizer.zero_grad()
+    accelerator.backward(model(x).sum())
+    optimizer.step()
+    if accelerator.process_index == 1 and "leak" in sys.argv:
+        kept.append(torch.zeros(1000))
+accelerator.end_training()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leaky", [True, False])
+def test_accelerate_with_several_processes(
+    tmp_path: Path, leaky: bool
+) -> None:
+    """On CPUs: --multi_gpu is what has Accelerate start more than one."""
+    pytest.importorskip("accelerate")
+    (tmp_path / "accelerated.py").write_text(ACCELERATED)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [
+            *(sys.executable, *RUN, "--job", "J", "accelerate", "launch"),
+            *("--multi_gpu", "--num_processes", "2", "--num_machines", "1"),
+            *("--mixed_precision", "no", "--dynamo_backend", "no"),
+            *("accelerated.py", *["leak"] * leaky),
+        ],
+        cwd=tmp_path,
+        env={**environment, "ACCELERATE_USE_CPU": "true"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    answer = "rank 1 of 2 leaks" if leaky else "no leak in 2 of 2 ranks"
+    assert merged(tmp_path)["answer"].startswith(answer)
+    assert f"ImpactArbiter, job: {answer}" in done.stderr
 
 
 def test_rank_0_speaks_for_the_job(tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 import warm
 
-from impactarbiter.base.ranks import place
+from impactarbiter.base.ranks import JOB, LED, host_name, place
 from impactarbiter.base.spans import named, spans
 from impactarbiter.commands import main
+from impactarbiter.commands.family import family_of
 from impactarbiter.model.finding import Finding, Holder, Site
 from impactarbiter.model.process import Process
 from impactarbiter.model.report import History, Report
@@ -355,6 +356,39 @@ def test_a_folder_that_refuses_hurts_nobody(
     assert file.stopped(Report(steps=1)).steps == 1
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and "nothing is written for the job" in err
+
+
+def test_a_role_of_a_later_version_is_named_and_skipped(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, rank=0, world_size=1)
+    put(tmp_path, rank=0, world_size=1, role="conductor")
+    job = read_job(files_of(str(tmp_path)))
+    assert [m.process.role for m in job.members] == ["train"]
+    ((name, reason),) = job.skipped
+    assert name.startswith("conductor-0") and "role 'conductor'" in reason
+    assert "skipped conductor-0" in str(job_lines(job))
+
+
+def test_a_rank_reads_its_own_host_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of ranks that read thousands of files would be too many;
+    rank 0 alone has a word for all, unless a launcher has."""
+    monkeypatch.setenv(JOB, str(tmp_path))
+    for rank in range(4):
+        here = {"host": host_name()} if rank == 1 else {}
+        put(tmp_path, rank=rank, world_size=4, parent=os.getpid(), **here)
+
+    def seen(rank: int) -> int:
+        family = family_of(str(tmp_path), rank)
+        assert family.job is not None and family.children is not None
+        assert [m.process.rank for m in family.children.members] == [1]
+        return len(family.job.members)
+
+    assert (seen(0), seen(1)) == (4, 1)
+    monkeypatch.setenv(LED, "1")
+    assert seen(0) == 1
 
 
 def test_where_a_process_still_runs(tmp_path: Path) -> None:

@@ -1,0 +1,131 @@
+"""Whether children watch themselves, and where they write.
+
+What they do then is in children.py, which is imported in a child alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tempfile
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from ..base.ranks import JOB, rank
+from ..base.signals import Tolerated
+
+#: The folder that children write into; "none": they are not watched.
+FOLDER = "IMPACTARBITER_CHILDREN"
+#: Options of watch() for them, as JSON.
+OPTIONS = "IMPACTARBITER_WATCH"
+#: Among them: the parent's rank.  A child with another is a rank itself.
+RANK = "rank"
+#: And its process: a server or a shell may stand between.
+PARENT = "parent"
+
+
+class _Marker:
+    """multiprocessing holds what it calls after a fork weakly."""
+
+
+_marker = _Marker()
+_armed = False
+
+
+def folder() -> str | None:
+    """Where a child's file goes; None: nobody wants to know."""
+    chosen = os.environ.get(FOLDER) or os.environ.get(JOB)
+    return None if chosen in (None, "", "none") else chosen
+
+
+@dataclass(frozen=True)
+class Armed:
+    """All children are watched and write into ``folder``, which is made by
+    the first that has something to write."""
+
+    folder: str
+    _before: dict[str, str | None]
+    _after: dict[str, str]
+
+    def release(self) -> None:
+        """Those that are started from here on are not; what the program has
+        written into its environment since then stays."""
+        for name, text in self._after.items():
+            before = self._before[name]
+            if os.environ.get(name) != text or before == text:
+                continue
+            if before is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = before
+
+
+def arm(options: dict[str, Any], folder: str | None = None) -> Armed:
+    """Has all children of this process watched, with these of ``watch()``'s
+    options; rules that are no text stay here.
+
+    They write into ``folder``, else that of the job, else one of our choice.
+    """
+    passing = f"impactarbiter-{secrets.token_hex(8)}"
+    chosen = (
+        folder
+        or os.environ.get(JOB)
+        or os.path.join(tempfile.gettempdir(), passing)
+    )
+    allowed = [
+        rule for rule in options.get("allow", ()) if isinstance(rule, str)
+    ]
+    after = {
+        FOLDER: os.path.abspath(chosen),
+        OPTIONS: as_text({**options, "allow": allowed}),
+        "PYTHONPATH": _path_with_ours(),
+    }
+    if os.environ.get(JOB):
+        after[JOB] = after[FOLDER]  # whichever folder they are started in
+    before = {name: os.environ.get(name) for name in after}
+    os.environ.update(after)
+    wait_for_bootstrap()
+    return Armed(after[FOLDER], before, after)
+
+
+def as_text(options: dict[str, Any]) -> str:
+    """For children of this process."""
+    return json.dumps({**options, RANK: rank(), PARENT: os.getpid()})
+
+
+def _path_with_ours() -> str:
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    startup = os.path.join(package, "integrations", "startup")
+    path = os.environ.get("PYTHONPATH", "")
+    if startup in path.split(os.pathsep):
+        return path
+    return f"{startup}{os.pathsep}{path}" if path else startup
+
+
+def disarm() -> None:
+    """No child is watched, whatever the environment says besides."""
+    os.environ[FOLDER] = "none"
+
+
+def are_wanted() -> bool:
+    """Whether nobody has said that children are not to be watched."""
+    return os.environ.get(FOLDER) != "none"
+
+
+def wait_for_bootstrap() -> None:
+    """Has those watched that multiprocessing makes of this process."""
+    global _armed
+    if _armed:
+        return
+    from multiprocessing import util
+
+    _armed = True
+    util.register_after_fork(_marker, _bootstrapped)
+
+
+def _bootstrapped(_marker: _Marker) -> None:
+    """By name: a child's watch has children of its own, who are armed."""
+    with Tolerated():
+        import_module(f"{__package__}.children").bootstrapped()
