@@ -30,6 +30,10 @@ def scaled(
     known = any(one.branches for one in fellows)
     if now.items not in (None, walked.items) and known:
         return _as_its_items(now, walked, fellows, now.items or 0)
+    if now.is_plain and walked.is_plain and now.items is None:
+        # Its own size is seen, whatever else its line has alive.
+        grown = now.size - walked.size
+        return replace(now, held=now.held + grown, bytes=now.bytes + grown)
     now = _as_its_lines(now, walked, before, lines)
     return _as_its_graph(now, walked, recurs)
 

@@ -743,3 +743,35 @@ def test_a_long_evaluation_after_a_training_goes_with_its_call() -> None:
         evaluate()
         report = arbiter.report()
     assert report.findings == () and told == []
+
+
+class _Queue(torch.nn.Module):
+    queue: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = torch.nn.Linear(8, 8)
+        self.register_buffer("queue", torch.randn(64, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        answer = self.encoder(x) @ self.queue[:64].T
+        self.queue = torch.cat([x, self.queue])
+        return answer.square().mean()
+
+
+def test_a_buffer_that_grows_by_concatenation_while_a_graph_reads_it() -> None:
+    """The buffer of before is alive until backward: two of one line."""
+    model = _Queue()
+    optimizer = torch.optim.SGD(model.encoder.parameters(), lr=0.1)
+    told: list[Finding] = []
+    with impactarbiter.watch(on_finding=told.append) as arbiter:
+        for _ in range(60):
+            optimizer.zero_grad()
+            model(torch.randn(16, 8)).backward()
+            optimizer.step()
+        (leak,) = arbiter.report().findings
+    assert (leak.verdict, len(told)) == ("leak", 1)
+    assert leak.holder and leak.holder.expression.endswith("model.queue")
+    assert leak.bytes_per_step == pytest.approx(16 * 8 * 4, rel=0.05)
+    assert leak.retained_bytes == model.queue.nbytes
+    assert leak.retained_tensors == 1

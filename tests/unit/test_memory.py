@@ -152,6 +152,14 @@ def test_what_a_chain_frees_grows_with_its_lines():
     assert (now.storages, now.freed, now.bytes) == (40, 48, 6000)
 
 
+def test_a_tensor_that_grows_by_concatenation_is_as_large_as_it_is_seen():
+    """The one before it may be alive still, in a graph that read it."""
+    then = replace(tensor(20, 4000), storages=1, held=4000, bytes=4000)
+    now = replace(then, at=at(60), size=12_000)
+    now = scaled(now, then, (), alive(2), alive(2), recurs=None)
+    assert (now.held, now.bytes, now.storages) == (12_000, 12_000, 1)
+
+
 def test_what_a_carried_graph_frees_grows_with_its_nodes():
     then = replace(
         seen(20, None, 1), nodes=50, node_bytes=500, probed={LINE: 40}
