@@ -28,7 +28,7 @@ class Telling:
         #: What was told of findings that have no holder, by signature.
         self._of_lines: dict[str, str] = {}
         #: What ``on_finding`` raised last, in words.
-        self.failed = ""
+        self.failed: str = ""
 
     def tell(self, findings: Sequence[Finding]) -> None:
         """What was said to be bounded and then leaks is told again."""
