@@ -344,12 +344,24 @@ class HolderHistory:
 
     def carried(self, kind: int, attribute: str) -> float | None:
         """The same of a graph that is carried from step to step: that is seen
-        by walks only, and after a single one all of it is taken to be of this
-        growth.  None for all else."""
+        by walks only, and after a single one all that hangs on the graph is
+        taken to be of this growth.  None for all else."""
         if not (self.recurs or self.graph_grows):
             return None
         rate = growth(self.first, self.walked, kind, attribute)
         if rate is not None:
             return rate
+        age = max(self.walked.at.now - self.began, 1)
+        return self._on_its_graph(attribute) / age
+
+    def _on_its_graph(self, attribute: str) -> int:
+        """The value itself, which is renewed from step to step, is not."""
         held: int = getattr(self.walked, attribute)
-        return held / max(self.walked.at.now - self.began, 1)
+        if self.graph is None:
+            return held
+        saved = {
+            "bytes": self.graph.bytes,
+            "freed": self.graph.saved_tensors,
+            "node_bytes": self.graph.node_bytes,
+        }
+        return min(held, saved[attribute])

@@ -775,3 +775,29 @@ def test_a_buffer_that_grows_by_concatenation_while_a_graph_reads_it() -> None:
     assert leak.bytes_per_step == pytest.approx(16 * 8 * 4, rel=0.05)
     assert leak.retained_bytes == model.queue.nbytes
     assert leak.retained_tensors == 1
+
+
+def test_averages_that_carry_a_graph_cost_what_their_graph_gains() -> None:
+    """Not their own size, which is renewed: 4 KiB each, of two.  They go with
+    their call: one walk has seen them."""
+    model = torch.nn.Sequential(
+        torch.nn.Linear(32, 32, bias=False), torch.nn.Linear(32, 32, False)
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train() -> None:
+        named = list(model.named_parameters())
+        shadow = {name: p.detach().clone() for name, p in named}
+        for _ in range(40):
+            optimizer.zero_grad()
+            model(torch.ones(4, 32)).square().mean().backward()
+            optimizer.step()
+            for name, p in named:
+                shadow[name] = 0.9 * shadow[name] + 0.1 * p
+
+    with impactarbiter.watch() as arbiter:
+        train()
+        (leak,) = arbiter.report().findings
+    assert leak.verdict == "leak" and leak.holder
+    assert leak.holder.expression.endswith("shadow")
+    assert 0 < leak.bytes_per_step < 256 < leak.graph_bytes_per_step

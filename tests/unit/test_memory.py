@@ -12,6 +12,7 @@ from impactarbiter.core.wire import Counts, Held, SiteNow
 from impactarbiter.judging.memory import HolderHistory
 from impactarbiter.judging.observation import Moment, Observation
 from impactarbiter.judging.scaled import scaled
+from impactarbiter.model.finding import GraphCost
 
 LINE = 7
 
@@ -150,6 +151,20 @@ def test_what_a_chain_frees_grows_with_its_lines():
     now = replace(then, at=at(60))
     now = scaled(now, then, (), alive(10), alive(40), recurs=None)
     assert (now.storages, now.freed, now.bytes) == (40, 48, 6000)
+
+
+def test_a_carried_value_is_no_part_of_what_its_graph_gains():
+    """A weight of 4,000 B is renewed; each of ten steps has saved 8 B."""
+    then = replace(
+        seen(20, None, 1), bytes=4080, freed=11, nodes=20, node_bytes=2000
+    )
+    known = history(then)
+    known.began = 10
+    known.recurs = True
+    known.graph = GraphCost(20, 10, 80, (), 2000)
+    assert known.carried(0, "bytes") == 8
+    assert known.carried(0, "freed") == 1
+    assert known.carried(0, "node_bytes") == 200
 
 
 def test_a_tensor_that_grows_by_concatenation_is_as_large_as_it_is_seen():
