@@ -35,6 +35,11 @@ _NAMES = (
 _RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
 
 
+def job_folder() -> str | None:
+    """The job's folder, where there is one."""
+    return os.environ.get(JOB) or None
+
+
 class Place(NamedTuple):
     """Where in its job a process stands."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from dataclasses import dataclass
 from types import ModuleType
+from typing import NamedTuple
 
 from ..base.errors import NotBuiltError
 
@@ -17,8 +17,7 @@ _AGAIN = (
 )
 
 
-@dataclass(frozen=True)
-class Build:
+class Build(NamedTuple):
     """What setup.py noted; all None where nothing was built."""
 
     torch: str | None = None

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from .. import _core
 from ..base.signals import is_from_handler
-from . import devices, frameworks
+from . import frameworks
 from .built import torch_module
 from .code import prepare
+from .cuda_events import cuda
 
 
 class Handle(Protocol):
@@ -22,8 +22,7 @@ class Handle(Protocol):
         """Out; a second call changes nothing."""
 
 
-@dataclass(frozen=True)
-class Hooks:
+class Hooks(NamedTuple):
     """What is in place, and the module that takes it out again.
 
     The program may have thrown our modules out of ``sys.modules`` by then,
@@ -127,7 +126,7 @@ def _install_torch(torch: ModuleType) -> Handle:
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     torch.install()
-    devices.cuda.install()
+    cuda.install()
     return register_optimizer_step_post_hook(_core.optimizer_stepped)
 
 
@@ -142,5 +141,5 @@ def _uninstall(hooks: Hooks) -> None:
         _core.arrays_uninstall()
     frameworks.uninstall()
     if hooks.torch is not None:
-        devices.cuda.uninstall()
+        cuda.uninstall()
         hooks.torch.uninstall()

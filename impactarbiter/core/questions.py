@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import _core
 from ..model.path import Path
 from . import frameworks, wire
-from .built import torch_module
 from .code import prepare
 
 #: Paths to one object that can be asked for.
@@ -60,15 +59,3 @@ def holders_of(sites: Sequence[int]) -> list[Held]:
         )
         for holder in _core.diagnose(sites, sites)["holders"]
     ]
-
-
-def failures_from_now() -> Callable[[], int]:
-    """Counts the looks at objects of torch's that are given up from now on.
-
-    What it gives imports nothing of ours when it is called.
-    """
-    if not frameworks.has_torch():
-        return lambda: 0
-    ours = torch_module()
-    count, before = ours.walk_failures, ours.walk_failures()
-    return lambda: count() - before

@@ -7,7 +7,6 @@ before costs nothing here.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
@@ -23,17 +22,17 @@ _Key = tuple[str, int, str]
 Signature = dict[str, tuple[str, str]]
 
 
-@dataclass
 class Traced:
     """One function: how often it was traced, and for what."""
 
-    file: str
-    line: int
-    name: str
-    traces: int = 0
-    objects: int = 0  #: compiled functions that were made of it
-    _last: int = 0
-    signatures: list[Signature] = field(default_factory=list)
+    def __init__(self, file: str, line: int, name: str) -> None:
+        self.file: str = file
+        self.line: int = line
+        self.name: str = name
+        self.traces: int = 0
+        self.objects: int = 0  #: compiled functions that were made of it
+        self._last = 0
+        self.signatures: list[Signature] = []
 
     def note(self, compiled: object, signature: Signature) -> None:
         """One more trace, of this compiled function."""

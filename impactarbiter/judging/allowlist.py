@@ -7,14 +7,17 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from ..base.errors import UsageError
 from ..base.signals import Tolerated
 from ..core import hooks
-from ..model.finding import Finding
+
+if TYPE_CHECKING:
+    from ..model.finding import Finding
 
 #: A glob over a site or a path, a type of holder, or a predicate.
-AllowRule = str | type | Callable[[Finding], bool]
+AllowRule = str | type | Callable[["Finding"], bool]
 
 _labels: list[str] = [""]
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..core import devices, frameworks, heap, hooks, ledger, questions
+from ..core import devices, frameworks, heap, hooks, ledger
 from ..core.sources import environment, excerpts
 from ..core.wire import (
     AGE_FOR_REPORT,
@@ -60,6 +60,8 @@ class Diagnostician:
     on_finding: Callable[[Finding], object] | None
     memory_limit: int | None
     phases: Sequence[str]
+    #: Looks at objects of torch's that were given up since the watch began.
+    failures: Callable[[], int]
     planned_steps: int | None = None  # optimizer steps, where somebody knows
     #: Seconds after which a look is made in any case, for who follows them.
     refresh: float | None = None
@@ -71,9 +73,6 @@ class Diagnostician:
     _alone: OneAtATime = field(default_factory=OneAtATime)
     #: When the room that is left was last read, and what it was.
     _room: tuple[float, Forecast] | None = None
-    _failures: Callable[[], int] = field(
-        default_factory=questions.failures_from_now
-    )
 
     def __post_init__(self) -> None:
         self._known = KnownHolders(self.allow)
@@ -235,7 +234,7 @@ class Diagnostician:
 
     def _warnings(self, status: Status, totals: Totals) -> Iterator[str]:
         yield from summary.warnings(
-            self._walks.last, status, totals, self._failures()
+            self._walks.last, status, totals, self.failures()
         )
         yield from frameworks.said(self.obfuscate)
         if not self.obfuscate:

@@ -7,23 +7,31 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import AlreadyWatchingError, UsageError
+from ..base.later import Later
+from ..base.ranks import job_folder
 from ..base.signals import Tolerated
-from ..core import hooks, ledger
-from ..core.wire import STEP_KINDS
+from ..core import failures, hooks
 from ..judging.allowlist import AllowList, AllowRule
-from ..judging.masks import obfuscated
-from ..model.finding import Finding
-from ..model.moment import Moment
-from ..model.process import Process
-from ..model.report import Report
-from ..model.words import StepMode
-from ..reports.children import with_children
-from . import armed
-from .armed import Armed
-from .job_file import REFRESH, JobFile, job_folder, this_process
+
+if TYPE_CHECKING:
+    from ..judging.diagnostician import Diagnostician
+    from ..model.finding import Finding
+    from ..model.moment import Moment
+    from ..model.process import Process
+    from ..model.report import Report
+    from ..model.words import StepMode
+    from . import looks
+    from .armed import Armed
+    from .job_file import JobFile
+else:
+    looks = Later(f"{__package__}.looks")
+
+#: The tick at which what looks need is loaded: they belong to the warm-up,
+#: and the memory that it takes does, too.
+FIRST_TICK = 1
 
 _current: Arbiter | None = None
 #: Called when an arbiter has ended, if set; lease.py does.
@@ -90,7 +98,7 @@ def watch(
         # A child that watches itself stays the child that it is.
         arbiter.join(in_its_place.folder, in_its_place.process)
     elif folder is not None:
-        arbiter.join(folder, this_process())
+        arbiter.join(folder, looks.this_process())
     arbiter._arm(
         every=every,
         warmup=warmup,
@@ -138,8 +146,6 @@ class Arbiter:
                 "impactarbiter is watching already: stop() the other arbiter"
                 " first, or use it"
             )
-        from ..judging.diagnostician import Diagnostician
-
         self.stand_in = stand_in
         self.pid: int = os.getpid()
         self.manual = manual
@@ -155,15 +161,14 @@ class Arbiter:
         self._stopping = False
         self._phases: list[str] = []
         self._phase_names: list[str] = [""]
-        self._diagnostician = Diagnostician(
-            warmup=warmup,
-            window=window,
-            allow=allow,
-            obfuscate=obfuscate,
-            on_finding=self._tell,
-            memory_limit=memory_limit,
-            phases=self._phase_names,
-        )
+        self._judge: Diagnostician | None = None
+        self._warmup, self._window = warmup, window
+        self._allow = allow
+        self._memory_limit = memory_limit
+        #: Why there is no report of one that is over.
+        self._excuse: str | None = None
+        self._loading = False
+        _remember()
         self._hooks: hooks.Hooks | None = hooks.start(
             every=every,
             warmup=warmup,
@@ -172,13 +177,44 @@ class Arbiter:
             numpy=numpy,
             callback=self._look,
         )
+        self._failures = failures.from_now()
+        hooks.look_at(FIRST_TICK)
         _current = self
 
     def __repr__(self) -> str:
-        if self._last is not None:
-            return f"Arbiter(stopped, step {self._last.steps})"
-        status = ledger.status()
-        return f"Arbiter(watching, step {status.counts[status.kind]})"
+        last = self._final()
+        if last is not None:
+            return f"Arbiter(stopped, step {last.steps})"
+        status = looks.ledger.status()
+        step = status.counts[status.kind]
+        return f"Arbiter(watching, step {step})"
+
+    @property
+    def _diagnostician(self) -> Diagnostician:
+        """Made when it is first needed: see ``looks``."""
+        if self._judge is None:
+            self._loading = True
+            try:
+                self._judge = looks.Diagnostician(
+                    warmup=self._warmup,
+                    window=self._window,
+                    allow=self._allow,
+                    obfuscate=self.obfuscate,
+                    on_finding=self._tell,
+                    memory_limit=self._memory_limit,
+                    phases=self._phase_names,
+                    failures=self._failures,
+                )
+            finally:
+                self._loading = False
+        return self._judge
+
+    def _final(self) -> Report | None:
+        """The report of one that is over."""
+        if self._last is None and self._excuse is not None:
+            made = looks.Report(warnings=(self._excuse,))
+            self._last = looks.obfuscated(made) if self.obfuscates else made
+        return self._last
 
     # -- steps and phases -------------------------------------------------
 
@@ -192,7 +228,7 @@ class Arbiter:
         What runs out of memory within them is critical.
         """
         _check_count("steps", steps, 0)
-        done = ledger.status().counts.optimizer
+        done = looks.ledger.status().counts.optimizer
         self._diagnostician.planned_steps = done + steps
 
     @contextmanager
@@ -220,7 +256,7 @@ class Arbiter:
     @property
     def obfuscates(self) -> bool:
         """Whether names and shapes are masked in its reports."""
-        return self._diagnostician.obfuscate
+        return self.obfuscate
 
     # -- for those who follow a run ---------------------------------------
 
@@ -231,11 +267,12 @@ class Arbiter:
         ``memory/findings`` count what the looks so far have confirmed, less
         what turned out to be bounded.  No look is made for it.
         """
-        if self._last is not None:
-            live = self._last.live_bytes
-            found = [f for f in self._last.findings if f.confirmed]
+        last = self._final()
+        if last is not None:
+            live = last.live_bytes
+            found = [f for f in last.findings if f.confirmed]
         else:
-            live = ledger.totals().live_bytes
+            live = looks.ledger.totals().live_bytes
             found = self._diagnostician.confirmed()
         return {
             "memory/live_bytes": live,
@@ -247,15 +284,15 @@ class Arbiter:
 
     def moment(self) -> Moment:
         """How far the program is; no look is made for it."""
-        status, totals = ledger.status(), ledger.totals()
+        status, totals = looks.ledger.status(), looks.ledger.totals()
         kind = status.kind
-        return Moment.of(
+        return looks.Moment.of(
             self._diagnostician.confirmed(),
             steps=status.counts[kind],
-            step_kind=STEP_KINDS[kind],
+            step_kind=looks.STEP_KINDS[kind],
             live_bytes=totals.live_bytes,
             peak_bytes=totals.peak_bytes,
-            resident_bytes=ledger.resident_bytes(),
+            resident_bytes=looks.ledger.resident_bytes(),
         )
 
     def subscribe(self, listener: Callable[[Finding], object]) -> None:
@@ -284,21 +321,24 @@ class Arbiter:
 
         ``lazily``: only once a step was seen.
         """
-        self.job = JobFile(
+        self.job = looks.JobFile(
             folder, process, self._diagnostician.glance, self.obfuscates
         )
         self.job.only_with_steps = lazily
-        self._diagnostician.refresh = REFRESH
+        self._diagnostician.refresh = looks.REFRESH
         hooks.look_at(1)
         self.job.begin(self.stop)
 
     def _arm(self, **options: Any) -> None:
         """In a job, the children of this process watch themselves, too."""
-        if self.job is not None and armed.are_wanted():
-            self._armed = armed.arm(options, self.job.folder)
+        if self.job is not None and looks.armed.are_wanted():
+            self._armed = looks.armed.arm(options, self.job.folder)
 
     def _look(self, tick: int) -> None:
-        self._diagnostician.look(tick)
+        if self._judge is None and tick == FIRST_TICK:
+            self._diagnostician  # noqa: B018 - loads it
+        else:
+            self._diagnostician.look(tick)
         if self.job is not None:
             self.job.looked()
         self._catch_up()
@@ -306,7 +346,8 @@ class Arbiter:
     @property
     def looking(self) -> bool:
         """Whether a look is being made: a report has no figures now."""
-        return self._diagnostician.busy
+        judge = self._judge
+        return self._loading or (judge is not None and judge.busy)
 
     def when_free(self, work: Callable[[], object]) -> None:
         """Calls ``work`` now, or as soon as the look is over that is made.
@@ -325,8 +366,9 @@ class Arbiter:
 
     def report(self) -> Report:
         """Diagnoses what is suspect now; after ``stop()``, its report."""
-        if self._last is not None:
-            return self._last
+        last = self._final()
+        if last is not None:
+            return last
         try:
             return self._diagnostician.report()
         finally:
@@ -338,15 +380,16 @@ class Arbiter:
 
         After ``stop()``, its report.
         """
-        if self._last is not None:
-            return self._last
+        last = self._final()
+        if last is not None:
+            return last
         return self._diagnostician.glance()
 
     def known_findings(self) -> tuple[Finding, ...]:
         """As the last looks left them; no walk, and none while masked."""
-        if self.obfuscates:
+        if self.obfuscates or self._judge is None:
             return ()
-        return tuple(self._diagnostician.confirmed())
+        return tuple(self._judge.confirmed())
 
     def stop(self) -> Report:
         """Reports, then takes the hooks out; a second call changes nothing.
@@ -354,8 +397,9 @@ class Arbiter:
         In the child of a ``fork()`` the hooks are off already.  While it
         runs, another thread's call gives what the looks so far have settled.
         """
-        if self._last is not None:
-            return self._last
+        last = self._final()
+        if last is not None:
+            return last
         if self._stopping:
             return self._diagnostician.report()
         self._stopping = True
@@ -363,29 +407,26 @@ class Arbiter:
             with Tolerated() as failure:
                 self._last = self._diagnostician.report()
             if failure.error is not None:
-                said = f"no report could be made: {failure.said}"
-                self._last = Report(warnings=(said,))
-                if self.obfuscates:
-                    self._last = obfuscated(self._last)
+                self._excuse = f"no report could be made: {failure.said}"
                 # Warnings may be errors; ours never break the program.
                 with suppress(RuntimeWarning):
-                    warnings.warn(said, RuntimeWarning, stacklevel=2)
-            if self.job is not None and self._last is not None:
-                self._last = self.job.stopped(self._last)
-                self._last = self._with_children(self._last)
+                    warnings.warn(self._excuse, RuntimeWarning, stacklevel=2)
+            last = self._final()
+            if self.job is not None and last is not None:
+                self._last = self._with_children(self.job.stopped(last))
         finally:
             self._take_hooks_out()
-            if self._last is None:  # interrupted
-                self._last = Report(warnings=("no report could be made",))
+            if self._last is None and self._excuse is None:  # interrupted
+                self._excuse = "no report could be made"
             self._make_way()
             self._catch_up()
-        return self._last
+        return self._final() or looks.Report()
 
     def _with_children(self, report: Report) -> Report:
         """And what the processes have found that were started since."""
         if self._armed is None or self.pid != os.getpid():
             return report
-        return with_children(report, self._armed.folder)
+        return looks.with_children(report, self._armed.folder)
 
     def _make_way(self) -> None:
         """For what waits to account for memory by itself."""
@@ -400,8 +441,8 @@ class Arbiter:
 
     def dismiss(self) -> None:
         """Ends without a report: no walk, and nothing takes its place."""
-        if self._last is None:
-            self._last = Report(warnings=("dismissed before its end",))
+        if self._last is None and self._excuse is None:
+            self._excuse = "dismissed before its end"
             if self.job is not None:
                 self.job.dismissed()
             self._take_hooks_out()
@@ -451,4 +492,7 @@ def current() -> Arbiter | None:
     return _current
 
 
-# -- whose code is whose ---------------------------------------------------
+def _remember() -> None:
+    """What is loaded of ours now is what looks will find."""
+    if isinstance(looks, Later):
+        looks.remember()

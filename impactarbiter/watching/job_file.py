@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ..base.files import write_atomic
-from ..base.ranks import JOB, MASKED_HOST, host_name, place
+from ..base.ranks import MASKED_HOST, host_name, place
 from ..base.signals import Tolerated, is_from_handler
 from ..base.text import clean
 from ..model.process import FINISHED, Process
@@ -29,11 +29,6 @@ REFRESH = 10.0
 #: A folder that is slow is written to so much more rarely: a write takes at
 #: most this share of the time.
 SHARE = 0.01
-
-
-def job_folder() -> str | None:
-    """The job's folder, where there is one."""
-    return os.environ.get(JOB) or None
 
 
 def this_process(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from importlib import metadata
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from impactarbiter.base.errors import (
     NotBuiltError,
     requirements,
 )
-from impactarbiter.core import built
+from impactarbiter.core import built, code
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -168,3 +170,11 @@ def test_the_doctor_where_nothing_can_be_watched(
     out = capsys.readouterr().out
     assert "! " in out and "was built for torch 1.0.0" in out
     assert main(["doctor", "me"]) == 2
+
+
+def test_what_sysconfig_knows_is_no_users() -> None:
+    """Its folders are found without it: it takes long to import."""
+    prefixes = code._library_prefixes()
+    for name in ("stdlib", "platstdlib", "purelib", "platlib"):
+        path = sysconfig.get_path(name) + os.sep
+        assert path.startswith(prefixes), path

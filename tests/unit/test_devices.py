@@ -11,7 +11,7 @@ import torch
 
 import impactarbiter
 from impactarbiter import _core
-from impactarbiter.core import devices
+from impactarbiter.core import cuda_events, devices
 from impactarbiter.judging.forecast import Forecast
 from impactarbiter.model.devices import DeviceMemory
 from impactarbiter.model.finding import Finding, Site, TensorExample
@@ -54,7 +54,7 @@ def watched() -> Iterator[None]:
 
 
 def follow(*segments: dict[str, Any]) -> dict[str, Any]:
-    lines = devices._snapshot_lines(list(segments))
+    lines = cuda_events.snapshot_lines(list(segments))
     assert _core.device_follow(CUDA, lines, 0)
     (known,) = _core.devices()
     return known
@@ -191,7 +191,7 @@ def test_no_forecast_where_nobody_knows_the_room(watched: None) -> None:
 
 def test_events_that_do_not_fit_are_said(watched: None) -> None:
     follow(MIXED)
-    free = np.array([(BASE + 512, 1, 0, 0, 0, CUDA, 1)], devices.EVENT_ROWS)
+    free = np.array([(BASE + 512, 1, 0, 0, 0, CUDA, 1)], _core.DEVICE_COLUMNS)
     _core.device_events(free)
     (said,) = devices.said()
     assert said.startswith("1 events of cuda:0 did not fit")

@@ -1084,16 +1084,86 @@ def test_the_program_may_end_while_watched(end: str) -> None:
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def test_the_package_may_be_thrown_out_of_sys_modules() -> None:
-    """As tools do that load a project anew: the end imports nothing."""
+def test_watch_leaves_for_later_what_looks_need() -> None:
     code = """if True:
+        import sys, torch, impactarbiter
+        def loaded():
+            return {name for name in sys.modules
+                    if name.startswith("impactarbiter.")}
+        arbiter = impactarbiter.watch(step="manual")
+        early = loaded()
+        assert len(early) < 25, sorted(early)
+        for room in ("core.wire", "knowledge", "model", "reports"):
+            assert "impactarbiter." + room not in early, room
+        assert "sysconfig" not in sys.modules
+        arbiter.step()
+        assert "impactarbiter.judging.diagnostician" in loaded()
+        late = loaded()
+        kept = []
+        for _ in range(30):
+            kept.append(torch.ones(1000))
+            arbiter.step()
+        assert loaded() == late, loaded() - late
+        arbiter.dismiss()
+    """
+    run(code)
+
+
+def test_a_watch_may_end_before_anything_was_loaded() -> None:
+    code = """if True:
+        import sys, torch, warnings, impactarbiter
+        warnings.simplefilter("error")
+        arbiter = impactarbiter.watch(step="manual")
+        arbiter.dismiss()
+        assert "impactarbiter.watching.looks" not in sys.modules
+        assert not impactarbiter.watching.arbiter.current()
+        assert arbiter.report().warnings == ("dismissed before its end",)
+        with impactarbiter.watch(step="manual") as arbiter:
+            assert arbiter.known_findings() == ()
+        assert not arbiter.report().warnings
+    """
+    run(code)
+
+
+def test_what_cannot_be_loaded_ends_the_watch_and_no_more() -> None:
+    """The files are gone, say, by the time of the first step."""
+    code = """if True:
+        import sys, torch, warnings, impactarbiter
+        from impactarbiter import _torch
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            arbiter = impactarbiter.watch(step="manual")
+            sys.modules["impactarbiter.model"] = None
+            arbiter.step()
+            arbiter.step()
+        assert len(told) == 1, told
+        assert "impactarbiter is off" in str(told[0].message), told
+        assert torch.ones(3).sum() == 3
+        del sys.modules["impactarbiter.model"]
+        arbiter.stop()
+        assert not any(_torch.installed().values())
+    """
+    run(code)
+
+
+@pytest.mark.parametrize("steps", [0, 30])
+def test_the_package_may_be_thrown_out_of_sys_modules(steps: int) -> None:
+    """As tools do that load a project anew: no other copy comes of it.
+
+    What looks need is loaded at the first step; nothing is, after it.
+    """
+    code = (
+        f"STEPS = {steps}\n"
+        + """if True:
         import sys, torch, warnings, impactarbiter
         from impactarbiter import _torch
         warnings.simplefilter("error")
         arbiter, kept = impactarbiter.watch(step="manual"), []
-        for _ in range(30):
-            kept.append(torch.ones(1000))
-            arbiter.step()
+        def go(steps):
+            for _ in range(steps):
+                kept.append(torch.ones(1000))
+                arbiter.step()
+        go(STEPS)
         ours = [name for name in sys.modules
                 if name.partition(".")[0] == "impactarbiter"]
         for name in ours:
@@ -1104,9 +1174,15 @@ def test_the_package_may_be_thrown_out_of_sys_modules() -> None:
                 assert name.partition(".")[0] != "impactarbiter", name
 
         sys.meta_path.insert(0, Refuse())
+        go(30 - STEPS)
         report = arbiter.stop()
         assert [f.verdict for f in report.findings] == ["leak"], report
         assert not any(_torch.installed().values())
         assert not report.warnings, report.warnings
+        assert not [name for name in sys.modules
+                    if name.partition(".")[0] == "impactarbiter"]
+        assert [type(finder) for finder in sys.meta_path].count(Refuse) == 1
+        assert type(sys.meta_path[0]) is Refuse
     """
+    )
     run(code)

@@ -126,7 +126,7 @@ EVENTS = (
     WATCHING
     + """
 import numpy
-from impactarbiter.core.devices import EVENT_ROWS as EVENT
+from impactarbiter._core import DEVICE_COLUMNS as EVENT
 """
 )
 

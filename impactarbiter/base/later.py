@@ -1,0 +1,112 @@
+"""Modules of ours that are imported at the first use.
+
+By then the program may have thrown the package out of ``sys.modules``, to load
+itself anew, and put finders of its own before Python's.  A second copy of the
+package could do nothing, for the C modules can be loaded only once; so ours
+are found in their own folder, and find those that were there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+class Later:
+    """Stands for a module: the first attribute that is asked for imports it.
+
+    Where that fails, the next one tries again.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._module: ModuleType | None = None
+        self._ours: dict[str, ModuleType] = {}
+        self.remember()
+
+    def remember(self) -> None:
+        """What is loaded of ours by now is what the module will find."""
+        if self._module is None:
+            self._ours.update(_loaded())
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._module is not None
+
+    def load(self) -> ModuleType:
+        """The module."""
+        if self._module is None:
+            with _in_place(self._ours), _found_by_us():
+                self._module = import_module(self._name)
+            self._ours.clear()
+        return self._module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.load(), name)
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] == _PACKAGE
+
+
+def _loaded() -> dict[str, ModuleType]:
+    return {
+        name: module
+        for name, module in list(sys.modules.items())
+        if name.startswith(_PACKAGE) and _is_ours(name)
+    }
+
+
+@contextmanager
+def _in_place(ours: dict[str, ModuleType]) -> Iterator[None]:
+    """The package is the one that we are of; afterwards, what it was."""
+    package = ours[_PACKAGE]
+    if sys.modules.get(_PACKAGE) is package:
+        yield
+        return
+    theirs = _loaded()
+    _replace(theirs, ours)
+    try:
+        yield
+    finally:
+        _replace(_loaded(), theirs)
+
+
+def _replace(
+    before: dict[str, ModuleType], after: dict[str, ModuleType]
+) -> None:
+    for name in before:
+        sys.modules.pop(name, None)
+    sys.modules.update(after)
+
+
+@contextmanager
+def _found_by_us() -> Iterator[None]:
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
+
+
+class _Finder:
+    """Finds what is ours and lies in a folder; leaves the rest to others."""
+
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if path is None or not _is_ours(name):
+            return None
+        return PathFinder.find_spec(name, path, target)
