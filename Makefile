@@ -70,7 +70,7 @@ lab: build
 # libraries has a process of its own.
 HEAVY := tests/integration/test_lightning.py \
     tests/integration/test_transformers.py tests/integration/test_article.py \
-    tests/unit/test_op_db.py \
+    tests/unit/test_op_db.py tests/integration/test_session.py \
     tests/integration/test_mcp.py tests/unit/test_statistics.py \
     tests/integration/test_stormlog_differential.py
 # A file's tests in one process: its fixtures are made once; in the order that
@@ -189,7 +189,7 @@ $(VENV)/.done-torch: constraints.txt $(VENV)/.done-venv
 
 # The build's and the extra "dev"'s requirements, as pyproject.toml has them.
 $(VENV)/.done-dev: pyproject.toml constraints.txt $(VENV)/.done-torch
-	@echo '== installing the development environment'
+	@echo '== installing the development environment (the first time: minutes, too)'
 	@$(PY) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); \
 	    print(*p["build-system"]["requires"], \
 	    *p["project"]["optional-dependencies"]["dev"], sep="\n")' \

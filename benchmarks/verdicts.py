@@ -1,7 +1,11 @@
 """Verdicts: every leaky, fixed and healthy program, each watched in its own
 process, against what its author expects.
 
-    python benchmarks/verdicts.py [--jobs N] [--json FILE] [NAME ...]
+    python benchmarks/verdicts.py [--jobs N] [--json FILE] [--against FILE]
+        [NAME ...]
+
+``--json`` saves what was found; ``--against`` compares with what was saved so,
+and prints a table of the programs of which something else is said now.
 
 A program below tests/leaks/programs says at its end what should be found:
 
@@ -403,12 +407,57 @@ def print_summary(outcomes: Sequence[Outcome]) -> None:
         print("crashed         ", ", ".join(crashed))
 
 
+Row = Mapping[str, Any]  # an outcome as --json writes it
+
+
+def to_row(outcome: Outcome) -> Row:
+    return {
+        **asdict(outcome),
+        "right": outcome.right,
+        "wrongs": outcome.wrongs,
+    }
+
+
+def state(row: Row | None) -> str:
+    """Whether it was right, and the verdicts: "right: cache, leak"."""
+    if row is None:
+        return "not run"
+    words = [*row["wrongs"]] or ["right"]
+    words += ["taken back"] if row["taken_back"] else []
+    verdicts = sorted({said.split(" ", 1)[0] for said in row["said"]})
+    return f"{', '.join(words)}: {', '.join(verdicts) or 'nothing said'}"
+
+
+def changes(old: Iterable[Row], new: Iterable[Row]) -> list[str]:
+    """A table in Markdown: what is said otherwise, or was not run before."""
+    before = {row["name"]: row for row in old}
+    lines = ["| program | then | now |", "|---|---|---|"]
+    for row in new:
+        then, now = state(before.get(row["name"])), state(row)
+        if then != now:
+            lines.append(f"| `{row['name']}` | {then} | {now} |")
+    return lines
+
+
+def print_changes(file: Path, new: Sequence[Row]) -> None:
+    """Programs that were saved and not run now are no change."""
+    head, rule, *rows = changes(json.loads(file.read_text()), new)
+    print(f"\nagainst {file}: {len(rows)} of {len(new)} programs differ")
+    if rows:
+        print(head, rule, *rows, sep="\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="save the outcomes")
+    parser.add_argument(
+        "--against", type=Path, help="outcomes that were saved"
+    )
     given = parser.parse_args()
+    if given.against and not given.against.is_file():
+        parser.error(f"no outcomes at {given.against}: --json saves them")
     chosen = cases(given.names)
     here = [case for case in chosen if not case.missing]
     for case in chosen:
@@ -420,11 +469,10 @@ def main() -> int:
             print_row(outcome)
             outcomes.append(outcome)
     print_summary(outcomes)
+    rows = [to_row(outcome) for outcome in outcomes]
+    if given.against:
+        print_changes(given.against, rows)
     if given.json:
-        rows = [
-            {**asdict(o), "right": o.right, "wrongs": o.wrongs}
-            for o in outcomes
-        ]
         given.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     return 0 if all(o.right for o in outcomes) else 1
 

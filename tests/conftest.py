@@ -2,40 +2,136 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import gc
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+# The tests' code with its assertions rewritten is kept from run to run,
+# whatever the environment says of bytecode.  Programs that tests start still
+# do as it says.
+sys.dont_write_bytecode = False
+
 #: What brings torch._dynamo, or a library, into the process of the tests.
-BRINGS = re.compile(r"\boptim\b|Optimizer|importorskip|matplotlib")
+BRINGS = re.compile(
+    r"\boptim\b|Optimizer|SGD|Adam|checkpoint\(|importorskip|matplotlib"
+    r"|Analyzer|fastapi|peers"
+)
+#: The same, in the name of a case.
+BRINGING_CASE = re.compile(
+    r"optimizer|parameter group|symbols|Dispatch|\b(png|svg|pdf)\b"
+)
+#: Behind the name of a file: those of its tests that do.
+APART = "::apart"
+
+
+@functools.cache
+def bringing(path: Path) -> frozenset[str]:
+    """What a file's own names stand for brings something, or uses such names.
+
+    Tests, fixtures, functions and tables are such names.  What is made once
+    for a file is made in one process: where one of these tests uses it, all do
+    that use it.
+    """
+    text = path.read_text(encoding="utf-8")
+    parts: dict[str, str] = {}
+    for node in ast.parse(text).body:
+        pieces = [node, *getattr(node, "decorator_list", [])]
+        source = [ast.get_source_segment(text, each) or "" for each in pieces]
+        for name in names_of(node):
+            parts[name] = "\n".join([parts.get(name, ""), *source])
+    once = {name for name in parts if 'scope="module"' in parts[name]}
+    found: set[str] = set()
+    using = BRINGS
+    while new := {
+        name
+        for name, source in parts.items()
+        if name not in found
+        and (
+            using.search(source)
+            or (name in once and any(word(name, parts[n]) for n in found))
+        )
+    }:
+        found |= new
+        using = re.compile(rf"\b({'|'.join(map(re.escape, found))})\b")
+    return frozenset(found)
+
+
+def word(name: str, text: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None
+
+
+def names_of(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = getattr(node, "targets", [getattr(node, "target", None)])
+    return [each.id for each in targets if isinstance(each, ast.Name)]
+
+
+def brings(path: Path, test: str) -> bool:
+    """Whether test[case] or Class::test of the file brings something."""
+    name, _, case = test.partition("[")
+    if BRINGING_CASE.search(case):
+        return True
+    return name.partition("::")[0] in bringing(path)
+
+
+def test_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[2]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that import nothing more come first, the longest of each first.
+    """Tests that import nothing more come first, the longest files first.
 
-    Every walk goes through all that was imported, and what one file has
+    Every walk goes through all that was imported, and what one test has
     imported stays for those after it: the first optimizer alone brings 117,000
     objects, where torch has 167,000.
     """
-    files: dict[Path, list[pytest.Item]] = {}
+    files: dict[tuple[bool, Path], list[pytest.Item]] = {}
     for item in items:
-        files.setdefault(item.path, []).append(item)
+        key = brings(item.path, test_of(item)), item.path
+        files.setdefault(key, []).append(item)
     items[:] = [
         item
-        for path in sorted(
-            files,
-            key=lambda path: (
-                bool(BRINGS.search(path.read_text(encoding="utf-8"))),
-                -len(files[path]),
-                path,
-            ),
+        for key in sorted(
+            files, key=lambda key: (key[0], -len(files[key]), key[1])
         )
-        for item in files[path]
+        for item in files[key]
     ]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file's tests in one process, but those that import more in another."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file, _, test = nodeid.partition("::")
+            apart = brings(config.rootpath / file, test)
+            return file + APART if apart else file
+
+    if config.getoption("dist") != "loadfile":
+        return None
+    return Scheduling(config, log)
+
+
+#: So many modules are worth a collection.
+MANY = 100
+modules_when_frozen = 0
+
+
+def freeze() -> None:
+    global modules_when_frozen
+    gc.collect()
+    gc.freeze()
+    modules_when_frozen = len(sys.modules)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,10 +140,16 @@ def frozen() -> Iterator[None]:
 
     It is walked as ever: only the collector leaves it out.
     """
-    gc.collect()
-    gc.freeze()
+    freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def frozen_again(frozen: None) -> None:
+    """The same of what the tests before imported, such as torch._dynamo."""
+    if len(sys.modules) - modules_when_frozen > MANY:
+        freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -39,7 +39,7 @@ PICTURES = {
     "narrow-dark": ("", 360, "dark"),
 }
 #: Pixels of the page's top that are kept.
-HEIGHT = 760
+HEIGHT = 850
 #: Columns of the terminal; room for the longest of the source's lines.
 COLUMNS = 100
 #: Around what was printed; only fonts that are there.
@@ -94,7 +94,7 @@ def terminal_page(folder: Path) -> Path:
         width=COLUMNS,
         file=open(os.devnull, "w"),  # noqa: SIM115
     )
-    console.print(Text("$ impactarbiter run train.py\n"))
+    console.print(Text("$ impactarbiter report run.json\n"))
     console.print(Text.from_ansi(shown), soft_wrap=True)
     page = folder / "terminal.html"
     page.write_text(console.export_html(theme=MONOKAI, code_format=TERMINAL))

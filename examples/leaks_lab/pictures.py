@@ -2,6 +2,7 @@
 
 import base64
 import html
+from bisect import bisect_left
 from pathlib import Path
 
 from original import ACCURACY, LEAKY_ACCURACY, ORIGINAL
@@ -33,8 +34,35 @@ def curve(report):
     return list(live), sizes
 
 
+#: What is built up in this part of a run is no growth.
+BUILD_UP = 8
+
+
+def gained(report):
+    """Steps as parts of the run, and MiB that came since it was built up.
+
+    From where graph nodes were measured, too; without the last step: its end
+    is that of the validation after it.
+    """
+    steps, sizes = (values[:-1] or values for values in curve(report))
+    counted = min(report["history"]["node_steps"], default=0)
+    first = max(len(steps) // BUILD_UP, bisect_left(steps, counted))
+    first = min(first, len(steps) - 1)
+    parts = [
+        (step - steps[0]) / max(steps[-1] - steps[0], 1) for step in steps
+    ]
+    return parts[first:], [size - sizes[first] for size in sizes[first:]]
+
+
+#: The least that a picture spans: flatter than that looks flat.
+LEAST_MIB = 0.05
+
+
 def draw_pair(name, leaky, fixed, path):
-    """Memory at the steps' ends of both variants, on one scale."""
+    """What both variants gained over the same batches, on one scale.
+
+    One may have fewer optimizer steps than the other: micro-batches.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -45,12 +73,16 @@ def draw_pair(name, leaky, fixed, path):
         (leaky, LEAKY, "leaky"),
         (fixed, FIXED, "fixed"),
     ):
-        axes.plot(*curve(report), color=colour, label=label)
-    axes.set_ylim(bottom=0)
+        parts, sizes = gained(report)
+        axes.plot([100 * part for part in parts], sizes, color=colour)
+        axes.annotate(f" {label}", (100, sizes[-1]), color=colour, va="center")
+    # What is nothing looks like nothing.
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, -LEAST_MIB / 8), max(high, LEAST_MIB))
+    axes.set_xlim(0, 108)
     axes.set_title(name.replace("_", " "), loc="left", fontsize=11)
-    axes.set_xlabel("step")
-    axes.set_ylabel("MiB at its end")
-    axes.legend(loc="upper left", frameon=False)
+    axes.set_xlabel("% of the run")
+    axes.set_ylabel("MiB gained")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     figure.savefig(path, dpi=110)

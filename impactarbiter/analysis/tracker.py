@@ -227,7 +227,7 @@ class MemoryTracker:
     ) -> TrackingEvent:
         phase = "/".join(self._phases)
         watching = current()
-        if watching is not None and watching.obfuscates:
+        if watching is not None and watching.obfuscate:
             # An error's words may quote the program, as its phases do.
             note = "masked" if kind == "error" else note
             phase = self._masks.setdefault(

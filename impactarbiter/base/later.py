@@ -36,10 +36,6 @@ class Later:
         if self._module is None:
             self._ours.update(_loaded())
 
-    @property
-    def is_loaded(self) -> bool:
-        return self._module is not None
-
     def load(self) -> ModuleType:
         """The module."""
         if self._module is None:

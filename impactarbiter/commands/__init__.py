@@ -53,7 +53,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return _dispatch(args)
     except ImpactArbiterError as error:
-        print(f"impactarbiter: {clean(str(error))}", file=sys.stderr)
+        from ..reports.console import broken
+
+        said = f"impactarbiter: {clean(str(error))}"
+        print(broken(said, sys.stderr), file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output went away: stay quiet at shutdown too.

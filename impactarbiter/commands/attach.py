@@ -20,6 +20,7 @@ from ..base.units import parse_duration, plural
 from ..model.moment import Moment
 from ..model.report import Report
 from ..model.retention import Instances, Retention
+from ..reports.console import broken
 from ..reports.jsonio import read_plain
 from ..reports.outputs import STDOUT, check_outputs, gate, write_outputs
 from ..reports.status import StatusLine
@@ -191,5 +192,7 @@ def _tell(found: list[Any], moment: Moment, told: int) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"impactarbiter: {clean(text)}\n")
+    sys.stderr.write(
+        broken(f"impactarbiter: {clean(text)}", sys.stderr) + "\n"
+    )
     sys.stderr.flush()

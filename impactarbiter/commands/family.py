@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..base.ranks import JOB, LED
+from ..base.ranks import LED, job_folder
 from ..model.report import Report
 from ..model.words import severity_rank
 from ..reports.children import children_of, job_of, joined
@@ -38,7 +38,7 @@ class Family:
 
 def family_of(folder: str | None, rank: int | None) -> Family:
     """What there is now; a folder of our choice is removed."""
-    alone = not os.environ.get(JOB)
+    alone = job_folder() is None
     job = children = job_of(folder, alone or speaks_for_all(rank))
     if alone:
         forget(folder)
@@ -67,7 +67,7 @@ def last_words(
 def speaks_for_all(rank: int | None) -> bool:
     """Whether this is rank 0 of a job, and nobody waits for all of it."""
     led = bool(os.environ.get(LED))
-    return rank == 0 and not led and bool(os.environ.get(JOB))
+    return rank == 0 and not led and job_folder() is not None
 
 
 def tell_of(

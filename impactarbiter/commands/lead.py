@@ -9,7 +9,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from ..base.ranks import JOB, LED
+from ..base.ranks import JOB, LED, job_folder
 from ..reports.children import job_of
 from ..reports.console import TextStream
 from ..reports.outputs import STDOUT
@@ -56,7 +56,7 @@ class Lead:
             plan.module, plan.argv[2:]
         )
         self._passing = False
-        self._folder: str | None = job or os.environ.get(JOB) or None
+        self._folder: str | None = job or job_folder()
         if self._folder is None and not plan.nodes:
             if report not in (None, STDOUT):
                 self._folder = os.path.splitext(str(report))[0] + ".job"

@@ -20,7 +20,8 @@ from ..base.ranks import rank
 from ..base.text import clean
 from ..model.finding import Finding
 from ..model.report import Report
-from ..reports.console import TextStream
+from ..model.words import BOUNDED
+from ..reports.console import TextStream, broken
 from ..reports.status import StatusLine
 
 if TYPE_CHECKING:
@@ -117,9 +118,9 @@ class Live:
     def _found(self, finding: Finding) -> None:
         from ..reports.wording import announcement
 
-        if not finding.confirmed or os.getpid() != self.pid:
+        if finding.verdict in BOUNDED or os.getpid() != self.pid:
             return
-        if self.arbiter.obfuscates:
+        if self.arbiter.obfuscate:
             from ..judging.masks import obfuscated
 
             (finding,) = obfuscated(Report(findings=(finding,))).findings
@@ -199,9 +200,10 @@ class Live:
     def _say(self, text: str) -> None:
         number = rank()
         where = "" if number is None else f" (rank {number})"
-        line = f"impactarbiter{where}: {clean(text)}\n"
+        line = f"impactarbiter{where}: {clean(text)}"
         with suppress(Exception):
             if self.stream is not None:
+                line = broken(line, self.stream) + "\n"
                 try:
                     self.stream.write(line)
                     self.stream.flush()

@@ -50,27 +50,57 @@ INTERVAL = 5.0
 def execute(args: list[str]) -> int:
     """0, or 3 for --fail-on; UsageError for what cannot be merged."""
     given, paths = parse("merge", OPTIONS, args, interleave=True)
-    folder = len(paths) == 1 and os.path.isdir(paths[0])
-    if not folder and len(paths) < 2:
+    folder = len(paths) == 1
+    if folder:
+        _expect_folder(paths[0], given)
+    elif len(paths) < 2:
         raise UsageError(
-            f"got {len(paths)} files: expected `impactarbiter merge DIR` or"
+            "got 0 files: expected `impactarbiter merge DIR` or"
             " `impactarbiter merge RANK0.json RANK1.json ...`"
         )
     while True:
         files = files_of(paths[0]) if folder else paths
         job = read_job(files, curves="--html" in given)
-        _show(job, given)
-        if "--watch" not in given or job.is_over():
-            break
-        try:
-            time.sleep(given.get("--interval", INTERVAL))
-        except KeyboardInterrupt:
+        goes_on = "--watch" in given and not job.is_over()
+        _show(job, given, goes_on)
+        if not goes_on or not _pause(given):
             break
     threshold = given.get("--fail-on")
     return gate_of_job(job, threshold) if threshold else 0
 
 
-def _show(job: Job, given: dict[str, Any]) -> None:
+def _expect_folder(path: str, given: dict[str, Any]) -> None:
+    """The job's folder, which --watch may be sooner than."""
+    if os.path.isdir(path):
+        return
+    if os.path.exists(path):
+        raise UsageError(
+            f"{path!r} is a file: expected the folder of a job, or the files"
+            " of two processes or more; one is what `impactarbiter report`"
+            " shows"
+        )
+    if "--watch" not in given:
+        raise UsageError(
+            f"there is no folder {path!r}: the first process that is watched"
+            " makes what `run --job` or IMPACTARBITER_JOB named; --watch"
+            " waits for it"
+        )
+    sys.stderr.write(f"impactarbiter: waiting for the folder {path!r}\n")
+    while not os.path.isdir(path):
+        if not _pause(given):
+            raise UsageError(f"there is no folder {path!r}")
+
+
+def _pause(given: dict[str, Any]) -> bool:
+    """Between two looks; False where somebody has had enough."""
+    try:
+        time.sleep(given.get("--interval", INTERVAL))
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def _show(job: Job, given: dict[str, Any], goes_on: bool) -> None:
     text = given.get("--json")
     if text is not None:
         data = json.dumps(job_to_dict(job), indent=1) + "\n"
@@ -81,7 +111,10 @@ def _show(job: Job, given: dict[str, Any]) -> None:
     if "--html" in given:
         from ..reports.job_page import job_page
 
-        page = job_page(job).encode("utf-8", "backslashreplace")
+        again = max(1.0, given.get("--interval", INTERVAL))
+        page = job_page(job, again if goes_on else None).encode(
+            "utf-8", "backslashreplace"
+        )
         if given["--html"] == STDOUT:
             sys.stdout.buffer.write(page)
         else:

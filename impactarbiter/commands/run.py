@@ -54,8 +54,9 @@ Watching:
   --step auto|manual  what ends a step: optimizer, else backward, else a
                       module call, else a call of what JAX or TensorFlow
                       compiled (auto), or arbiter.step() alone (manual)
-  --allow RULE        keep silent about this site or path, e.g.
-                      "model.py:forward" or "__main__.replay*"; repeatable
+  --allow RULE        keep silent about this line, holder or path, as reports
+                      name them or as a glob: "model.py:forward",
+                      "__main__.replay", "*.history"; repeatable
   --obfuscate         mask shapes, names and paths in all that is written
   --no-numpy          leave the memory of NumPy's arrays out
   --no-children       leave processes out that the program starts
@@ -75,7 +76,7 @@ Report:
                       info, warning or critical; bounded growth never counts
   F may be - for stdout.
 
-While it runs (confirmed findings are told on stderr as they come):
+While it runs (findings are told on stderr as they come):
   --report-every T    write the files anew every 10m, 90s, 1h30m
   --signal NAME       this signal writes them now (default USR1; none);
                       without files it prints the report

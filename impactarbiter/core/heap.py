@@ -35,10 +35,12 @@ def walk(
     anew: Collection[int] = (),
     *,
     weigh: bool = False,
+    ways: bool = False,
 ) -> wire.Walk:
     """Walks the heap once and says who holds what these lines made.
 
-    ``weigh``: also what Python's objects weigh, by type.
+    ``weigh``: also what Python's objects weigh, by type.  ``ways``: also what
+    each object on the way to a holder retains.
 
     Of those in ``any_age`` also what was made before the warm-up was over.
     What those in ``anew`` made is told apart one by one, for each step makes
@@ -46,15 +48,16 @@ def walk(
     are forgotten.
     """
     return wire.walk_of(
-        _core.diagnose(list(sites), list(any_age), True, list(anew), weigh)
+        _core.diagnose(
+            list(sites), list(any_age), True, list(anew), weigh, ways
+        )
     )
 
 
 def visit(path: int) -> wire.Visit:
     """Follows a known path again, without a walk; some microseconds."""
-    state, length, value, first, graph, recurs, size = _core.visit(path)
-    known = None if length < 0 else length
-    return wire.Visit(state, known, value, first, graph, recurs, size)
+    seen = wire.Visit(*_core.visit(path))
+    return seen._replace(length=None) if (seen.length or 0) < 0 else seen
 
 
 def visit_all(paths: Sequence[int]) -> wire.Visit:
@@ -65,6 +68,7 @@ def visit_all(paths: Sequence[int]) -> wire.Visit:
         return seen[0]
     lengths = [one.length for one in seen if one.length is not None]
     firsts = tuple(one.first for one in seen)
+    eldest = tuple(one.eldest for one in seen)
     recurs = {one.recurs for one in seen} - {None}
     return wire.Visit(
         next((one.state for one in seen if one.state != "intact"), "intact"),
@@ -74,6 +78,7 @@ def visit_all(paths: Sequence[int]) -> wire.Visit:
         graph=max(one.graph for one in seen),
         recurs=True in recurs if recurs else None,
         bytes=sum(one.bytes for one in seen),
+        eldest=hash(eldest) if all(eldest) else 0,
     )
 
 

@@ -86,9 +86,10 @@ def step() -> None:
     _core.step()
 
 
-def look_at(tick: int) -> None:
-    """Calls back at that tick in any case."""
-    _core.look_at(tick)
+def look_at(tick: int, within: float = 0.0) -> None:
+    """Calls back at that tick in any case, or at the first after so many
+    seconds, whichever comes sooner; 0: not for that."""
+    _core.look_at(tick, within)
 
 
 def set_phase(number: int) -> None:

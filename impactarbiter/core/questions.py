@@ -14,16 +14,19 @@ from .code import prepare
 MOST_PATHS = _core.MOST_PATHS
 
 
-def explain(objects: tuple[object, ...], paths: int) -> list[wire.Answer]:
+def explain(
+    objects: tuple[object, ...], paths: int, ways: bool = True
+) -> list[wire.Answer]:
     """Who holds each object, at most so many paths each.
 
-    The tuple, its caller's variables and the calls that handed the objects
+    With ``ways`` it is measured what the objects on the paths retain.  The
+    tuple, its caller's variables and the calls that handed the objects
     down are no holders: they are how the question was asked.
     """
     prepare()
     frameworks.know()
     try:
-        found = _core.explain(objects, paths, True)
+        found = _core.explain(objects, paths, ways)
     finally:
         frameworks.forget()
     return [wire.answer_of(raw) for raw in found]

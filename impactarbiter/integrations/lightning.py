@@ -30,7 +30,7 @@ class LeakDetectionCallback(Callback):  # type: ignore[misc]
     """Watches ``fit`` from its start to its end, also where that fails.
 
     ``report`` is a file for the report, ``watch`` are options of
-    ``impactarbiter.watch``.  Findings are logged when they are confirmed,
+    ``impactarbiter.watch``.  Findings are logged as they come,
     metrics go to the Trainer's loggers every ``log_every_n_steps``.
 
     Raises UsageError or ReportError for what cannot be.

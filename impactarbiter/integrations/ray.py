@@ -23,7 +23,7 @@ from typing import Any
 
 from ..base.errors import MissingExtraError
 from ..base.files import write_atomic
-from ..base.ranks import JOB
+from ..base.ranks import JOB, job_folder
 
 try:
     from ray.train.torch import TorchConfig
@@ -52,7 +52,7 @@ class WatchedTorchConfig(TorchConfig):  # type: ignore[misc]
     watch: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        chosen = self.job or os.environ.get(JOB)
+        chosen = self.job or job_folder()
         if not chosen:
             name = f"impactarbiter-{secrets.token_hex(8)}"
             chosen = os.path.join(tempfile.gettempdir(), name)

@@ -47,13 +47,13 @@ def open_session(**options: Any) -> Session | None:
 
 
 class Session:
-    """Tells of findings as they are confirmed, and of all at the end."""
+    """Tells of findings as they come, and of all at the end."""
 
     def __init__(self, arbiter: Arbiter, owned: bool) -> None:
         self.arbiter = arbiter
         self.owned = owned
         self._phase: AbstractContextManager[None] | None = None
-        arbiter.subscribe(self._confirmed)
+        arbiter.subscribe(self._found)
         if owned:
             # A program that fails never gets to the end of its training.
             self._pid = os.getpid()
@@ -72,12 +72,13 @@ class Session:
             self._phase = self.arbiter.phase(phase)
             self._phase.__enter__()
 
-    def _confirmed(self, finding: Finding) -> None:
+    def _found(self, finding: Finding) -> None:
         from ..judging.masks import obfuscated
         from ..model.report import Report
+        from ..model.words import BOUNDED
         from ..reports.wording import headline
 
-        if not finding.confirmed or self.arbiter.told:
+        if finding.verdict in BOUNDED or self.arbiter.told:
             return
         if self.arbiter.obfuscate:
             (finding,) = obfuscated(Report(findings=(finding,))).findings
@@ -99,7 +100,7 @@ class Session:
             _active = None
         atexit.unregister(self._close_at_exit)
         self.enter(None)
-        self.arbiter.unsubscribe(self._confirmed)
+        self.arbiter.unsubscribe(self._found)
         report = self.arbiter.stop() if self.owned else self.arbiter.report()
         level = logging.WARNING if alarming(report) else logging.INFO
         words = str(report) if self.owned else summary(report)

@@ -45,11 +45,13 @@ except (ImportError, OSError):
 """
 
 
-#: What is done in a process of a job: it waits for torch.
+#: What is done in a process of a job: it waits for torch.  importlib.util
+#: would find us as well, and take longer to load than all of this.
 _JOB = """\
 try:
-    import importlib.util as util, os
-    found = util.find_spec('impactarbiter')
+    import os, sys
+    found = (f.find_spec('impactarbiter', None) for f in sys.meta_path)
+    found = next(filter(None, found), None)
     file = found and os.path.join(os.path.dirname(found.origin),
         'integrations', 'startup', '_impactarbiter_children.py')
     if file:
@@ -57,7 +59,7 @@ try:
             names = {'__name__': '_impactarbiter_children'}
             exec(compile(stream.read(), file, 'exec'), names)
         names['begin']()
-except (ImportError, OSError):
+except (AttributeError, ImportError, OSError):
     pass
 """
 

@@ -133,8 +133,12 @@ def _matches(rule: AllowRule, finding: Finding, types: Sequence[str]) -> bool:
 
 
 def _glob(rule: str, finding: Finding) -> bool:
-    if finding.path is not None and fnmatchcase(finding.path.expression, rule):
-        return True
+    for held in (finding.path, finding.holder):
+        # As a report has it, too: to a glob, [0] is the character 0.
+        if held is not None and (
+            rule == held.expression or fnmatchcase(held.expression, rule)
+        ):
+            return True
     for site in (finding.allocated_at, finding.grown_at):
         if site is None:
             continue

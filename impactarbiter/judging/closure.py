@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ..core.sources import site_of
-from ..core.wire import Point, Status, Suspect
+from ..core.wire import CALLS, Point, Status, Suspect
 from ..model.finding import Finding
 from ..model.report import GrowingLine
 
@@ -70,6 +70,28 @@ def _steady(values: Sequence[tuple[int, int]], least_rise: int = 0) -> float:
     if rise < least_rise or sum(rises[-half:]) < GOES_ON * sum(rises[:half]):
         return 0.0
     return max(rise * WINDOWS / (last - first), 0.0)
+
+
+def after_the_last_step(
+    points: Sequence[Point], status: Status
+) -> tuple[int, int, float] | None:
+    """What calls have made grow since the last step, where that goes on
+    steadily: their kind, how many they were and bytes each; None otherwise.
+
+    Steps say nothing of it, and the calls in their place only once they are
+    many beside those that came with steps.
+    """
+    for kind in CALLS:
+        before = status.strongest_counts[kind]
+        tail = [
+            (p.counts[kind], p.live_bytes)
+            for p in points
+            if kind > status.kind and p.counts[kind] >= before
+        ]
+        rate = _steady(tail)
+        if rate > 0:
+            return kind, status.counts[kind] - before, rate
+    return None
 
 
 def explained(findings: Sequence[Finding]) -> float:

@@ -20,6 +20,7 @@ from ..core.wire import (
     GROWS_STEADILY,
     STEP_KINDS,
     USUAL_WINDOW,
+    Point,
     Status,
     Suspect,
     Totals,
@@ -63,8 +64,9 @@ class Diagnostician:
     #: Looks at objects of torch's that were given up since the watch began.
     failures: Callable[[], int]
     planned_steps: int | None = None  # optimizer steps, where somebody knows
-    #: Seconds after which a look is made in any case, for who follows them.
-    refresh: float | None = None
+    #: Seconds after which a look is made in any case, for who follows them;
+    #: 0.0: nobody does.
+    refresh: float = 0.0
     _judged: Sequence[Finding] = ()
     _known: KnownHolders = field(init=False)
     _walks: Walks = field(init=False)
@@ -159,12 +161,7 @@ class Diagnostician:
 
     def _come_back(self, tick: int, status: Status, pause: int) -> None:
         """Arranges for the next visit."""
-        due = self._due(tick, status, pause)
-        if self.refresh is not None:
-            ticks = int(self.refresh / max(status.tick_seconds, 1e-6))
-            again = tick + max(1, ticks)
-            due = min(due or again, again)
-        hooks.look_at(due)
+        hooks.look_at(self._due(tick, status, pause), self.refresh)
 
     def _due(self, tick: int, status: Status, pause: int) -> int:
         """The tick of the next visit; 0: when the criterion calls."""
@@ -206,6 +203,7 @@ class Diagnostician:
                 needed,
                 last_word and suspect,
                 _rising(history, suspects),
+                last_word,
             )
             if finding is not None:
                 history.finding = finding
@@ -218,24 +216,32 @@ class Diagnostician:
         status: Status,
         forecast: Forecast,
         needed: int,
-        last_word: bool,
+        sure: bool,
         rising: Sequence[int] = (),
+        last_word: bool = True,
     ) -> Finding | None:
         """The holder's finding by the table of rules."""
         # Found at this very report: what its lines say is all there is.
         old = (
-            last_word
+            sure
             and history.age >= self._long_enough
             and history.first.at.tick == history.last.at.tick
         )
-        case = case_of(history, status, forecast, needed, old, rising)
+        case = case_of(
+            history, status, forecast, needed, old, rising, last_word
+        )
         left = self._steps_left(status)
         return finding_of(history, case, status, forecast, left)
 
-    def _warnings(self, status: Status, totals: Totals) -> Iterator[str]:
+    def _warnings(
+        self, status: Status, totals: Totals, points: Sequence[Point]
+    ) -> Iterator[str]:
         yield from summary.warnings(
             self._walks.last, status, totals, self.failures()
         )
+        tail = closure.after_the_last_step(points, status)
+        if tail is not None:
+            yield summary.later_growth(status, *tail)
         yield from frameworks.said(self.obfuscate)
         if not self.obfuscate:
             yield from crosschecks.tracers()
@@ -274,7 +280,7 @@ class Diagnostician:
     def _report(self) -> Report:
         ledger.refresh()
         ledger.settle()
-        status = ledger.status()
+        status = replace(ledger.status(), asked=True)
         self._watch.end(status, now=True)
         self._walks.visit_all(status)
         suspects = {s.site: s for s in heap.suspects(self._least_age)}
@@ -286,7 +292,7 @@ class Diagnostician:
         weighed = self._walks.weighed if rises else None
         last, weigh = account.weigh(status.counts, None), weighed is not None
         if suspects or any(h.broken_at is None for h in self._known.values()):
-            walk = self._walks.walk(suspects, status, weigh)
+            walk = self._walks.walk(suspects, status, weigh, ways=True)
         else:
             walk = self._walks.look_for_purposes(status, weigh)
         last = replace(last, tally=walk.tally)
@@ -313,12 +319,17 @@ class Diagnostician:
             process_growth=(
                 account.growth(weighed, last, kind) if weighed else None
             ),
-            growing_lines=closure.lines(suspects, findings, status, kind),
+            growing_lines=closure.lines(
+                suspects, self._explained_by(findings), status, kind
+            ),
             cross_checks=crosschecks.sentences(totals_now, walk),
             excerpts=excerpts(
                 site
                 for f in (*findings, *told_back)
-                for site in (f.allocated_at, f.grown_at, f.maybe_grown_at)
+                for site in (
+                    *(f.allocated_at, f.grown_at, f.maybe_grown_at),
+                    f.may_end_at,
+                )
                 if site is not None
             ),
         )
@@ -332,6 +343,10 @@ class Diagnostician:
             ledger.status(), self._judged, Forecast(self.memory_limit), None
         )
         return obfuscated(report) if self.obfuscate else report
+
+    def _explained_by(self, findings: Sequence[Finding]) -> list[Finding]:
+        """These, and those that a rule allows: nobody asks where they grow."""
+        return [*findings, *self._known.allowed.values()]
 
     def _put_together(
         self,
@@ -352,7 +367,9 @@ class Diagnostician:
             grown_bytes_per_step=growth.live,
             gained_bytes_per_step=growth.gained,
             process_bytes_per_step=growth.process,
-            explained_bytes_per_step=closure.explained(findings),
+            explained_bytes_per_step=closure.explained(
+                self._explained_by(findings)
+            ),
             live_bytes=totals.live_bytes,
             peak_bytes=totals.peak_bytes,
             accounted=(
@@ -360,7 +377,7 @@ class Diagnostician:
             ),
             older=summary.older(walk),
             cost=summary.cost(walk, self._walks.count, status, totals, kind),
-            warnings=tuple(self._warnings(status, totals)),
+            warnings=tuple(self._warnings(status, totals, measured.points)),
             environment=environment(),
             history=curves.history(
                 measured, self._walks.purposes, kind, self.phases

@@ -31,6 +31,8 @@ class KnownHolders(dict[str, HolderHistory]):
         super().__init__()
         self._allow = allow
         self._names: dict[tuple[int, str], str] = {}
+        #: Of rules, by signature: as the last walk found them.
+        self.allowed: dict[str, Finding] = {}
 
     def visit(self, at: Moment) -> None:
         """Sees again every holder whose path can be followed."""
@@ -198,6 +200,8 @@ class KnownHolders(dict[str, HolderHistory]):
             finding, [e.type for e in held.path.edges]
         ):
             self._drop(signature)
+            rate = sum(look.rates(one)[0] for one, _finding in siblings)
+            self.allowed[signature] = replace(finding, bytes_per_step=rate)
             return
         history = self.get(signature)
         fellows = [one for one, _finding in siblings]
@@ -227,6 +231,10 @@ class KnownHolders(dict[str, HolderHistory]):
                 peak=now.items or 0,
                 probed=now.probed,
             )
+            history.let_go_at = self._let_go_beside(held)
+            if history.let_go_at:
+                history.lets_go = True
+                history.lets_go_since = history.let_go_at
         else:
             for path in history.paths:
                 heap.forget(path)
@@ -234,6 +242,7 @@ class KnownHolders(dict[str, HolderHistory]):
             history.walked_again(held, fellows, now)
             if history.beside != _beside(finding):
                 history.counts_from(now)  # what it is charged with is another
+        history.was_collected |= self._was_collected(held)
         history.beside = _beside(finding)
         history.sites = lines
         history.generations = max(f.generations for _one, f in siblings)
@@ -275,6 +284,28 @@ class KnownHolders(dict[str, HolderHistory]):
             ):
                 history.told = history.told or part.told
                 self._drop(other)
+
+    def _let_go_beside(self, held: Held) -> int:
+        """When its container, or another item of that, last let go; 0: none
+        did.  What one key of a dict has is cleared with what others have."""
+        return max(
+            (
+                history.let_go_at
+                for history in self.values()
+                if history.lets_go and held.goes_with(history.held)
+            ),
+            default=0,
+        )
+
+    def _was_collected(self, held: Held) -> bool:
+        """Whether such cycles, which a walk had seen, were gone at a later
+        one: nobody but the collector lets go of garbage."""
+        return held.root == "cycle" and any(
+            other.held.root == "cycle"
+            and other.held.type == held.type
+            and other.broken_at is not None
+            for other in self.values()
+        )
 
     def _is_what_is_left(self, fellows: Sequence[Held]) -> bool:
         """Whether it is garbage that a confirmed holder of the same lines

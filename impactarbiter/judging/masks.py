@@ -129,11 +129,8 @@ class _Masks:
             text = _NODE.sub(lambda m: m[1] + self.type(m[2]), edge.text)
         else:
             text = self.text(edge.text)
-        return Edge(
-            kind=edge.kind,
-            name=name_in(text),
-            type=self.type(edge.type),
-            text=text,
+        return replace(
+            edge, name=name_in(text), type=self.type(edge.type), text=text
         )
 
     def path(self, path: Path | None) -> Path | None:
@@ -225,6 +222,7 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
         stack=tuple(masks.site(s) or s for s in finding.stack),
         tensors=tuple(replace(t, shape=None) for t in finding.tensors),
         maybe_grown_at=masks.site(finding.maybe_grown_at),
+        may_end_at=masks.site(finding.may_end_at),
         patch=None,
         patch_note=None,
         phase=masks.of("phase", finding.phase) if finding.phase else None,

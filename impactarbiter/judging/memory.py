@@ -51,8 +51,12 @@ class HolderHistory:
     peak_at: int = 0  # `now` of that
     bound: int | None = None  # the most items by its type
     full_at: Moment | None = None  # since when it was seen at its bound
-    let_go_at: int = 0  # `now` of the last time that something left it
+    # `now` of the look after which something left it for the last time.
+    let_go_at: int = 0
+    lets_go_since: int | None = None  # the same of the first time
     lets_go: bool = False  # all that was there was seen replaced
+    # Garbage like it, which a walk had seen, was gone at a later one.
+    was_collected: bool = False
     broken_at: Moment | None = None  # a tick at which its path did not hold
     # Its path held again after that, or not while its statement was sought.
     comes_and_goes: bool = False
@@ -64,6 +68,8 @@ class HolderHistory:
     watched: int = 0  # times that its statement was looked for
     # What a watch that still lasts has seen of it.
     seen_so_far: Sequence[Statement] = ()
+    # Where its name alone says that it may grow; None: nobody asked yet.
+    guessed: tuple[tuple[str, int], ...] | None = None
     remade: bool = False  # one value in place of another, as far as is known
     recurs: bool | None = None  # a tensor made from the one before it
     beside: tuple[str, ...] = ()  # tensors on the same graph
@@ -73,9 +79,12 @@ class HolderHistory:
     finding: Finding | None = None
     ages: Ages | None = None  # of its lines, when it was judged last
     began: int = field(init=False)  # `since`, as it was found with
+    # Storages alive of those that the last walk saw in it, at most.
+    remaining: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.began = self.since
+        self.remaining = self.walked.storages
         self._note_fullness(self.last)
 
     @property
@@ -158,13 +167,16 @@ class HolderHistory:
         if now.exceeds(before):
             self.gained_at, self.gained = now.at.now, now.at
             self.gains += 1
-            if now.items:
+            if now.items and now.at.ends_step:
                 # Between two gains that were just seen lie whole steps.
                 self.base, self.top = self.base or now, now
         items = now.items or 0
         left = now.lost_some(before) and items <= self.peak
-        if left or now.emptied or now.thinned:
-            self.let_go_at = now.at.now
+        gone = now.emptied or now.thinned or now.lost_its_eldest(before)
+        if left or gone:
+            self.let_go_at = before.at.now
+            if self.lets_go_since is None:
+                self.lets_go_since = before.at.now
         if (left or now.emptied) and not self.graph_grows:
             # What leaves a holder is what judges it; one that takes in more
             # than leaves, and is longer than ever, does not let go.
@@ -211,12 +223,15 @@ class HolderHistory:
             return False
         return not any(older(site, walked.at.tick) for site in self.sites)
 
-    def is_thinned(self, older: Callable[[int, int], int]) -> bool:
-        """Whether some of what the last walk saw in it must have died since:
-        its lines have fewer storages of that time, with what others hold."""
+    def thins(self, older: Callable[[int, int], int]) -> bool:
+        """Whether some of what the last walk saw in it must have died since
+        the last look: its lines have fewer storages of that time, with what
+        others hold."""
         tick = self.walked.at.tick
         alive = sum(older(site, tick) for site in self.sites)
-        return alive < self.walked.storages
+        fewer = alive < self.remaining
+        self.remaining = min(alive, self.remaining)
+        return fewer
 
     def told_apart(
         self,
@@ -228,7 +243,7 @@ class HolderHistory:
         return replace(
             now,
             emptied=self.is_emptied(now.items, lines, older),
-            thinned=self.is_thinned(older),
+            thinned=self.thins(older),
         )
 
     def walked_again(
@@ -245,6 +260,7 @@ class HolderHistory:
             # What a visit took to be like the items before is measured now.
             self.top = replace(now, at=self.top.at)
         self.walked = now
+        self.remaining = now.storages
 
     def counts_from(self, now: Observation) -> None:
         """Rates are counted anew."""
@@ -275,6 +291,7 @@ class HolderHistory:
             value=visit.value,
             graph=visit.graph,
             size=visit.bytes,
+            eldest=visit.eldest,
         )
         now = self.told_apart(now, lines, older)
         self.observe(
@@ -310,12 +327,15 @@ class HolderHistory:
         return 3 * (self.last.at.now - self.gained_at) > self.age
 
     def outgrows(self, since: int) -> bool:
-        """Whether it lets go of less than comes: its line, whose least rises
-        steadily ``since`` then, has gone on to do so after something left, and
-        it was as long as never before within the last third."""
+        """Whether it lets go of less than comes: its line's least rises
+        steadily ``since`` then, and for a fourth of that time it has gone on
+        to let go and to be longer than ever, within the last third at last."""
+        if self.lets_go_since is None:
+            return False
         length = self.last.at.now - since
+        begin = max(since, self.lets_go_since)
         return (
-            4 * (self.let_go_at - since) > length
+            4 * (min(self.let_go_at, self.peak_at) - begin) > length
             and 3 * (self.last.at.now - self.peak_at) <= length
         )
 
@@ -329,6 +349,16 @@ class HolderHistory:
 
     # -- rates --------------------------------------------------------------
 
+    @property
+    def is_of_a_moment(self) -> bool:
+        """Whether it is no container, so that its lines say how it grows, and
+        visits have seen less of that than the walk that found it: where a step
+        has many ticks, what is alive at two of them differs by more than a few
+        steps leave behind."""
+        first = self.first.at.now
+        short = self.last.at.now - first < first - self.began
+        return short and self.length is None and self.alike == 1
+
     def rate(self, kind: int, attribute: str) -> float | None:
         """Growth per step of that kind since the first look; None before.
 
@@ -337,6 +367,8 @@ class HolderHistory:
         first, last = self.first, self.last
         if self.base is not None and self.top is not self.base:
             first, last = self.base, self.top or last
+        elif self.base is not None and not last.at.ends_step:
+            last = self.base
         rate = growth(first, last, kind, attribute)
         if not rate and self.lets_go and self.filled is not None:
             return growth(*self.filled, kind, attribute)

@@ -12,6 +12,7 @@ from ..core.wire import Counts, Held, SiteNow, Status, Visit
 class Moment:
     """When something was seen: ``now`` is position or tick, as ages are;
     ``until`` and ``then`` are as of the last of the strongest kind of events.
+    ``ends_step``: not where a report asks, maybe in the middle of one.
     """
 
     tick: int
@@ -19,6 +20,7 @@ class Moment:
     counts: Counts
     until: int
     then: Counts
+    ends_step: bool = True
 
     def steps(self, kind: int) -> int:
         """Events of one kind until then."""
@@ -33,7 +35,8 @@ def moment(status: Status) -> Moment:
     """This one."""
     then = status.then
     counts = then if status.now == status.until else status.counts
-    return Moment(status.ticks, status.now, counts, status.until, then)
+    ends = not status.asked
+    return Moment(status.ticks, status.now, counts, status.until, then, ends)
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,10 @@ class Observation:
     """What was seen of a holder at one moment.
 
     ``items`` is None for no container.  ``storages`` and ``held`` (bytes) are
-    what the suspect lines have put there, ``first`` and ``value`` addresses
-    to compare, ``size`` the memory of a holder that is a tensor.  ``emptied``:
-    nothing is alive of what the last walk saw in it; ``thinned``: less.
+    what the suspect lines have put there, ``first``, ``eldest`` (items) and
+    ``value`` addresses to compare, ``size`` the memory of a holder that is a
+    tensor.  ``emptied``: nothing is alive of what the last walk saw in it;
+    ``thinned``: less than at the look before.
     ``bytes`` in ``freed`` storages, ``nodes`` and ``node_bytes`` are what
     cutting the holder would free, as the last walk before it measured them.
     """
@@ -60,6 +64,7 @@ class Observation:
     value: int
     graph: int
     size: int = 0
+    eldest: int = 0
     emptied: bool = False
     thinned: bool = False
     scale: float = 1.0  # storages as a multiple of those that a walk has seen
@@ -100,6 +105,10 @@ class Observation:
         # An address that is not known is 0.
         other = 0 != self.first != older.first != 0
         return other or self.items < (older.items or 0)
+
+    def lost_its_eldest(self, older: Observation) -> bool:
+        """Whether what was in it for longest is gone, however much came."""
+        return 0 != self.eldest != older.eldest != 0
 
     def reaches_further(self, before: Mapping[int, int]) -> bool:
         """Whether a line's newest tensor has a larger graph than it had."""
@@ -148,6 +157,7 @@ def observed(
         value=visit.value,
         graph=visit.graph,
         size=visit.bytes,
+        eldest=visit.eldest,
         freed=sum(held.storages for held in siblings),
     )
 

@@ -328,7 +328,7 @@ def _thin(
         raise NoPatchError(f"the {finding.noun}s themselves are the growth")
     if uses.graph and kept is not None and kept.graphs:
         raise NoPatchError(
-            f"the graph is needed by {uses.graph}",
+            f"the graph may be needed by {uses.graph}",
             needs_graph(finding, uses.graph),
         )
 

@@ -23,11 +23,15 @@ class Case:
     been for a third of its age.  ``lets_go``: what it held was seen leaving.
     ``outgrows``: less of it than comes, so that it gets ever longer.
     ``died``: it is garbage that came about at once, and grows no more.
-    ``bounded``: its type has a bound that memory can hold.  ``one_pass``: it
-    is a variable of the very loop that fills it, where nothing but calls
-    comes.  ``one_turn``: it is a variable of a call that a loop makes, or of
-    one pass after a training; ``returned``: that has returned.  ``remade``: it
-    is a single value that is made anew, and nothing says from the old one.
+    ``bounded``: it has a bound that memory can hold, by its type or those of
+    its items; ``limited``: a test of its length in the source decides on
+    whether it grows, and the program goes on; ``may_end``: so it does, and the
+    source empties it somewhere, or asks for a key before it sets it.
+    ``one_pass``: it is a variable of the very loop that fills it, where
+    nothing but calls comes.  ``one_turn``: it is a variable of a call that a
+    loop makes, one that a loop sets anew, or of one pass after a training;
+    ``returned``: that has returned.  ``remade``: it is a single value that is
+    made anew, and nothing says from the old one.
     """
 
     root: str = "module"
@@ -37,6 +41,8 @@ class Case:
     collector: bool = True
     collected: bool = False
     bounded: bool = False
+    limited: bool = False
+    may_end: bool = False
     graph_grows: bool = False
     remade: bool = False
     lets_go: bool = False
@@ -58,6 +64,10 @@ class Rule:
     when: Callable[[Case], bool]
     verdict: Verdict | None
     words: str
+
+
+#: The rule whose word is told while the program runs, though nothing is sure.
+MAY_END = "may-end"
 
 
 def _rootless(case: Case) -> bool:
@@ -118,7 +128,11 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "outgrows",
-        lambda case: case.outgrows and _settled(case),
+        lambda case: (
+            case.outgrows
+            and _settled(case)
+            and not (case.one_turn or case.limited)
+        ),
         "leak",
         "less of what it held was seen leaving than coming, all along",
     ),
@@ -127,6 +141,12 @@ RULES: tuple[Rule, ...] = (
         lambda case: case.lets_go and not case.graph_grows,
         "accumulation",
         "what it held was seen leaving",
+    ),
+    Rule(
+        "own-limit",
+        lambda case: case.limited and not case.graph_grows,
+        "growing",
+        "the source grows it, or drops some of it, by a test of its length",
     ),
     Rule(
         "turn-is-over",
@@ -147,6 +167,12 @@ RULES: tuple[Rule, ...] = (
         "growing",
         "a variable of the loop that fills it: nothing shows that it outlives"
         " the loop",
+    ),
+    Rule(
+        MAY_END,
+        lambda case: case.may_end and _settled(case) and not case.graph_grows,
+        "growing",
+        "its source empties it elsewhere, or asks for a key before it sets it",
     ),
     Rule(
         "keeps-all",

@@ -29,7 +29,7 @@ def scaled(
     """
     known = any(one.branches for one in fellows)
     if now.items not in (None, walked.items) and known:
-        return _as_its_items(now, walked, fellows, now.items or 0)
+        return _as_its_items(now, walked, fellows, now.items or 0, lines)
     if now.is_plain and walked.is_plain and now.items is None:
         # Its own size is seen, whatever else its line has alive.
         grown = now.size - walked.size
@@ -43,23 +43,29 @@ def _as_its_items(
     walked: Observation,
     fellows: Sequence[Held],
     items: int,
+    lines: Mapping[int, SiteNow],
 ) -> Observation:
     """Of a container: each item as those that a walk has measured.
 
     Its lines would not do: what they make is in use elsewhere, too, and
-    may go into several containers.
+    may go into several containers.  But it has no more than they have alive,
+    where many items are views of one storage.
     """
     known = walked.items or items or 1
     ours = sum(one.branches for one in fellows)
     older = sum(one.older for one in fellows)
     alone = sum(one.alone * (one.length or 0) for one in fellows)
+    alive = sum(line.live_count for line in lines.values())
     scale = 1 + (items - known) / ours
+    most = max(alive / max(now.storages, 1), 1)
+    part = (most - 1) / (scale - 1) if scale > most else 1.0
+    scale = min(scale, most)
     # Where most items are of its lines, or more are older than the watch,
     # the others are like them; cutting it frees what those keep that
     # nothing else has.
     alike = 2 * ours >= known or older > ours
     freed = alone if alike else ours
-    longer = max(1 + (items - known) / freed, 0) if freed else scale
+    longer = max(1 + part * (items - known) / freed, 0) if freed else scale
     return replace(
         _longer(now, walked, longer),
         scale=scale,

@@ -67,6 +67,12 @@ def defines(file: str, functions: Collection[str]) -> bool:
 @lru_cache(maxsize=256)
 def source_of(file: str) -> Source | None:
     """A file by its name; None where it is no Python that we can parse."""
+    return parsed(file)
+
+
+def parsed(file: str) -> Source | None:
+    """The same, and nobody remembers it: while the program runs its heap is
+    not to be filled with syntax trees."""
     source = Source(file)
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
@@ -138,6 +144,13 @@ def name_of(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def bare(node: ast.AST) -> ast.AST:
+    """``a.b`` of ``a.b[key]``."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
 
 
 def line_of(node: ast.AST) -> int:

@@ -18,7 +18,7 @@ from ..base.files import own_prefix
 from ..core.ledger import is_library
 from ..knowledge.containers import ANY, GROWING, MAPPINGS
 from ..model.finding import Finding, Site
-from .source_file import mentions
+from .source_file import bare, mentions, name_of
 
 #: User modules whose source is searched.
 MOST_FILES = 200
@@ -174,8 +174,4 @@ def _assigned(node: ast.Assign, kind: str) -> set[str]:
 
 def _names_of(node: ast.AST) -> set[str]:
     """The last name of an expression: ``a.b[0]`` is about ``b``."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    if isinstance(node, ast.Attribute):
-        return {node.attr}
-    return {node.id} if isinstance(node, ast.Name) else set()
+    return {name_of(bare(node))} - {""}

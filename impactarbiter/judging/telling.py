@@ -9,9 +9,10 @@ from ..base.signals import Tolerated
 from ..base.units import plural
 from ..core.wire import Status
 from ..model.finding import Finding
-from ..model.words import BOUNDED, Verdict
+from ..model.words import BOUNDED, Verdict, is_confirmed
 from .known import KnownHolders
 from .memory import HolderHistory
+from .rules import MAY_END
 from .verdict import stood_at_the_end
 
 
@@ -43,8 +44,12 @@ class Telling:
         if history is not None:
             told = history.told
         verdict = finding.verdict
-        worse = told in BOUNDED and verdict not in BOUNDED
-        if verdict == "growing" or not (told is None or worse):
+        if verdict == "growing" and finding.rule != MAY_END:
+            return False
+        worse = (told in BOUNDED and verdict not in BOUNDED) or (
+            told == "growing" and finding.confirmed
+        )
+        if not (told is None or worse):
             return False
         # By how much it grows, the next visit shows.
         return verdict in BOUNDED or finding.all_bytes_per_step != 0
@@ -75,7 +80,7 @@ class Telling:
                 signature in present
                 or finding is None
                 or history.told is None
-                or history.told in BOUNDED
+                or not is_confirmed(history.told)
             ):
                 continue
             verdict: Verdict = "accumulation" if history.lets_go else "cache"

@@ -61,7 +61,7 @@ def _finding(
         first_step=look.step(unheld.first),
         last_step=look.step(unheld.last),
         phase=look.phases[suspect.phase] or None,
-        trains=bool(status.counts.optimizer or status.counts.backward),
+        trains=status.trained,
         confirmation=rule.words if rule.verdict == "growing" else None,
         note=f"on {unheld.device}; no object of Python's leads there",
     )

@@ -9,13 +9,15 @@ from typing import Any
 from ..core import heap
 from ..core.wire import CALLS, Status
 from ..knowledge.advice import advise
-from ..model.finding import Finding, GraphCost
-from ..model.words import BOUNDED
+from ..model.finding import Finding, GraphCost, Site
+from ..model.words import is_confirmed
 from .forecast import Forecast, is_much
+from .limits import End, ends
 from .memory import HolderHistory
 from .observation import Moment
-from .rules import Case, judge
+from .rules import MAY_END, Case, judge
 from .severity import DEFAULT_RULES
+from .statement import last_name, maybe_grown_at
 from .watch import grown_at
 
 
@@ -26,27 +28,38 @@ def case_of(
     needed: int,
     old: bool,
     rising: Collection[int] = (),
+    last_word: bool = True,
 ) -> Case:
     """All that the verdict is found from; ``old``: found now, and sure;
-    ``rising``: since when its lines rise steadily."""
+    ``rising``: since when its lines rise steadily; ``last_word``: a report."""
     held, finding = history.held, history.finding
     assert finding is not None
+    one_pass = _is_one_pass(history, status)
+    room = forecast.room_of(finding)
+    # Reading the source takes time: only for what would be told.
+    asked = not last_word and history.gains > 0 and history.age >= needed
+    end = _end(history, room) if asked else None
     return Case(
         root=held.root,
         is_cycle=held.cycle is not None and not history.died,
         died=history.died,
         forever=held.forever,
         collector=status.collector,
-        collected=any(now.cycle_bytes for now in history.sites.values()),
-        bounded=_fits(history, forecast.room_of(finding)),
+        collected=history.was_collected
+        or any(now.cycle_bytes for now in history.sites.values()),
+        bounded=_fits(history, room),
         graph_grows=history.graph_grows,
+        limited=end is not None and end.kind == "length",
+        may_end=end is not None and not history.walked.nodes,
         remade=history.is_remade,
         lets_go=history.lets_go,
-        outgrows=any(history.outgrows(since) for since in rising),
+        # What leaves from below a new key is no answer to how many come.
+        outgrows=not (end is not None and end.kind == "keys")
+        and any(history.outgrows(since) for since in rising),
         overdue=history.overdue(),
         gained=(history.gains > 0 and not history.is_the_same) or old,
-        one_pass=_is_one_pass(history, status),
-        one_turn=_is_one_turn(history, status, forecast.room_of(finding)),
+        one_pass=one_pass,
+        one_turn=_is_one_turn(history, one_pass and status.trained, room),
         returned=history.broken_at is not None or history.died,
         age=history.age,
         needed=needed,
@@ -69,7 +82,7 @@ def finding_of(
         return None
     kind = status.kind
     at = history.last.at
-    settled = verdict not in BOUNDED and verdict != "growing"
+    settled = rule.name == MAY_END or is_confirmed(verdict)
     if settled and history.confirmed_at is None:
         history.confirmed_at = at
     holder = finding.holder
@@ -89,6 +102,8 @@ def finding_of(
     if case.is_cycle and not size:
         # Nobody visits garbage; a walk may come after the collector.
         size, count = history.pace
+    elif history.is_of_a_moment and any(history.pace):
+        (size, count), nodes = history.pace, None
     confirmed = history.confirmed_at
     made = replace(
         finding,
@@ -114,6 +129,7 @@ def finding_of(
         ),
         ages=history.ages,
         confirmation=rule.words if verdict == "growing" else None,
+        may_end_at=_end_site(history) if rule.name == MAY_END else None,
     )
     seconds = status.elapsed_seconds / max(status.counts[kind], 1)
     made = forecast.apply(made, seconds)
@@ -124,9 +140,8 @@ def finding_of(
 def _trains(history: HolderHistory, status: Status) -> bool:
     """Whether it grew while the program trained: it did not where calls of
     modules have made it grow after that."""
-    if not (status.counts.optimizer or status.counts.backward):
-        return False
-    return status.kind not in CALLS or history.last.at.now <= status.until
+    in_its_time = history.last.at.now <= status.until
+    return status.trained and (status.kind not in CALLS or in_its_time)
 
 
 def _rate(
@@ -206,8 +221,11 @@ def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
 
 
 def _fits(history: HolderHistory, room: int | None) -> bool:
-    """Whether the holder has a bound that memory can hold."""
+    """Whether the holder has a bound that memory can hold, or its items have
+    where it is as long as it was: a list of ``deque(maxlen=10)``."""
     bound, items = history.held.bound, history.last.items
+    if bound is None and items == history.first.items:
+        bound, items = history.held.within, None
     if bound is None:
         return False
     held = history.last.bytes + history.last.node_bytes
@@ -225,16 +243,48 @@ def _came_after_the_last_step(broken: Moment, status: Status) -> bool:
     return stronger and broken.counts[kind] == status.counts[kind]
 
 
+def _end(history: HolderHistory, room: int | None) -> End | None:
+    """How the source may end its growth, wherever it was seen to grow, or by
+    its name seems to; where it holds much, memory may be short before that.
+    """
+    if history.length is None or is_much(history.last.bytes, room):
+        return None
+    found = _ends(history)
+    return None if None in found else next(iter(found), None)
+
+
+def _end_site(history: HolderHistory) -> Site | None:
+    return next((end.site for end in _ends(history) if end is not None), None)
+
+
+def _ends(history: HolderHistory) -> list[End | None]:
+    finding = history.finding
+    name = None
+    if finding is not None and finding.holder is not None:
+        name = last_name(finding.holder.expression)
+    return [ends(*place, name) for place in _places(history)]
+
+
+def _places(history: HolderHistory) -> Collection[tuple[str, int]]:
+    seen = {key[:2] for key in history.statements} or {
+        (one.file, one.line) for one in history.seen_so_far
+    }
+    if seen or history.finding is None:
+        return seen
+    if history.guessed is None:
+        guess = maybe_grown_at(history.finding)
+        history.guessed = () if guess is None else ((guess.file, guess.line),)
+    return history.guessed
+
+
 def _is_one_turn(
-    history: HolderHistory, status: Status, room: int | None
+    history: HolderHistory, evaluates: bool, room: int | None
 ) -> bool:
     """Whether all that leads to it is a variable of a call that a loop makes,
     or of one pass after a training: what an epoch or an evaluation collects is
     let go with it, but a graph is collected by nobody for a purpose, and much
     memory may not last until then."""
-    evaluates = status.strongest_kind not in CALLS
-    turn = history.held.turn or (evaluates and _is_one_pass(history, status))
-    if not turn or history.walked.nodes:
+    if not (history.held.turn or evaluates) or history.walked.nodes:
         return False
     return not is_much(history.last.bytes, room)
 

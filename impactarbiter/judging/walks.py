@@ -147,6 +147,7 @@ class Walks:
         suspects: Mapping[int, Suspect],
         status: Status,
         weigh: bool = False,
+        ways: bool = False,
     ) -> Walk:
         """One walk for all suspects, and for what was confirmed before."""
         began = time.thread_time()
@@ -158,7 +159,9 @@ class Walks:
             site for site, s in suspects.items() if not s.kinds & GROWS_COUNT
         ]
         anew = [i for i, s in suspects.items() if s.kinds & GROWS_ANEW]
-        self.last = walk = heap.walk(sites, any_age, anew, weigh=weigh)
+        self.last = walk = heap.walk(
+            sites, any_age, anew, weigh=weigh, ways=ways
+        )
         self.count += 1
         self.purposes.add(self.last, status, ledger.totals())
         look = Look(status, status.kind, suspects, self.last, self.phases)

@@ -63,10 +63,11 @@ def advise(
 
 
 def needs_graph(finding: Finding, by: str) -> str:
-    """Where a later backward needs the graphs of what is held."""
+    """Where a later backward needs the graphs of what is held, as far as the
+    source shows: a variable may have other values than those."""
     return (
-        f"clear {_where(finding)} once {by} has been done: that needs the"
-        " graphs, so `.detach()` is no help"
+        f"clear {_where(finding)} once {by} has been done: by the source that"
+        " may need the graphs; where it does not, `.detach()` what is kept"
     )
 
 

@@ -27,6 +27,10 @@ GROWING = {
 ANY = frozenset({"add", "push", "put", "put_nowait"}).union(*GROWING.values())
 #: Methods whose last argument, or what is in it, is added.
 ADDING = ANY - _HOOKS
+#: Methods that take something out of a container.
+REMOVING = frozenset(
+    {"clear", "discard", "pop", "popitem", "popleft", "remove"}
+)
 #: Types that ``x[key] = value`` adds to.
 MAPPINGS = frozenset({"dict", "OrderedDict", "defaultdict"})
 #: Types between a holder and a tensor that say nothing of whose they are.

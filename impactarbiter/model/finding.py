@@ -20,7 +20,7 @@ from .door import text_of
 from .history import Ages
 from .path import Edge, Path, without_numbers
 from .site import Site
-from .words import BOUNDED, SEVERITIES, VERDICTS, Severity, Verdict
+from .words import SEVERITIES, VERDICTS, Severity, Verdict, is_confirmed
 
 __all__ = [
     "Cycle",
@@ -163,7 +163,8 @@ class Finding:
     ``confirmed_step`` when a verdict was settled, ``rule``
     which rule spoke (docs/verdicts.md), ``note`` anything else worth a
     sentence.  ``grown_at`` was seen to grow the holder; ``maybe_grown_at``
-    is a guess by name, where nothing was seen.  ``patch_note`` says why
+    is a guess by name, where nothing was seen.  At ``may_end_at`` the source
+    may end a growth that goes on.  ``patch_note`` says why
     there is no patch, where one comes to mind.  ``kept`` is what the
     holder's items were seen to be (None: not looked at), ``trains`` whether
     the program has run a backward, ``ages`` its lines' survivors by age.
@@ -202,6 +203,7 @@ class Finding:
     confirmation: str | None = None
     confirmed_step: int | None = None
     maybe_grown_at: Site | None = None
+    may_end_at: Site | None = None
     rule: str = ""
     kept: Kept | None = None
     trains: bool = True
@@ -248,7 +250,7 @@ class Finding:
     @property
     def confirmed(self) -> bool:
         """Whether it is settled, and settled to be no bounded growth."""
-        return self.verdict not in BOUNDED and self.verdict != "growing"
+        return is_confirmed(self.verdict)
 
     @property
     def site(self) -> Site:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: Edges that repeat this often in a row are printed once, with a count.
 RUN_LENGTH = 4
@@ -29,12 +29,19 @@ class Edge:
     ...), ``name`` what it is called there, ``type`` the type of the object
     it leads to, ``text`` the piece as printed: ``.history``, ``[17]``,
     ``.<closure>.store``, ``.grad_fn\N{RIGHTWARDS ARROW}AddBackward0``.
+
+    ``retained_bytes`` of tensor memory, and ``retained_node_bytes`` of
+    autograd nodes, hang on that object alone: they would be freed if it were
+    empty.  None: not measured.  They are figures of one moment, and no part
+    of what the reference is: edges are equal without them.
     """
 
     kind: str
     name: str
     type: str
     text: str
+    retained_bytes: int | None = field(default=None, compare=False)
+    retained_node_bytes: int | None = field(default=None, compare=False)
 
     @property
     def is_item(self) -> bool:
@@ -107,6 +114,11 @@ class Path:
     def __post_init__(self) -> None:
         if self.python and self._compressed()[1]:
             object.__setattr__(self, "python", False)
+
+    @property
+    def measured(self) -> bool:
+        """Whether it is known what some object on it retains."""
+        return any(edge.retained_bytes is not None for edge in self.edges)
 
     def _compressed(self) -> tuple[str, bool]:
         return compress_runs([edge.text for edge in self.edges])

@@ -31,6 +31,11 @@ BOUNDED = frozenset({"accumulation", "cache"})
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 
+def is_confirmed(verdict: str | None) -> bool:
+    """Whether it is settled, and settled to be no bounded growth."""
+    return verdict not in (None, "growing") and verdict not in BOUNDED
+
+
 def severity_rank(severity: str) -> int:
     """0 for ``info``, 2 for ``critical``."""
     return SEVERITIES.index(severity)

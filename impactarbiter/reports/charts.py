@@ -15,7 +15,16 @@ from ..base.units import format_bytes, format_count, format_duration, plural
 from ..model.finding import Finding
 from ..model.history import Ages, History
 from ..model.report import Report
-from .scales import Box, Series, Shape, Tick, axes, drawn_points
+from .scales import (
+    Box,
+    Series,
+    Shape,
+    Tick,
+    axes,
+    drawn_points,
+    stacked,
+    tops_of,
+)
 from .wording import alarming, forecast
 
 #: Lines drawn apart in a stack; more colours are not told apart.
@@ -233,13 +242,8 @@ def memory_chart(report: Report) -> Chart | None:
     layers = layers_of(history, chosen)
     nodes = nodes_at(history, steps)
     if any(nodes):
-        layers.append(("nodes", "autograd nodes", nodes))
-    tops = list(
-        itertools.accumulate(
-            (values for _, _, values in layers),
-            lambda a, b: [p + q for p, q in zip(a, b, strict=True)],
-        )
-    )
+        layers.append(("nodes", nodes_text(history), nodes))
+    tops = tops_of(values for _, _, values in layers)
     high = max(tops[-1])
     curves: list[tuple[str, str, list[int]]] = [
         (look, text, [column[i] for i in chosen])
@@ -256,12 +260,7 @@ def memory_chart(report: Report) -> Chart | None:
     if limit is not None and limit <= 2 * high:
         high = max(high, limit)
     box = Box(steps[0], steps[-1], 0, 1.05 * high)
-    low: Series = [(x, 0) for x in steps]
-    areas = []
-    for (look, _, _), top in zip(layers, tops, strict=True):
-        up = list(zip(steps, top, strict=True))
-        areas.append(Shape(look, box.area(low, up)))
-        low = up
+    looks = [look for look, _, _ in layers]
     shapes = [
         Shape(look, box.curve(list(zip(steps, values, strict=True))))
         for look, _, values in drawn
@@ -291,7 +290,7 @@ def memory_chart(report: Report) -> Chart | None:
         title="Memory by line",
         said=f"{report.step_kind} steps {format_count(steps[0])} to"
         f" {format_count(steps[-1])}{took}; live tensors at the end of each",
-        areas=tuple(areas),
+        areas=stacked(box, steps, looks, tops),
         curves=tuple(shapes),
         x=x,
         y=y,
@@ -334,6 +333,15 @@ def nodes_at(history: History, steps: Sequence[int]) -> list[int]:
             (x, low), (end, high) = samples[after - 1], samples[after]
             found.append(low + (high - low) * (step - x) // (end - x))
     return found
+
+
+def nodes_text(history: History) -> str:
+    """What they are called; with the step of the last counting, if later ones
+    have none."""
+    counted = max(history.node_steps, default=0)
+    if not counted or counted >= max(history.steps, default=0):
+        return "autograd nodes"
+    return f"autograd nodes, as of step {format_count(counted)}"
 
 
 def _bands(history: History, box: Box) -> tuple[Band, ...]:

@@ -7,7 +7,10 @@ text is ever interpreted.
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
@@ -50,6 +53,30 @@ def emit(lines: list[Line], stream: TextStream) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
+
+
+def broken(text: str, stream: TextStream) -> str:
+    """A sentence as rows of a terminal, between words; one line elsewhere."""
+    room = terminal_width(stream)
+    if room is None:
+        return text
+    return textwrap.fill(
+        text,
+        max(room, _LEAST),
+        subsequent_indent=" " * _HANGING,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def terminal_width(stream: TextStream) -> int | None:
+    """Columns; None where it is no terminal."""
+    if not _is_terminal(stream):
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns  # type: ignore[attr-defined]
+    except Exception:
+        return shutil.get_terminal_size().columns
 
 
 def _is_terminal(stream: TextStream) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -56,6 +56,7 @@ class JobFinding:
     worst: Finding
     rates: dict[int, float] = field(default_factory=dict)
     held: dict[int, int] = field(default_factory=dict)
+    nodes: dict[int, int] = field(default_factory=dict)
     since: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -68,21 +69,31 @@ class JobFinding:
         self.rates[number] = self.rates.get(number, 0.0) + rate
         held = finding.retained_bytes
         self.held[number] = self.held.get(number, 0) + held
+        nodes = finding.graph.node_bytes if finding.graph is not None else 0
+        self.nodes[number] = self.nodes.get(number, 0) + nodes
         first = self.since.get(number, finding.first_step)
         self.since[number] = min(first, finding.first_step)
         self.worst = by_urgency((self.worst, finding))[0]
 
     def only(self, numbers: set[int]) -> JobFinding | None:
         """As these members have it; None where none of them does."""
-        kept = self.rates.keys() & numbers
-        if not kept:
+        return self.renumbered({n: n for n in numbers})
+
+    def renumbered(self, places: Mapping[int, int]) -> JobFinding | None:
+        """As these members have it, by new numbers."""
+        if not self.rates.keys() & places.keys():
             return None
+
+        def of(values: dict[int, Any]) -> dict[int, Any]:
+            return {places[n]: v for n, v in values.items() if n in places}
+
         return JobFinding(
             self.role,
             self.worst,
-            {n: self.rates[n] for n in kept},
-            {n: self.held[n] for n in kept},
-            {n: self.since[n] for n in kept},
+            rates=of(self.rates),
+            held=of(self.held),
+            nodes=of(self.nodes),
+            since=of(self.since),
         )
 
     @property
@@ -149,15 +160,9 @@ class Job:
         place = {n: i for i, n in enumerate(chosen)}
         part = Job([self.members[n] for n in chosen])
         for key, group in self._found.items():
-            kept = group.only(set(chosen))
+            kept = group.renumbered(place)
             if kept is not None:
-                part._found[key] = JobFinding(
-                    kept.role,
-                    kept.worst,
-                    {place[n]: v for n, v in kept.rates.items()},
-                    {place[n]: v for n, v in kept.held.items()},
-                    {place[n]: v for n, v in kept.since.items()},
-                )
+                part._found[key] = kept
         return part
 
     # -- who is who -----------------------------------------------------------

@@ -91,5 +91,6 @@ def _group_dict(job: Job, group: JobFinding) -> dict[str, Any]:
         "first_step": group.since[first],
         "first_on_rank": rank_of(first),
         "retained_bytes": sum(group.held.values()),
+        "retained_node_bytes": sum(group.nodes.values()),
         "worst": finding_to_dict(group.worst),
     }

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..base.text import clean
 from ..base.units import format_bytes
 from .job import Job
-from .job_words import MOST_TOLD, finding_facts, sentence, who
+from .job_words import (
+    MOST_TOLD,
+    before_a_restart,
+    finding_facts,
+    overview,
+    sentence,
+    who,
+)
 from .wording import subject
 
 #: Curves that are shown: of all processes that something was found in first.
@@ -20,7 +27,7 @@ _HEAD = """<!DOCTYPE html>
 <meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>ImpactArbiter: a job</title>
+{again}<title>ImpactArbiter: a job</title>
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 66rem;
   margin: 0 auto; padding: 1rem; color: #1c1e21; background: #fff; }
@@ -41,25 +48,37 @@ polyline { fill: none; stroke: #5b6370; stroke-width: 1.2; }
 """
 
 
-def job_page(job: Job) -> str:
-    """A whole page: no scripts, nothing loaded from outside."""
-    return "".join(_parts(job))
+def job_page(job: Job, again: float | None = None) -> str:
+    """A whole page: no scripts, nothing loaded from outside; it loads itself
+    ``again`` after so many seconds."""
+    return "".join(_parts(job, again))
 
 
 def _text(text: str) -> str:
     return html.escape(clean(text))
 
 
-def _parts(job: Job) -> Iterator[str]:
-    yield _HEAD
+def _facts(facts: Iterable[tuple[str, str]]) -> str:
+    rows = (f"<dt>{_text(a)}</dt><dd>{_text(b)}</dd>\n" for a, b in facts)
+    return f"<dl>{''.join(rows)}</dl>\n"
+
+
+def _parts(job: Job, again: float | None) -> Iterator[str]:
+    refresh = ""
+    if again is not None:
+        refresh = f'<meta http-equiv="refresh" content="{again:.0f}">\n'
+    yield _HEAD.replace("{again}", refresh)
     yield f"<h1>ImpactArbiter: {_text(sentence(job))}</h1>\n"
+    yield _facts(overview(job))
     for group in job.findings()[:MOST_TOLD]:
         worst = group.worst
         head = f"{worst.severity.upper()} {worst.verdict}: {subject(worst)}"
-        yield f"<h2>{_text(head)}</h2>\n<dl>"
-        for label, text in finding_facts(job, group):
-            yield f"<dt>{_text(label)}</dt><dd>{_text(text)}</dd>\n"
-        yield "</dl>\n"
+        yield f"<h2>{_text(head)}</h2>\n{_facts(finding_facts(job, group))}"
+    earlier = before_a_restart(job)
+    if earlier:
+        yield "<h2>Before a restart</h2>\n"
+    for text in earlier:
+        yield f"<p>{_text(text)}</p>\n"
     found = {n for group in job.alarms() for n in group.rates}
     yield from _curves(job, found)
     for name, reason in job.skipped:

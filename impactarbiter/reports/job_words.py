@@ -11,6 +11,7 @@ from ..base.spans import named, spans
 from ..base.text import clean
 from ..base.units import format_bytes, format_count, plural
 from ..model.children import ChildFinding, Children
+from ..model.finding import Finding
 from ..model.process import ROLES
 from .console import Line, line
 from .job import Job, JobFinding, Member
@@ -151,7 +152,8 @@ def _absent(job: Job) -> list[str]:
     """Ranks that are not there, and that have not said how they ended."""
     parts = []
     if missing := job.missing():
-        left = "left no report (killed?)"
+        over = job.is_over()
+        left = "left no report (killed?)" if over else "wrote nothing so far"
         parts.append(f"{named('rank', missing)} {left}")
     # A worker is often ended by whoever started it.
     lost = [n for n in job.lost() if job.members[n].process.owns_rank]
@@ -214,7 +216,7 @@ def job_lines(job: Job) -> list[Line]:
         style = "bold yellow"
     lines = _wrapped(f"ImpactArbiter: {sentence(job)}", "  ", style)
     lines.append([])
-    for label, text in _overview(job):
+    for label, text in overview(job):
         lines += _fact(label, text)
     found = job.findings()
     for group in found[:MOST_TOLD]:
@@ -223,15 +225,19 @@ def job_lines(job: Job) -> list[Line]:
     if len(found) > MOST_TOLD or job.left_out:
         rest = len(found) - MOST_TOLD + job.left_out
         lines += [[], line(f"{plural(rest, 'more finding')}: see --json")]
-    earlier = job.findings(earlier=True)
+    earlier = before_a_restart(job)
     if earlier:
         lines += [[], line(("before a restart:", "bold"))]
-        for group in earlier[:MOST_TOLD]:
-            lines += _fact(
-                "", f"{_of_attempt(job, group)}: {subject(group.worst)}"
-            )
+    for text in earlier:
+        lines += _fact("", text)
     lines += _skipped(job)
     return lines
+
+
+def before_a_restart(job: Job) -> list[str]:
+    """A line for each finding of an attempt that was begun again since."""
+    found = job.findings(earlier=True)[:MOST_TOLD]
+    return [f"{_of_attempt(job, g)}: {subject(g.worst)}" for g in found]
 
 
 def _of_attempt(job: Job, group: JobFinding) -> str:
@@ -239,7 +245,8 @@ def _of_attempt(job: Job, group: JobFinding) -> str:
     return f"attempt {spans(a + 1 for a in attempts)}, {_says(job, group)}"
 
 
-def _overview(job: Job) -> list[tuple[str, str]]:
+def overview(job: Job) -> list[tuple[str, str]]:
+    """Labelled lines of what all processes have in common."""
     old = job.earlier()
     there = [n for n in range(len(job.members)) if n not in old]
     if not there:
@@ -332,8 +339,7 @@ def finding_facts(job: Job, group: JobFinding) -> list[tuple[str, str]]:
     leader = group.leader
     rate = f"{format_bytes(group.rate)} a {unit}"
     if worst.graph_bytes_per_step:
-        nodes = format_bytes(worst.graph_bytes_per_step)
-        rate += f", {nodes} of it autograd nodes"
+        rate += f", {_part_of_nodes(worst)} of it autograd nodes"
     most = group.rates[leader]
     if len(group.rates) > 1 and format_bytes(most) != format_bytes(group.rate):
         name = _plain(job, group.role, [leader])
@@ -342,8 +348,11 @@ def finding_facts(job: Job, group: JobFinding) -> list[tuple[str, str]]:
             times = format_count(most / group.rate)
             rate += f", {times} times the usual"
     facts.append(("growth", rate))
-    held = sum(group.held.values())
-    facts.append(("retained", format_bytes(held) + " in all"))
+    held = format_bytes(sum(group.held.values()))
+    if any(group.nodes.values()):
+        nodes = format_bytes(sum(group.nodes.values()))
+        held += f" of tensors and {nodes} of autograd nodes"
+    facts.append(("retained", f"{held} in all"))
     first = min(group.since, key=lambda n: (group.since[n], n))
     since = f"{unit} {group.since[first]:,}"
     if len(group.rates) > 1:
@@ -352,6 +361,12 @@ def finding_facts(job: Job, group: JobFinding) -> list[tuple[str, str]]:
     if worst.confirmed and worst.advice:
         facts.append(("do", worst.advice))
     return facts
+
+
+def _part_of_nodes(finding: Finding) -> str:
+    nodes = format_bytes(finding.graph_bytes_per_step)
+    whole = format_bytes(finding.all_bytes_per_step)
+    return "nearly all" if nodes == whole else nodes
 
 
 def _skipped(job: Job) -> list[Line]:

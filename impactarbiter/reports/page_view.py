@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from ..base.units import format_bytes, format_count, plural
 from ..model.finding import Finding, TensorExample
 from ..model.history import Excerpt
 from ..model.order import by_urgency
-from ..model.path import Path, compress_runs
+from ..model.path import Edge, Path, compress_runs
 from ..model.report import Report
 from ..model.site import Site
 from ..model.words import BOUNDED
@@ -23,6 +23,7 @@ from .wording import (
     facts,
     footer,
     headline,
+    retained_text,
     summary,
 )
 
@@ -63,12 +64,18 @@ class Source:
 
 @dataclass(frozen=True)
 class Node:
-    """A line of a path's tree; ``notes`` are figures of this object."""
+    """A line of a path's tree; ``notes`` are figures of this object.
+
+    ``kept`` bytes hang on it alone, ``share`` percent of the most that one on
+    the path has; None where there is nothing to compare.
+    """
 
     text: str
     type: str = ""
     notes: tuple[str, ...] = ()
     grows: bool = False
+    kept: int | None = None
+    share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -277,6 +284,7 @@ def sources_of(
             (finding.allocated_at, "makes it"),
             (finding.grown_at, "keeps it"),
             (finding.maybe_grown_at, "may keep it"),
+            (finding.may_end_at, "may let it go"),
         ):
             if site is not None and site.known:
                 before = marks.get(site)
@@ -323,12 +331,32 @@ def tree_of(finding: Finding) -> tuple[Node, ...]:
     if path is None:
         return ()
     depth = finding.holder_depth if finding.holder else len(path.edges)
-    above = _nodes(path.upto(depth))
-    top = Node(
-        above[-1].text, above[-1].type, _held_notes(finding), grows=True
+    way = path.upto(depth)
+    above = _nodes(way, _retained_note if way.measured else None)
+    nodes = finding.graph.node_bytes if finding.graph else 0
+    top = replace(
+        above[-1],
+        notes=_held_notes(finding),
+        grows=True,
+        kept=finding.retained_bytes + nodes,
     )
     below = _nodes(Path(path.root, path.edges[depth:]))[1:]
-    return (*above[:-1], top, *_with_leaf(below, finding.tensors))
+    ways = _with_shares((*above[:-1], top))
+    return (*ways, *_with_leaf(below, finding.tensors))
+
+
+def _with_shares(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """With bars, where more than the holder was measured."""
+    kept = [node.kept for node in nodes if node.kept is not None]
+    most = max(kept, default=0)
+    if len(kept) < 2 or not most:
+        return nodes
+    return tuple(
+        node
+        if node.kept is None
+        else replace(node, share=100 * node.kept / most)
+        for node in nodes
+    )
 
 
 def _held_notes(finding: Finding) -> tuple[str, ...]:
@@ -363,19 +391,19 @@ def _with_leaf(
     return (*nodes[:-1], Node(last.text, last.type, (note,)))
 
 
-def _nodes(path: Path) -> tuple[Node, ...]:
+def _nodes(
+    path: Path, said: Callable[[Edge], str] | None = None
+) -> tuple[Node, ...]:
     """The root, then a node for each edge; runs of equal edges stand once."""
     found = [Node(path.root)]
-    run: list[str] = []
-    of_type = ""
+    run: list[Edge] = []
     for edge in path.edges:
-        if run and (edge.text, edge.type) != (run[0], of_type):
-            found.append(Node(compress_runs(run)[0], of_type))
+        if run and edge != run[0]:
+            found.append(_node(run, said))
             run = []
-        run.append(edge.text)
-        of_type = edge.type
+        run.append(edge)
     if run:
-        found.append(Node(compress_runs(run)[0], of_type))
+        found.append(_node(run, said))
     if len(found) > MOST_EDGES:
         left_out = len(found) - MOST_EDGES
         half = MOST_EDGES // 2
@@ -383,9 +411,26 @@ def _nodes(path: Path) -> tuple[Node, ...]:
     return tuple(found)
 
 
+def _node(run: Sequence[Edge], said: Callable[[Edge], str] | None) -> Node:
+    """One for equal edges; the first has what is in the others, too."""
+    first, kept = run[0], None
+    notes = (said(first),) if said else ()
+    if first.retained_bytes is not None:
+        kept = first.retained_bytes + (first.retained_node_bytes or 0)
+    text = compress_runs([edge.text for edge in run])[0]
+    return Node(text, first.type, notes, kept=kept)
+
+
+def _retained_note(edge: Edge) -> str:
+    """Of an object that leads to a holder, which has something."""
+    if edge.retained_bytes == edge.retained_node_bytes == 0:
+        return "retains nothing: others hold the same"
+    return retained_text(edge)
+
+
 def path_nodes(path: Path) -> tuple[Node, ...]:
     """A path whose holder is not known."""
-    return _nodes(path)
+    return _with_shares(_nodes(path, retained_text if path.measured else None))
 
 
 # -- the curves as figures ----------------------------------------------------

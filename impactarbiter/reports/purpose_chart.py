@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..base.units import format_bytes, format_count, plural
-from ..model.history import PurposePoint
+from ..model.history import History, PurposePoint
 from ..model.report import Report
 from .charts import Chart, Key
-from .scales import Box, Series, Shape, axes
+from .scales import Box, Shape, axes, stacked, tops_of
 
 #: Colours for what no finding is about; more are not told apart.
 _LOOKS = ("c1", "c2", "c3", "c4", "c5")
@@ -18,36 +18,46 @@ _FINDINGS, _OTHER = "findings", "other"
 _MOST_MARKED = 40
 
 
-def purpose_chart(report: Report) -> Chart | None:
-    """Stacked by purpose; None where fewer than two moments were measured."""
-    points = _by_step(report.history.purposes)
+@dataclass(frozen=True)
+class Purposes:
+    """Live bytes at some steps; ``layers`` (look, text, bytes) from below."""
+
+    steps: Sequence[int]
+    layers: Sequence[tuple[str, str, Sequence[int]]]
+
+
+def purposes_of(history: History) -> Purposes | None:
+    """None where fewer than two moments were measured."""
+    points = _by_step(history.purposes)
     if len(points) < 2 or not any(any(p.bytes.values()) for p in points):
         return None
-    layers = _layers(points)
-    tops = list(
-        itertools.accumulate(
-            (values for _, _, values in layers),
-            lambda a, b: [p + q for p, q in zip(a, b, strict=True)],
-        )
-    )
-    steps = [p.step for p in points]
+    return Purposes([p.step for p in points], _layers(points))
+
+
+def measured_by(steps: Sequence[int]) -> str:
+    """How the picture came about."""
+    return f"measured by {plural(len(steps), 'walk')} over all objects"
+
+
+def purpose_chart(report: Report) -> Chart | None:
+    """Stacked by purpose; None where fewer than two moments were measured."""
+    found = purposes_of(report.history)
+    if found is None:
+        return None
+    steps, layers = found.steps, found.layers
+    tops = tops_of(values for _, _, values in layers)
     history = report.history.steps
     first = min(steps[0], *history) if history else steps[0]
     last = max(steps[-1], *history) if history else steps[-1]
     box = Box(first, last, 0, 1.05 * max(tops[-1]))
-    low: Series = [(x, 0) for x in steps]
-    areas = []
-    for (look, _, _), top in zip(layers, tops, strict=True):
-        up = list(zip(steps, top, strict=True))
-        areas.append(Shape(look, box.area(low, up)))
-        low = up
+    looks = [look for look, _, _ in layers]
     x, y = axes(box)
     return Chart(
         title="Memory by purpose",
-        said=f"measured by {plural(len(points), 'walk')} over all objects,"
-        f" steps {format_count(steps[0])} to {format_count(steps[-1])}:"
+        said=f"{measured_by(steps)}, steps {format_count(steps[0])} to"
+        f" {format_count(steps[-1])}:"
         " straight lines in between",
-        areas=tuple(areas),
+        areas=stacked(box, steps, looks, tops),
         curves=_walks(box, steps, tops[-1]),
         x=x,
         y=y,
@@ -90,11 +100,16 @@ def _layers(
     return [layer for layer in found if any(layer[2])]
 
 
+def marked(steps: Sequence[int]) -> bool:
+    """Whether each step that was measured is marked."""
+    return len(steps) <= _MOST_MARKED
+
+
 def _walks(
     box: Box, steps: Sequence[int], tops: Sequence[int]
 ) -> tuple[Shape, ...]:
     """A line up at each step that was measured."""
-    if len(steps) > _MOST_MARKED:
+    if not marked(steps):
         return ()
     return tuple(
         Shape("walk", box.curve([(step, 0), (step, top)]))

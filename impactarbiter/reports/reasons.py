@@ -25,6 +25,11 @@ CHANGES = {
     " back",
     "lets-go": "growing for twice as long without letting go would make it a"
     " leak",
+    "own-limit": "growing to the end of the run, or holding more than a"
+    " sixty-fourth of the memory that is left, would make it a leak",
+    "may-end": "growing to the end of the run, or holding more than a"
+    " sixty-fourth of the memory that is left, would make it a leak; a time"
+    " that it lets go settles that it is none",
     "one-pass": "another pass that finds it longer than before confirms it; a"
     " bound or a clear() settles that it is none",
     "one-turn": "being there when the call has returned confirms it; holding"

@@ -7,7 +7,7 @@ from ..base.units import format_bytes, format_count, plural
 from ..model.finding import GraphCost
 from ..model.path import Edge, Path, compress_runs
 from ..model.retention import Instances, Retention
-from .wording import needed_text
+from .wording import needed_text, retained_text
 
 _MEANING = {
     "held": "",
@@ -76,30 +76,32 @@ def _graph(graph: GraphCost) -> str:
     )
 
 
-def _steps(path: Path) -> list[tuple[str, str]]:
-    """(text, type) per edge; runs of equal edges stand once."""
-    steps: list[tuple[str, str]] = []
+def _steps(path: Path) -> list[str]:
+    """A text for each edge; runs of equal edges stand once."""
+    steps: list[str] = []
     run: list[Edge] = []
     for edge in path.edges:
         if run and (edge.text, edge.type) != (run[0].text, run[0].type):
-            steps.append(_step(run))
+            steps.append(_step(run, path.measured))
             run = []
         run.append(edge)
     if run:
-        steps.append(_step(run))
+        steps.append(_step(run, path.measured))
     return steps
 
 
-def _step(run: list[Edge]) -> tuple[str, str]:
-    return compress_runs([edge.text for edge in run])[0], run[-1].type
+def _step(run: list[Edge], measured: bool) -> str:
+    text = compress_runs([edge.text for edge in run])[0]
+    said = f"{text}  ({run[-1].type})"
+    return f"{said}  {retained_text(run[0])}" if measured else said
 
 
 def _tree(path: Path) -> list[str]:
     steps = _steps(path)
     shown = steps[:_MOST_LINES]
     lines = [clean(path.root)]
-    for depth, (text, type_name) in enumerate(shown):
-        lines.append(clean(f"{'  ' * depth}\u2514 {text}  ({type_name})"))
+    for depth, text in enumerate(shown):
+        lines.append(clean(f"{'  ' * depth}\u2514 {text}"))
     if len(steps) > len(shown):
         lines.append(f"... {len(steps) - len(shown)} more")
     return lines

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..base.units import format_bytes, format_count
@@ -107,3 +108,26 @@ def drawn_points(steps: Sequence[int]) -> list[int]:
     ]
     stride = -(-len(last) // _MOST_POINTS) or 1
     return last[(len(last) - 1) % stride :: stride]
+
+
+def tops_of(layers: Iterable[Sequence[int]]) -> list[list[int]]:
+    """Where each of these ends, stacked, from the lowest on."""
+    return list(
+        itertools.accumulate(
+            map(list, layers),
+            lambda a, b: [p + q for p, q in zip(a, b, strict=True)],
+        )
+    )
+
+
+def stacked(
+    box: Box, steps: Sequence[int], looks: Iterable[str], tops: list[list[int]]
+) -> tuple[Shape, ...]:
+    """The areas between them."""
+    low: Series = [(x, 0) for x in steps]
+    areas = []
+    for look, top in zip(looks, tops, strict=True):
+        up = list(zip(steps, top, strict=True))
+        areas.append(Shape(look, box.area(low, up)))
+        low = up
+    return tuple(areas)

@@ -16,27 +16,51 @@ from ..base.units import format_bytes, format_count, format_duration, plural
 from ..model.moment import Moment
 from .console import TextStream
 
+_BETWEEN = " \u00b7 "
+#: What is left out of a row that is too short, the least wanted first.
+_LEFT_OUT = ("RSS", "peak", "steps to the end", "live")
 
-def status_text(moment: Moment) -> str:
-    """``step 1,204 · live 1.2 GiB (peak 1.4 GiB) · RSS 3.2 GiB · ...``."""
-    parts = [
-        f"step {format_count(moment.steps)}",
-        f"live {format_bytes(moment.live_bytes)}"
-        f" (peak {format_bytes(moment.peak_bytes)})",
-    ]
-    if moment.resident_bytes:
+
+def status_text(moment: Moment, room: int | None = None) -> str:
+    """``step 1,204 · live 1.2 GiB (peak 1.4 GiB) · RSS 3.2 GiB · ...``.
+
+    In so many columns, where they are given, what matters least is left out.
+    """
+    text = _said(moment, ())
+    for count in range(1, len(_LEFT_OUT) + 1):
+        if room is None or len(text) <= room:
+            break
+        text = _said(moment, _LEFT_OUT[:count])
+    return text
+
+
+def _said(moment: Moment, left_out: tuple[str, ...]) -> str:
+    parts = [f"step {format_count(moment.steps)}"]
+    if "live" not in left_out:
+        live = f"live {format_bytes(moment.live_bytes)}"
+        if "peak" not in left_out:
+            live += f" (peak {format_bytes(moment.peak_bytes)})"
+        parts.append(live)
+    if moment.resident_bytes and "RSS" not in left_out:
         parts.append(f"RSS {format_bytes(moment.resident_bytes)}")
     if not moment.findings:
-        parts.append("no leak so far")
-        return " \u00b7 ".join(parts)
+        parts.append("no leak so far" if moment.steps else "no step yet")
+        return _BETWEEN.join(parts)
     parts.append(plural(moment.findings, "leak"))
     parts.append(f"{format_bytes(moment.bytes_per_step)} a step")
     if moment.steps_to_oom is not None:
-        end = f"out of memory in {plural(moment.steps_to_oom, 'step')}"
-        if moment.seconds_to_oom is not None:
-            end += f" (~{format_duration(moment.seconds_to_oom)})"
-        parts.append(end)
-    return " \u00b7 ".join(parts)
+        steps = plural(moment.steps_to_oom, "step")
+        parts.append("out of memory in " + _end(moment, steps, left_out))
+    return _BETWEEN.join(parts)
+
+
+def _end(moment: Moment, steps: str, left_out: tuple[str, ...]) -> str:
+    if moment.seconds_to_oom is None:
+        return steps
+    duration = f"~{format_duration(moment.seconds_to_oom)}"
+    return (
+        duration if "steps to the end" in left_out else f"{steps} ({duration})"
+    )
 
 
 class StatusLine:
@@ -58,7 +82,7 @@ class StatusLine:
         columns, rows = shutil.get_terminal_size()
         if rows < 3 or columns < 20:
             return
-        text = clean(status_text(moment))[: columns - 1]
+        text = clean(status_text(moment, columns - 1))[: columns - 1]
         drawn = _styled(text, bool(moment.findings), columns)
         # Save, to the last row, draw, erase the rest, back.
         line = f"\x1b7\x1b[{rows};1H{drawn}\x1b[K\x1b8"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -22,7 +22,9 @@ from .charts import (
     growth_of,
     layers_of,
     nodes_at,
+    nodes_text,
 )
+from .purpose_chart import Purposes, marked, measured_by, purposes_of
 from .scales import drawn_points
 from .wording import alarming, forecast
 
@@ -52,19 +54,30 @@ def plot_report(report: Report, path_or_ax: Any) -> Any:
         raise MissingExtraError(
             "matplotlib", "the timeline", "report"
         ) from None
-    growth = growth_of(report.history)
-    figure = Figure(
-        figsize=(9, 4.5 if growth is None else 8), layout="constrained"
-    )
+    further = _further(report)
+    rows = 1 + len(further)
+    figure = Figure(figsize=(9, 0.5 + 4 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot(1 if growth is None else 2, 1, 1)
+    axes = figure.add_subplot(rows, 1, 1)
     draw(report, axes)
-    if growth is not None:
-        draw_growth(report, growth, figure.add_subplot(2, 1, 2))
+    for row, drawn in enumerate(further, 2):
+        drawn(figure.add_subplot(rows, 1, row))
     image = io.BytesIO()
     figure.savefig(image, format=kind, dpi=120)
     write_atomic(path, image.getvalue())
     return axes
+
+
+def _further(report: Report) -> list[Callable[[Any], None]]:
+    """What draws the pictures below the first, each on its axes."""
+    growth = growth_of(report.history)
+    purposes = purposes_of(report.history)
+    found: list[Callable[[Any], None]] = []
+    if growth is not None:
+        found.append(lambda axes: draw_growth(report, growth, axes))
+    if purposes is not None:
+        found.append(lambda axes: draw_purposes(report, purposes, axes))
+    return found
 
 
 def check_suffix(path: str) -> str:
@@ -89,7 +102,7 @@ def draw(report: Report, axes: Any) -> None:
     live = [history.live_bytes[i] for i in chosen] or [report.live_bytes]
     below = [0] * len(steps)
     layers = layers_of(history, chosen) if chosen else []
-    layers.append(("nodes", "autograd nodes", nodes_at(history, steps)))
+    layers.append(("nodes", nodes_text(history), nodes_at(history, steps)))
     for look, text, sizes in layers:
         if not any(sizes):
             continue
@@ -130,6 +143,34 @@ def draw_growth(report: Report, growth: Growth, axes: Any) -> None:
     axes.set_title(f"Growth since step {since}", loc="left")
     _draw_marks(report, axes, [x for x, _ in growth.tensors])
     _finish(report, axes, "gained")
+
+
+def draw_purposes(report: Report, found: Purposes, axes: Any) -> None:
+    """What memory is for, at the walks that measured it."""
+    steps = found.steps
+    below: Sequence[int] = [0] * len(steps)
+    for look, text, sizes in found.layers:
+        top = [a + b for a, b in zip(below, sizes, strict=True)]
+        label = f"{_plain(text)}: {format_bytes(sizes[-1])}"
+        axes.fill_between(
+            steps, below, top, color=_colour(look), label=label, lw=0
+        )
+        below = top
+    if marked(steps):
+        axes.vlines(steps, 0, below, color="black", lw=0.8, ls=":")
+    axes.set_title(
+        f"Memory by purpose ({measured_by(steps)}: straight lines in between)",
+        loc="left",
+    )
+    axes.set_xlim(*_span(report, steps))
+    axes.set_ylim(top=1.05 * max(below))
+    _finish(report, axes, "live tensor memory")
+
+
+def _span(report: Report, steps: Sequence[int]) -> tuple[int, int]:
+    """The whole run's, for the pictures stand one above the other."""
+    every = [*report.history.steps, *steps]
+    return min(every), max(every)
 
 
 def _measured(history: History) -> bool:

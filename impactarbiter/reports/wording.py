@@ -20,6 +20,7 @@ from ..base.units import (
 from ..model.devices import is_on_host
 from ..model.finding import Cycle, Finding, GraphCost, Holder, Site
 from ..model.order import by_urgency
+from ..model.path import Edge
 from ..model.recording import RECORDED
 from ..model.report import LineBytes, Report
 from ..model.retention import Retention
@@ -183,7 +184,10 @@ def headline(finding: Finding) -> str:
     what = subject(finding)
     rate = growth(finding)
     if finding.verdict == "growing":
-        return f"{what} has kept {rate} so far; not confirmed yet"
+        end = "not confirmed yet"
+        if finding.may_end_at is not None:
+            end = f"{finding.may_end_at} may end that"
+        return f"{what} has kept {rate} so far; {end}"
     if finding.verdict == "accumulation":
         return f"{what} collects {rate} and lets go in between"
     if finding.verdict == "cache":
@@ -278,6 +282,8 @@ def facts(finding: Finding) -> list[Fact]:
         found.append(_site_fact("grown at", finding.grown_at))
     elif finding.maybe_grown_at is not None:
         found.append(_site_fact("grown maybe", finding.maybe_grown_at))
+    if finding.may_end_at is not None:
+        found.append(_site_fact("may end", finding.may_end_at))
     if finding.holder is None or not finding.holder.full_since:
         found.append(Fact("growth", _growth_text(finding)))
     found.append(Fact("retained", _retained_text(finding)))
@@ -394,6 +400,18 @@ def graph_text(graph: GraphCost) -> str:
 
 #: Operations that are named where something is still needed.
 MOST_READERS = 3
+
+
+def retained_text(edge: Edge) -> str:
+    """What the object that an edge leads to retains."""
+    if edge.retained_bytes is None:
+        return "what it retains was not measured"
+    nodes = edge.retained_node_bytes or 0
+    if not edge.retained_bytes + nodes:
+        return "retains nothing"
+    said = f"retains {format_bytes(edge.retained_bytes)}"
+    more = f" and {format_bytes(nodes)} of autograd nodes" if nodes else ""
+    return said + more
 
 
 def needed_text(thing: Finding | Retention) -> str:

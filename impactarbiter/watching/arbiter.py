@@ -149,6 +149,7 @@ class Arbiter:
         self.stand_in = stand_in
         self.pid: int = os.getpid()
         self.manual = manual
+        #: Whether names and shapes are masked in its reports.
         self.obfuscate = obfuscate
         #: Whether somebody tells of findings as they come: nobody else does.
         self.told = False
@@ -213,7 +214,7 @@ class Arbiter:
         """The report of one that is over."""
         if self._last is None and self._excuse is not None:
             made = looks.Report(warnings=(self._excuse,))
-            self._last = looks.obfuscated(made) if self.obfuscates else made
+            self._last = looks.obfuscated(made) if self.obfuscate else made
         return self._last
 
     # -- steps and phases -------------------------------------------------
@@ -252,11 +253,6 @@ class Arbiter:
                 return 0
             self._phase_names.append(name)
         return self._phase_names.index(name)
-
-    @property
-    def obfuscates(self) -> bool:
-        """Whether names and shapes are masked in its reports."""
-        return self.obfuscate
 
     # -- for those who follow a run ---------------------------------------
 
@@ -322,7 +318,7 @@ class Arbiter:
         ``lazily``: only once a step was seen.
         """
         self.job = looks.JobFile(
-            folder, process, self._diagnostician.glance, self.obfuscates
+            folder, process, self._diagnostician.glance, self.obfuscate
         )
         self.job.only_with_steps = lazily
         self._diagnostician.refresh = looks.REFRESH
@@ -387,7 +383,7 @@ class Arbiter:
 
     def known_findings(self) -> tuple[Finding, ...]:
         """As the last looks left them; no walk, and none while masked."""
-        if self.obfuscates or self._judge is None:
+        if self.obfuscate or self._judge is None:
             return ()
         return tuple(self._judge.confirmed())
 

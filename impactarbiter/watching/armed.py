@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from ..base.ranks import JOB, rank
+from ..base.ranks import JOB, job_folder, rank
 from ..base.signals import Tolerated
 
 #: The folder that children write into; "none": they are not watched.
@@ -36,7 +36,7 @@ _armed = False
 
 def folder() -> str | None:
     """Where a child's file goes; None: nobody wants to know."""
-    chosen = os.environ.get(FOLDER) or os.environ.get(JOB)
+    chosen = os.environ.get(FOLDER) or job_folder()
     return None if chosen in (None, "", "none") else chosen
 
 
@@ -70,9 +70,7 @@ def arm(options: dict[str, Any], folder: str | None = None) -> Armed:
     """
     passing = f"impactarbiter-{secrets.token_hex(8)}"
     chosen = (
-        folder
-        or os.environ.get(JOB)
-        or os.path.join(tempfile.gettempdir(), passing)
+        folder or job_folder() or os.path.join(tempfile.gettempdir(), passing)
     )
     allowed = [
         rule for rule in options.get("allow", ()) if isinstance(rule, str)
@@ -82,7 +80,7 @@ def arm(options: dict[str, Any], folder: str | None = None) -> Armed:
         OPTIONS: as_text({**options, "allow": allowed}),
         "PYTHONPATH": _path_with_ours(),
     }
-    if os.environ.get(JOB):
+    if job_folder() is not None:
         after[JOB] = after[FOLDER]  # whichever folder they are started in
     before = {name: os.environ.get(name) for name in after}
     os.environ.update(after)

@@ -23,6 +23,7 @@ from ..judging.allowlist import AllowList
 from ..judging.masks import obfuscated
 from ..model.finding import Finding
 from ..model.report import Report
+from ..model.words import BOUNDED
 from ..reports.children import with_children
 from ..reports.jsonio import plain
 from . import arbiter as arbiters
@@ -166,7 +167,7 @@ class Attended:
             _thread.start_new_thread(_follow, (self.arbiter, self.folder))
 
     def _found(self, finding: Finding) -> None:
-        if not finding.confirmed:
+        if finding.verdict in BOUNDED:
             return
         report = Report(findings=(finding,))
         if self.arbiter.obfuscate:

@@ -61,7 +61,7 @@ def retained_bytes(obj: object) -> int:
     Tensor memory, counted by storage, NumPy's arrays too, and the autograd
     graph behind a tensor: what its nodes saved, and the nodes themselves.
     """
-    answer = questions.explain((obj,), 1)[0]
+    answer = questions.explain((obj,), 1, ways=False)[0]
     nodes = answer.graph.node_bytes if answer.graph is not None else 0
     return answer.retained_bytes + nodes
 

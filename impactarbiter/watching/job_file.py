@@ -26,6 +26,8 @@ from ..reports.jsonio import report_json
 
 #: Seconds after which a file is written anew though nothing was found.
 REFRESH = 10.0
+#: Looks come so often, too: one that is a little early counts.
+EARLY = 0.9
 #: A folder that is slow is written to so much more rarely: a write takes at
 #: most this share of the time.
 SHARE = 0.01
@@ -201,7 +203,7 @@ class JobFile:
                 raise
             self._complain(error)
         took = time.monotonic() - began
-        self._due = time.monotonic() + max(REFRESH, took / SHARE)
+        self._due = time.monotonic() + max(EARLY * REFRESH, took / SHARE)
         return report
 
     def _complain(self, error: Exception) -> None:

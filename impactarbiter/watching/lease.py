@@ -55,7 +55,7 @@ class Lease:
         if not self.is_open or watching is None:
             return self._last
         self._last = watching.report()
-        self.masked = watching.obfuscates
+        self.masked = watching.obfuscate
         return self._last
 
     def close(self, with_report: bool = False) -> None:

@@ -135,7 +135,7 @@ class FlightRecorder:
                 keep=self.keep,
                 interval=self.interval,
                 reserve=RESERVE,
-                sources=not (watching and watching.obfuscates),
+                sources=not (watching and watching.obfuscate),
                 second_stage=self._second_stage,
             )
         except BaseException:
@@ -188,7 +188,7 @@ class FlightRecorder:
     def _said(self, reason: str) -> str:
         """The reason, which may quote the program, unless that is masked."""
         watching = current()
-        return "masked" if watching and watching.obfuscates else reason
+        return "masked" if watching and watching.obfuscate else reason
 
     def settle(self, reason: str) -> str | None:
         """The bundle of a failure that was caught: the hook's, else a new.
@@ -211,7 +211,7 @@ class FlightRecorder:
         with Tolerated():
             write_atomic(os.path.join(path, "report.json"), report)
         watching = current()
-        if watching is None or watching.obfuscates:
+        if watching is None or watching.obfuscate:
             return
         with Tolerated():
             text = json.dumps(
@@ -231,7 +231,7 @@ class FlightRecorder:
             environment=environment(),
             warnings=(f"no diagnosis could be made: {why}",),
         )
-        masked = watching is not None and watching.obfuscates
+        masked = watching is not None and watching.obfuscate
         return report_json(obfuscated(report) if masked else report)
 
 

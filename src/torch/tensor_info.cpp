@@ -173,20 +173,35 @@ sweep()
     return 0;
 }
 
+/* A symbol would be asked for its value in Python. */
+size_t
+bytes_said(const c10::SymInt &size)
+{
+    return size.is_heap_allocated()
+               ? 0
+               : static_cast<size_t>(
+                     std::max<int64_t>(size.as_int_unchecked(), 0));
+}
+
+/* A tensor that wraps others (a DTensor over this rank's shard) says the size
+ * of the whole and lies nowhere.  On the meta device all do: their bytes are
+ * what somebody asks for there. */
+bool
+lies_nowhere(const c10::DataPtr &data)
+{
+    return data.get() == nullptr && !data.device().is_meta();
+}
+
 /* Past the checks of data_ptr(): it throws for fake tensors, and the mutable
  * one would make a copy-on-write storage copy. */
 void
 read_storage(const c10::StorageImpl &impl, ia_storage *storage)
 {
     const c10::DataPtr &data = impl.*reach(StorageData());
-    const c10::SymInt &size = impl.*reach(StorageSize());
 
     storage->data = reinterpret_cast<uintptr_t>(data.get());
-    /* A symbol would be asked for its value in Python. */
-    storage->bytes = size.is_heap_allocated()
-                         ? 0
-                         : static_cast<size_t>(std::max<int64_t>(
-                               size.as_int_unchecked(), 0));
+    storage->bytes =
+        lies_nowhere(data) ? 0 : bytes_said(impl.*reach(StorageSize()));
     storage->device = ia::device_code(data.device());
 }
 

@@ -89,12 +89,13 @@ def main(share: int) -> None:
     gc.disable()
     gc.freeze()
     scenario.program(lambda: None)
-    for name, work in (
-        ("look", scenario.training),
-        ("report", scenario.training),
-        ("explain", scenario.questions),
+    trained, _ = scenario.count(scenario.training)
+    answered, _ = scenario.count(scenario.questions)
+    for name, expected in (
+        ("look", trained),
+        ("report", trained),
+        ("explain", answered),
     ):
-        expected, _ = scenario.count(work)
         for nth, number in enumerate(numbers(share)):
             on = name != "report" and nth % 2
             case = Case(name, number, 0 if on else number + 1)

@@ -57,7 +57,7 @@ def check(told: list[dict[str, object]]) -> None:
 
 
 def test_some_allocations_fail(tmp_path: Path) -> None:
-    check(run(tmp_path, "scenario.py", 120))
+    check(run(tmp_path, "scenario.py", 240))
 
 
 def test_allocations_of_python_fail(tmp_path: Path) -> None:

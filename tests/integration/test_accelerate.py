@@ -9,16 +9,23 @@ from typing import Any
 import pytest
 import torch
 import warm
-from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 
 import impactarbiter
 from impactarbiter.base.errors import UsageError
-from impactarbiter.integrations.accelerate import LeakDetectionTracker
 from impactarbiter.model.report import Report
 from impactarbiter.watching.arbiter import current
 
 SCRIPT = Path(__file__).parents[2] / "examples/integrations/accelerate_loop.py"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def framework() -> None:
+    """Not at the collection: what that imports, all walks go through."""
+    global Accelerator, AcceleratorState, LeakDetectionTracker
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
+    from impactarbiter.integrations.accelerate import LeakDetectionTracker
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import warm
 
 from impactarbiter.attaching import inside, target
 from impactarbiter.attaching.target import AttachError
@@ -23,7 +24,7 @@ from impactarbiter.watching import named
 
 pytest.importorskip("pyinjector")
 
-ATTACH = [sys.executable, "-P", "-m", "impactarbiter", "attach"]
+ATTACH = ["-m", "impactarbiter", "attach"]
 
 LOOP = """
     import sys, time, torch
@@ -50,28 +51,21 @@ LOOP = """
 """
 
 
+#: Those that are watched do not know of us yet.
+WITHOUT_US = "numpy", "torch", "torch._dynamo"
+
+
 @contextlib.contextmanager
-def running(
-    folder: Path, text: str, **options: object
-) -> Iterator[subprocess.Popen[str]]:
+def running(folder: Path, text: str) -> Iterator[warm.Program]:
     """A program that has said that it is ready."""
     path = folder / "program.py"
     path.write_text(textwrap.dedent(text), encoding="utf-8")
-    process = subprocess.Popen(
-        [sys.executable, "-P", str(path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        **options,  # type: ignore[call-overload]
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    with warm.start([str(path)], modules=WITHOUT_US) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
 
 
 def loop(pause: str = "time.sleep(0.005)", before: str = "") -> str:
@@ -81,29 +75,22 @@ def loop(pause: str = "time.sleep(0.005)", before: str = "") -> str:
 @pytest.fixture(scope="module")
 def trainer(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[subprocess.Popen[str]]:
+) -> Iterator[warm.Program]:
     with running(tmp_path_factory.mktemp("loop"), loop()) as process:
         yield process
 
 
 def attach(
-    process: subprocess.Popen[str], *args: str
+    process: warm.Program, *args: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*ATTACH, *args, str(process.pid)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return warm.run([*ATTACH, *args, str(process.pid)])
 
 
-def started(
-    process: subprocess.Popen[str], folder: Path
-) -> subprocess.Popen[str]:
+def started(process: warm.Program, folder: Path) -> subprocess.Popen[str]:
     """An attacher that watches by now, with its folder in ``folder``."""
     folder.mkdir(exist_ok=True)
     attacher = subprocess.Popen(
-        [*ATTACH, str(process.pid)],
+        [sys.executable, "-P", *ATTACH, str(process.pid)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -118,7 +105,7 @@ def started(
     return attacher
 
 
-def until_free(process: subprocess.Popen[str]) -> None:
+def until_free(process: warm.Program) -> None:
     """Waits until nobody watches the process any more."""
     for _ in range(100):
         said = attach(process, "--report").stderr
@@ -128,16 +115,14 @@ def until_free(process: subprocess.Popen[str]) -> None:
     raise AssertionError(said)
 
 
-def nothing_is_left(process: subprocess.Popen[str], threads: set[str]) -> None:
+def nothing_is_left(process: warm.Program, threads: set[str]) -> None:
     maps = Path(f"/proc/{process.pid}/maps").read_text()
     assert "door.so" not in maps
     assert set(os.listdir(f"/proc/{process.pid}/task")) == threads
     assert process.poll() is None
 
 
-def test_three_times_in_a_row(
-    trainer: subprocess.Popen[str], tmp_path: Path
-) -> None:
+def test_three_times_in_a_row(trainer: warm.Program, tmp_path: Path) -> None:
     threads = set(os.listdir(f"/proc/{trainer.pid}/task"))
     for _ in range(3):
         done = attach(
@@ -173,7 +158,7 @@ def test_what_it_held_before_counts(tmp_path: Path) -> None:
     assert "of them since the watch" in done.stdout
 
 
-def test_explain(trainer: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_explain(trainer: warm.Program, tmp_path: Path) -> None:
     page = tmp_path / "held.html"
     html = ("--html", str(page))
     done = attach(trainer, "--explain", "trainer.history[0]", *html)
@@ -191,7 +176,7 @@ def test_explain(trainer: subprocess.Popen[str], tmp_path: Path) -> None:
 
 
 def test_who_asks_again_and_who_interrupts(
-    trainer: subprocess.Popen[str], tmp_path: Path
+    trainer: warm.Program, tmp_path: Path
 ) -> None:
     attacher = started(trainer, tmp_path / "ours")
     again = attach(trainer, "--steps", "5")
@@ -209,7 +194,7 @@ def test_who_asks_again_and_who_interrupts(
 
 
 def test_lets_go_when_the_attacher_is_killed(
-    trainer: subprocess.Popen[str], tmp_path: Path
+    trainer: warm.Program, tmp_path: Path
 ) -> None:
     threads = set(os.listdir(f"/proc/{trainer.pid}/task"))
     attacher = started(trainer, tmp_path / "ours")
@@ -337,13 +322,17 @@ def test_refused_before_anything_is_touched(tmp_path: Path) -> None:
         assert f"kill -CONT {sleeper.pid}" in refusal(sleeper.pid)
         sleeper.kill()
     assert "there is no process" in refusal(sleeper.pid)
-    with running(
-        tmp_path, "print('ready', flush=True); import time; time.sleep(60)"
+    sleeps = "print('ready', flush=True); import time; time.sleep(60)"
+    with subprocess.Popen(
+        [sys.executable, "-c", sleeps], stdout=subprocess.PIPE
     ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
         assert "has not imported torch" in refusal(process.pid)
         seize = 0x4206
         assert ctypes.CDLL(None).ptrace(seize, process.pid, None, None) == 0
         assert f"traced by process {os.getpid()}" in refusal(process.pid)
+        process.kill()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")

@@ -203,6 +203,7 @@ def test_what_multiprocessing_starts(tmp_path: Path, method: str) -> None:
 OTHERS = """\
 import os, subprocess, sys, torch
 code = "import sys; print(sys.path, 'impactarbiter' in sys.modules)"
+loaded = "import sys; print(*sys.modules)"
 def call(env=None):
     return subprocess.check_output([sys.executable, "-c", code], env=env)
 plain = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
@@ -210,6 +211,11 @@ if len(sys.argv) > 1:
     plain["PYTHONPATH"] = sys.argv[1]
 assert call() == call(plain), (call(), call(plain))
 assert b"False" in call()
+def modules(env=None):
+    found = subprocess.check_output([sys.executable, "-c", loaded], env=env)
+    return set(found.split())
+more = modules() - modules(plain)
+assert more <= {b"_impactarbiter_children", b"sitecustomize"}, more
 assert os.fork() or os._exit(0)
 os.wait()
 assert sys.argv[1:] == [] or b"the program's own" in call()

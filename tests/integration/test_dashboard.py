@@ -18,8 +18,6 @@ import pytest
 import torch
 import warm
 
-pytest.importorskip("aiohttp")
-
 import impactarbiter
 from impactarbiter.base.errors import UsageError
 from impactarbiter.commands.options import Option, parse
@@ -38,6 +36,12 @@ from impactarbiter.reports.live_view import (
 
 #: Seconds after which a test that waits has failed.
 LIMIT = 60
+
+
+@pytest.fixture(scope="module", autouse=True)
+def framework() -> None:
+    """Not at the collection: what that imports, all walks go through."""
+    pytest.importorskip("aiohttp")
 
 
 class Served:

@@ -10,11 +10,16 @@ from typing import Any
 
 import pytest
 
-nbformat = pytest.importorskip("nbformat")
-nbclient = pytest.importorskip("nbclient")
-pytest.importorskip("ipykernel")
-
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def framework() -> None:
+    """Not at the collection: what that imports, all walks go through."""
+    global nbformat, nbclient
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
 
 
 def execute(notebook: Any, folder: Path, errors: bool = False) -> None:

@@ -12,17 +12,19 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import warm
 
 from impactarbiter.base.errors import UsageError
 from impactarbiter.commands.live import signal_number
 from impactarbiter.model.moment import Moment
 from impactarbiter.reports.status import status_text
 
-RUN = [sys.executable, "-P", "-m", "impactarbiter", "run"]
+RUN = ["-m", "impactarbiter", "run"]
 
 LOOP = """
     import signal, sys, threading, time, torch
@@ -53,28 +55,32 @@ def default_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
+def start_fresh(command: list[str], cwd: Path) -> subprocess.Popen[str]:
+    """``warm.start``, but an interpreter of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-P", *command],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=default_signals,
+    )
+
+
 @contextlib.contextmanager
 def running(
     folder: Path,
     text: str,
     *args: str,
     ready: str = "going",
+    start: Callable[..., Any] = warm.start,
     **options: object,
-) -> Iterator[subprocess.Popen[str]]:
+) -> Iterator[Any]:
     """A watched program that has come some steps far."""
     (folder / "program.py").write_text(textwrap.dedent(text))
-    options.setdefault("preexec_fn", default_signals)
-    with subprocess.Popen(
-        [*RUN, *args, "program.py"],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        **options,  # type: ignore[call-overload]
-    ) as process:
+    command = [*RUN, *args, "program.py"]
+    with start(command, cwd=folder, **options) as process:
         try:
-            assert process.stdout is not None
             for line in process.stdout:
                 if line == f"{ready}\n":
                     break
@@ -104,9 +110,16 @@ def only_report(folder: Path) -> bool:
     return sorted(os.listdir(folder)) == ["program.py", "r.json"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_ends_with_a_report(tmp_path: Path, number: signal.Signals) -> None:
-    with running(tmp_path, loop(), "--json", "r.json") as process:
+@pytest.mark.parametrize(
+    ("number", "start"),
+    [(signal.SIGTERM, start_fresh), (signal.SIGHUP, warm.start)],
+    ids=["TERM", "HUP"],
+)
+def test_ends_with_a_report(
+    tmp_path: Path, number: signal.Signals, start: Callable[..., Any]
+) -> None:
+    told = "--json", "r.json"
+    with running(tmp_path, loop(), *told, start=start) as process:
         time.sleep(random.random())
         process.send_signal(number)
         time.sleep(0.01 * random.random())
@@ -142,7 +155,7 @@ def test_asked_for_a_report(tmp_path: Path) -> None:
         appears(tmp_path / "r.json")
         first = report_of(tmp_path)["steps"]
         assert isinstance(first, int)
-        end = time.monotonic() + 4
+        end = time.monotonic() + 2
         while report_of(tmp_path)["steps"] == first:
             assert time.monotonic() < end + 30
         while time.monotonic() < end:
@@ -188,12 +201,7 @@ def test_the_program_s_own_handler(tmp_path: Path) -> None:
 
 def test_an_ignored_signal_stays_ignored(tmp_path: Path) -> None:
     """As under nohup."""
-
-    def ignore() -> None:
-        default_signals()
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-    with running(tmp_path, loop(), preexec_fn=ignore) as process:
+    with running(tmp_path, loop(), ignored=[signal.SIGHUP]) as process:
         process.send_signal(signal.SIGHUP)
         time.sleep(0.5)
         assert process.poll() is None
@@ -265,12 +273,7 @@ def test_quiet_and_stdout(tmp_path: Path) -> None:
     assert json.loads(out)["schema"] == "impactarbiter/1"
     assert err.startswith("\nImpactArbiter: ") and "1 leak: " in err
     assert err.count("\n") == 2 and "\x1b" not in err
-    shown = subprocess.run(
-        [sys.executable, "-m", "impactarbiter", "report", "-", "-q"],
-        input=out,
-        capture_output=True,
-        text=True,
-    )
+    shown = warm.run(["-m", "impactarbiter", "report", "-", "-q"], text=out)
     assert shown.stdout.startswith("ImpactArbiter: ")
     assert shown.stdout.count("\n") == 1
 
@@ -281,7 +284,7 @@ def test_a_status_line_on_a_terminal(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
     with subprocess.Popen(
-        [*RUN, "--live", "program.py"],
+        [sys.executable, "-P", *RUN, "--live", "program.py"],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=theirs,
@@ -311,6 +314,28 @@ def test_the_status_in_words() -> None:
         "1 leak \u00b7 2.0 KiB a step \u00b7 out of memory in 50 steps"
         " (~1 min 40 s)"
     )
+
+
+def test_the_status_in_a_short_row() -> None:
+    """What matters least is left out; the end is not cut off."""
+    said = Moment(
+        856, "optimizer", 3 << 20, 4 << 20, 5 << 30, 5837.0, 2, 4799466, 283000
+    )
+    rows = {room: status_text(said, room) for room in (160, 100, 90, 79, 64)}
+    assert all(len(row) <= room for room, row in rows.items())
+    head = "step 856 \u00b7 "
+    leaks = "2 leaks \u00b7 5.7 KiB a step \u00b7 out of memory in "
+    assert rows[160] == status_text(said)
+    assert rows[100].startswith(head + "live 3.0 MiB \u00b7 2 leaks")
+    assert rows[100].endswith("in 4,799,466 steps (~3 d 6 h)")
+    assert rows[79] == f"{head}live 3.0 MiB \u00b7 {leaks}~3 d 6 h"
+    assert rows[64] == f"{head}{leaks}~3 d 6 h"
+    calm = Moment(1204, "optimizer", 3 << 20, 4 << 20, 5 << 30)
+    assert status_text(calm, 42) == f"step 1,204 \u00b7 live 3.0 MiB{GOOD}"
+
+
+#: The end of the row while nothing was found.
+GOOD = " \u00b7 no leak so far"
 
 
 def test_names_of_signals() -> None:

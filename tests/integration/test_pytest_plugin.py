@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import warm
 
 
 @dataclass(frozen=True)
@@ -23,19 +24,29 @@ class Run:
     messages: dict[str, str]
 
 
-def run(folder: Path, text: str, *args: str, **files: str) -> Run:
+def run(
+    folder: Path, text: str, *args: str, fresh: bool = False, **files: str
+) -> Run:
+    """``fresh``: in an interpreter that has not imported torch."""
     (folder / "test_it.py").write_text(textwrap.dedent(text))
     for name, content in files.items():
         (folder / name.replace("_", ".")).write_text(textwrap.dedent(content))
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, "--color=no", "--junitxml=out.xml", *args],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    command = ["-m", "pytest", "-p", "no:cacheprovider"]
+    command += ["--color=no", "--junitxml=out.xml", *args]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    if fresh:
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+    else:
+        done = warm.run(
+            command, cwd=folder, env=env, safe_path=False, timeout=240
+        )
     output = done.stdout + done.stderr
     outcomes, messages = {}, {}
     if (folder / "out.xml").exists():
@@ -250,7 +261,7 @@ HANDLE = """
 
 
 def test_a_test_that_counts_its_own_steps(tmp_path: Path) -> None:
-    done = run(tmp_path, HANDLE)
+    done = run(tmp_path, HANDLE, fresh=True)
     assert done.outcomes == {
         "test_leaks": "failure",
         "test_healthy": "passed",
@@ -313,7 +324,9 @@ OUTCOMES = {
 
 def test_all_tests_with_xdist(tmp_path: Path) -> None:
     pytest.importorskip("xdist")
-    done = run(tmp_path, UNMARKED, "--tensor-leaks", "-n", "2", "-v")
+    done = run(
+        tmp_path, UNMARKED, "--tensor-leaks", "-n", "2", "-v", fresh=True
+    )
     assert done.outcomes == OUTCOMES, done.output
     assert "test_it.kept keeps 3.9 KiB" in done.messages["test_leaks"]
     for name in ("works_only_once", "watches_itself"):
@@ -343,7 +356,7 @@ def test_options_of_the_ini_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_option(tmp_path: Path, option: str, said: str) -> None:
-    done = run(tmp_path, "def test_one(): pass", option)
+    done = run(tmp_path, "def test_one(): pass", option, fresh=True)
     assert done.code == pytest.ExitCode.USAGE_ERROR
     assert f"ERROR: tensor_leaks: {said}" in done.output
 
@@ -366,6 +379,7 @@ def test_without_torch(tmp_path: Path) -> None:
             raise AssertionError("never run")
         """,
         "--tensor-leaks",
+        fresh=True,
         conftest_py="import sys; sys.modules['torch'] = None",
     )
     assert done.outcomes == {

@@ -100,7 +100,8 @@ for thread in threads:
 """
 
 
-def start(source: str, folder: Path) -> subprocess.Popen[str]:
+def fresh(source: str, folder: Path) -> subprocess.Popen[str]:
+    """A program of its own: what it has allocated before, others have not."""
     return subprocess.Popen(
         [sys.executable, "-P", "-c", PROGRAM + source, str(folder)],
         stdout=subprocess.PIPE,
@@ -110,9 +111,13 @@ def start(source: str, folder: Path) -> subprocess.Popen[str]:
     )
 
 
+def start(source: str, folder: Path) -> warm.Program:
+    return warm.start(["-c", PROGRAM + source, str(folder)])
+
+
 def test_under_a_limit(tmp_path: Path) -> None:
     """The bundle is whole, and its second stage names the leak."""
-    process = start(LEAK, tmp_path)
+    process = fresh(LEAK, tmp_path)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     said, count = out.strip().splitlines()[0], int(out.split()[-1])
@@ -133,7 +138,7 @@ def test_under_a_limit(tmp_path: Path) -> None:
 
 def test_with_nothing_left_at_all(tmp_path: Path) -> None:
     """The first stage takes no memory; the second one may get none."""
-    process = start(STARVED, tmp_path)
+    process = fresh(STARVED, tmp_path)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert out.strip() in ("RuntimeError", "MemoryError")
@@ -165,14 +170,11 @@ SEEDS = [
 def test_killed_at_any_moment(seed: int, tmp_path: Path) -> None:
     """No half bundle under a final name, and never more than were asked."""
     process = start(RACE, tmp_path)
-    assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     time.sleep(random.Random(seed).uniform(0.01, 0.4))
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=30)
-    process.stdout.close()
-    if process.stderr is not None:
-        process.stderr.close()
+    process.communicate()
     assert process.returncode == -signal.SIGKILL
     count = whole(tmp_path)
     assert count <= 6  # five, and the newest before the oldest has gone

@@ -49,6 +49,17 @@ class Box:
         self.rows: list[torch.Tensor] = []
 
 
+def test_a_list_that_is_sorted_by_a_function() -> None:
+    """It is empty for whoever looks while the function runs."""
+    box = Box()
+
+    def turn(step: int) -> None:
+        box.rows.append(torch.full((64,), float(step % 7)))
+        box.rows.sort(key=lambda row: row[0].item())
+
+    assert statement(found(turn)).startswith("box.rows.append(")
+
+
 def test_a_tuple_that_is_made_anew_with_one_more() -> None:
     box = Box()
 
@@ -270,3 +281,16 @@ def test_a_leak_whose_path_broke_before_the_end_is_not_taken_back(
     assert finding["verdict"] == "leak"
     assert finding["holder"]["expression"] == "main().box.kept"
     assert report["taken_back"] == []
+
+
+def carried(cell: torch.nn.GRUCell) -> Iterator[float]:
+    state = None
+    while True:
+        state = cell(torch.ones(1, 4), state)
+        yield state.sum().item()
+
+
+def test_a_variable_of_a_generator_grows_where_that_runs() -> None:
+    answers = carried(torch.nn.GRUCell(4, 8))
+    finding = found(lambda step: next(answers))
+    assert statement(finding) == "state = cell(torch.ones(1, 4), state)"

@@ -249,7 +249,9 @@ def test_a_process_that_is_not_watched_is_let_go(
     pytest.importorskip("pyinjector")
     with running(tmp_path) as pid:
         assert main(["top", "--once", str(pid)]) == 0
-        assert "no leak so far" in capsys.readouterr().out
+        # Steps may have come meanwhile.
+        said = capsys.readouterr().out
+        assert "no step yet" in said or "no leak so far" in said
         give_up = time.monotonic() + LIMIT
         while True:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ import warm
 
 from impactarbiter.model.report import Report
 
-pytest.importorskip("trl")
 SCRIPT = Path(__file__).parents[2] / "examples/integrations/sft_trainer.py"
 
 
+# Its import takes seconds, and is the program's.
+@pytest.mark.skipif(find_spec("trl") is None, reason="no trl")
 def test_sft_trainer(tmp_path: Path) -> None:
     # TRL reads YAML by --config, and lets the command line override it.
     config = tmp_path / "config.yaml"

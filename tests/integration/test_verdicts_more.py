@@ -344,9 +344,10 @@ def test_what_has_filled_by_then_was_never_called_a_leak() -> None:
 
 def test_a_finding_that_stops_growing_is_taken_back() -> None:
     kept: list[torch.Tensor] = []
+    turns = itertools.count()
 
     def turn() -> None:
-        if len(kept) < 30:
+        if next(turns) < 30:
             kept.append(torch.ones(64))
 
     report = watched(turn, 90)
@@ -494,6 +495,32 @@ def test_a_rule_silences_what_it_matches(kind: str) -> None:
     finding = only(report)
     assert finding.tensors[0].bytes == 260
     assert report.warnings == ()
+
+
+@pytest.mark.parametrize("name", [".kept", ".kept[0]"])
+def test_a_rule_may_be_a_name_of_the_report_s(name: str) -> None:
+    """The holder's or a path's, as it was printed; what is allowed is no
+    growth that nobody explains."""
+    kept = [None] if name == ".kept" else [[None]]
+    into = kept if name == ".kept" else kept[0]
+    frame = "test_a_rule_may_be_a_name_of_the_report_s()"
+    report = watched(
+        lambda: into.append(torch.ones(65)), allow=(frame + name,)
+    )
+    assert report.findings == () and report.warnings == ()
+    assert report.grown_bytes_per_step > 0
+    assert "no leak" in str(report).splitlines()[0]
+
+
+def test_a_backward_is_one_though_steps_are_made_by_hand() -> None:
+    model, kept = torch.nn.Linear(4, 4), []
+
+    def turn() -> None:
+        loss = model(torch.ones(2, 4)).sum()
+        loss.backward()
+        kept.append(loss)
+
+    assert "`.item()`" in str(only(watched(turn)).advice)
 
 
 def test_a_dead_rule_is_reported() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import warm
 from torch import nn
 
 import impactarbiter
@@ -161,12 +162,16 @@ def step():
 """
 
 
-def report_of(folder: Path, text: str) -> dict[str, Any]:
+def report_of(folder: Path, text: str, fresh: bool = False) -> dict[str, Any]:
     script = folder / "program.py"
     script.write_text("import torch\n" + WEIGHTS + textwrap.dedent(text))
-    command = [sys.executable, "-P", "-m", "impactarbiter", "run"]
+    command = ["-m", "impactarbiter", "run"]
     command += ["--json", "report.json", script.name]
-    subprocess.run(command, cwd=folder, capture_output=True, timeout=120)
+    if fresh:
+        python = [sys.executable, "-P", *command]
+        subprocess.run(python, cwd=folder, capture_output=True, timeout=120)
+    else:
+        warm.run(command, cwd=folder, modules=warm.OPTIMIZERS)
     answer: dict[str, Any] = json.loads((folder / "report.json").read_text())
     return answer
 
@@ -188,6 +193,7 @@ def main():
 
 main()
 """,
+        fresh="raise" in end,
     )
     (finding,) = report["findings"]
     assert finding["verdict"] == "leak"
@@ -512,3 +518,54 @@ def test_arrays_that_two_lists_hold_cost_what_both_keep() -> None:
     finding = only(watched(turn, 60))
     assert finding.holder is not None and finding.holder.shared
     assert finding.retained_bytes >= 50 * 4096 * 8
+
+
+def test_a_rate_told_in_passing_is_no_part_of_a_step() -> None:
+    """The line that makes the states has many more alive while it trains."""
+    cell = nn.GRUCell(4, 8)
+    optimizer = torch.optim.SGD(cell.parameters(), lr=0.01)
+    state = torch.zeros(1, 8)
+    told: list[Finding] = []
+
+    def advance(old: torch.Tensor) -> torch.Tensor:
+        new: torch.Tensor = cell(torch.ones(1, 4), old)
+        return new
+
+    with impactarbiter.watch(on_finding=told.append) as arbiter:
+        for _step in range(60):
+            state = advance(state)
+            trained = torch.zeros(1, 8)
+            for _time in range(12):
+                trained = advance(trained)
+            optimizer.zero_grad()
+            trained.sum().backward()
+            optimizer.step()
+        (finding,) = arbiter.report().findings
+    first = next(f for f in told if f.signature == finding.signature)
+    assert first.tensors_per_step < 1.5 * finding.tensors_per_step
+    assert first.all_bytes_per_step < 1.5 * finding.all_bytes_per_step
+    assert finding.holder is not None and not finding.holder.shared
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_growth_after_the_last_step_is_told_without_a_verdict(
+    keeps: bool,
+) -> None:
+    """Too few calls, beside those of the training, to be steps themselves."""
+    model = nn.Linear(64, 64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    answers: list[torch.Tensor] = []
+    with impactarbiter.watch() as arbiter:
+        for _step in range(30):
+            for _part in range(4):
+                model(torch.ones(8, 64)).sum().backward()
+            optimizer.step()
+        with torch.no_grad():
+            for _request in range(100):
+                answer = model(torch.ones(1, 64))
+                if keeps:
+                    answers.append(answer)
+        report = arbiter.report()
+    told = [w for w in report.warnings if w.startswith("after step 30")]
+    assert len(told) == keeps
+    assert all(" B a module call in 100 of them" in one for one in told), told

@@ -1,6 +1,7 @@
-"""Births and deaths under callgrind: python births.py COUNT DEPTH
+"""Births and deaths under callgrind: python births.py COUNT DEPTH...
 
-One block is born and dies COUNT times, DEPTH calls deep.
+One block is born and dies COUNT times, DEPTH calls deep, in a watch for each
+of the depths.
 """
 
 import sys
@@ -18,6 +19,7 @@ def work(count: int, depth: int) -> None:
         died(1 << 20)
 
 
-_core.start(manual=True)
-work(int(sys.argv[1]), int(sys.argv[2]))
-_core.stop()
+for depth in map(int, sys.argv[2:]):
+    _core.start(manual=True)
+    work(int(sys.argv[1]), depth)
+    _core.stop()

@@ -20,7 +20,9 @@ import pytest
 CORE = Path(__file__).resolve().parents[2] / "src" / "core"
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
 VERSIONS = ["3.11", "3.12", "3.13", "3.14"]
-OPTIONS = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O0 -fPIC -shared"
+OPTIONS = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O0 -fPIC"
+#: Python's headers and how we adapt to them: most of what each file reads.
+FIRST = CORE / "base" / "compat.h"
 
 
 def library_of(version: str, headers: Path) -> Path | None:
@@ -51,9 +53,17 @@ def test_builds(version: str, tmp_path: Path) -> None:
     command = [str(CC), *OPTIONS.split()]
     command += [f"-I{folder}" for folder in folders]
     command += [f"-isystem{headers}", f"-isystem{np.get_include()}"]
+    first = tmp_path / "first.h"
+    first.write_text(f'#include "{FIRST}"\n')
+    succeeds(*command, "-x", "c-header", str(first), "-o", f"{first}.gch")
+    command += ["-include", str(first), "-shared"]
     command += map(str, sorted(CORE.rglob("*.c")))
     command += ["-o", str(tmp_path / "core.so"), "-lm"]
     if library := library_of(version, headers):
         command += [str(library), "-Wl,--no-undefined"]
+    succeeds(*command)
+
+
+def succeeds(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]

@@ -18,6 +18,7 @@ pairs = benchmark.load("pairs")
 peers = benchmark.load("peers")
 peers_plot = benchmark.load("peers_plot")
 run = benchmark.load("run")
+verdicts = benchmark.load("verdicts")
 
 
 def row(low: float, ratio: float, high: float, name: str = "a") -> Any:
@@ -73,6 +74,29 @@ def test_only_what_is_clearly_worse_fails(
     assert "better" in capsys.readouterr().out
     assert status(row(1.3, 1.4, 1.5)) == 1
     assert "worse" in capsys.readouterr().out
+
+
+def outcome(name: str, **said: Any) -> Any:
+    return verdicts.to_row(verdicts.Outcome(name, leaky=False, **said))
+
+
+def test_programs_of_which_something_else_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = outcome("same", said=["cache a <- 3: x"])
+    gone = outcome("gone")
+    was = outcome("changed", said=["cache a <- 3: x"])
+    now = outcome("changed", said=["leak a <- 3: x"], false=["leak a"])
+    new = outcome("new", taken_back=["leak a at step 9"])
+    saved = tmp_path / "verdicts.json"
+    saved.write_text(json.dumps([same, gone, was]))
+    verdicts.print_changes(saved, [same, now, new])
+    _, said, *table = capsys.readouterr().out.splitlines()
+    assert said == f"against {saved}: 2 of 3 programs differ"
+    assert table[2:] == [
+        "| `changed` | right: cache | false alarm: leak |",
+        "| `new` | not run | right, taken back: nothing said |",
+    ]
 
 
 def test_the_committed_results_can_be_read() -> None:

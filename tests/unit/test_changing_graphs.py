@@ -6,11 +6,11 @@ What may crash runs in a process of its own.
 from __future__ import annotations
 
 import inspect
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 BUSY = Path(__file__).with_name("busy_graphs.py")
 
@@ -20,12 +20,7 @@ needs_count = pytest.mark.skipif(
 
 
 def ended_well(*command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-P", *command],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = warm.run([*command], timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -114,7 +114,9 @@ def test_report(tmp_path: File, capsys: pytest.CaptureFixture[str]) -> None:
         (["report", "none.json"], "cannot read 'none.json'"),
         (["report", "x", "--htm", "y"], "did you mean --html?"),
         (["diff", "x"], "got 1 files"),
-        (["merge", "x"], "got 1 files"),
+        (["merge"], "got 0 files"),
+        (["merge", "x"], "there is no folder 'x'"),
+        (["merge", __file__], "is a file: expected the folder of a job"),
         (["merge", "--fast"], "unknown option --fast of `merge`"),
     ],
 )

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import warm
 from torch.autograd import Variable
 from torch.optim import optimizer as optimizers
 from torch.utils.data import DataLoader, Dataset
@@ -1028,13 +1029,17 @@ def test_locals_of_a_running_frame_are_left_alone() -> None:
 # -- import -------------------------------------------------------------------
 
 
-def run(code: str, *flags: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-P", *flags, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+def run(code: str, fresh: bool = False) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, whose interpreter may have imported torch."""
+    if fresh:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+    else:
+        done = warm.run(["-c", code], modules=warm.WITHOUT_US)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -1049,7 +1054,7 @@ def test_import_takes_no_framework_and_no_hook() -> None:
         assert sys.gettrace() is None and sys.getprofile() is None
         assert "_core" not in vars(impactarbiter)
     """
-    run(code)
+    run(code, fresh=True)
 
 
 def test_import_beside_torch_takes_no_hook() -> None:
@@ -1066,7 +1071,7 @@ def test_import_beside_torch_takes_no_hook() -> None:
         assert gc.callbacks == callbacks
         assert not optimizer._global_optimizer_post_hooks
     """
-    run(code)
+    run(code, fresh=True)
 
 
 @pytest.mark.parametrize("end", ["pass", "raise SystemExit(0)"])
@@ -1080,7 +1085,7 @@ def test_the_program_may_end_while_watched(end: str) -> None:
         loss.backward()
         {end}
     """
-    done = run(code)
+    done = run(code, fresh=end == "pass")
     assert (done.stdout, done.stderr) == ("", "")
 
 

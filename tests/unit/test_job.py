@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import time
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +15,21 @@ from typing import Any
 import pytest
 import warm
 
+import impactarbiter
 from impactarbiter.base.ranks import JOB, LED, host_name, place
 from impactarbiter.base.spans import named, spans
 from impactarbiter.commands import main
 from impactarbiter.commands.family import family_of
-from impactarbiter.model.finding import Finding, Holder, Site
+from impactarbiter.model.finding import Finding, GraphCost, Holder, Site
 from impactarbiter.model.process import Process
 from impactarbiter.model.report import History, Report
 from impactarbiter.reports.job import files_of, read_job
 from impactarbiter.reports.job_dict import job_to_dict
-from impactarbiter.reports.job_words import job_lines, sentence
+from impactarbiter.reports.job_words import (
+    finding_facts,
+    job_lines,
+    sentence,
+)
 from impactarbiter.watching.job_file import JobFile, this_process
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -176,6 +182,37 @@ def test_graph_nodes_count(tmp_path: Path) -> None:
     assert "leaks 4.6 KiB a step" in answer(tmp_path)
 
 
+def test_the_nodes_that_are_kept_are_told(tmp_path: Path) -> None:
+    graph = GraphCost(9, 0, 0, (), node_bytes=3 * KIB)
+    for rank in range(2):
+        found = leak(0, graph=graph, retained_bytes=156)
+        put(tmp_path, found, rank=rank, world_size=2)
+    job = read_job(files_of(str(tmp_path)))
+    rows = ["".join(text for text, _ in row) for row in job_lines(job)]
+    said = "312 B of tensors and 6.0 KiB of autograd nodes in all"
+    assert f"  retained    {said}" in rows
+    (group,) = job_to_dict(job)["findings"]
+    assert group["retained_node_bytes"] == 6 * KIB
+
+
+def test_children_of_a_process_as_a_job(tmp_path: Path) -> None:
+    """Among others', each of its figures goes with its own process."""
+    graph = GraphCost(9, 0, 0, (), node_bytes=3 * KIB)
+    for rank in range(3):
+        put(tmp_path, leak(MIB, graph=graph), rank=rank, parent=1)
+    mine = {"host": host_name(), "parent": 7, "rank": 1, "owns_rank": False}
+    put(tmp_path, leak(2 * MIB, 9, graph=graph), role="spawned", **mine)
+    below = read_job(files_of(str(tmp_path))).below(7)
+    (group,) = below.findings()
+    facts = dict(finding_facts(below, group))
+    assert facts["growth"] == "2.0 MiB a step"
+    assert (
+        facts["retained"]
+        == "0 B of tensors and 3.0 KiB of autograd nodes in all"
+    )
+    assert facts["since"] == "step 9"
+
+
 def test_bounded_growth_is_no_leak(tmp_path: Path) -> None:
     put(tmp_path, leak(verdict="cache"), world_size=1)
     assert answer(tmp_path).startswith("no leak")
@@ -219,6 +256,60 @@ def test_merge_for_programs_and_gates(
     text = page.read_text()
     assert text.count("<polyline") == 2
     assert "<script>" not in text and "\x1b" not in text
+    assert "<dt>ended</dt><dd>2 finished</dd>" in text
+    assert "refresh" not in text and "Before a restart" not in text
+
+
+def test_the_page_of_a_job_that_runs(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It loads itself again until all have ended; it may be asked for before
+    the job has begun, and tells of attempts before a restart."""
+    folder, page = tmp_path / "job", tmp_path / "job.html"
+    shown = []
+
+    def time_passes(_seconds: float) -> None:
+        if not folder.exists():
+            folder.mkdir()
+            put(folder, leak(), ended="ValueError", world_size=2)
+            runs = {"end": None, "ended": None, "seen": time.time()}
+            put(folder, restart=1, begin=3000.0, world_size=2, **runs)
+            return
+        shown.append(page.read_text())
+        for path in folder.iterdir():
+            path.unlink()
+        put(folder, restart=1, world_size=1)
+
+    monkeypatch.setattr("time.sleep", time_passes)
+    assert main(["merge", str(folder), "--watch", "--html", str(page)]) == 0
+    (during,) = shown
+    assert '<meta http-equiv="refresh" content="5">' in during
+    assert "<p>attempt 1, rank 0 of 2 leaks 1.0 MiB a step" in during
+    assert "rank 1 wrote nothing so far" in during
+    assert "refresh" not in page.read_text()
+    said = capsys.readouterr()
+    assert "waiting for the folder" in said.err
+    assert "killed" not in said.out
+
+
+def test_a_healthy_process_goes_on_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that finds nothing has no look to make, and whoever reads
+    its file wants to know how far it is."""
+    for name in ("watching.looks", "watching.job_file"):
+        monkeypatch.setattr(f"impactarbiter.{name}.REFRESH", 0.02)
+    monkeypatch.setattr("impactarbiter.watching.job_file.SHARE", 1e9)
+    arbiter = impactarbiter.watch(step="manual")
+    arbiter.join(str(tmp_path), this_process())
+    for _ in range(5):
+        time.sleep(0.03)
+        arbiter.step()
+    (path,) = tmp_path.iterdir()
+    assert Report.load(path).steps == 5
+    arbiter.stop()
 
 
 def test_watch_ends_with_the_job(

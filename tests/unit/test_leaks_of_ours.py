@@ -165,6 +165,11 @@ def grow():
 """
 )
 
+#: The same, with an object on the way to the holder.
+OWNED = LEAKING.replace(
+    "kept = []", "class Owner: pass\nowner = Owner()\nowner.kept = []"
+).replace("kept.append", "owner.kept.append")
+
 #: function -> (set-up, body of a call).  A dot and a word after the name of
 #: a function tells its cases apart.
 CASES: dict[str, tuple[str, str]] = {
@@ -323,7 +328,9 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "_core.look_at": (
         WATCHING,
-        "_core.look_at(10**9); raises(OverflowError, _core.look_at, -1)",
+        "_core.look_at(10**9, 1e9);"
+        " raises(OverflowError, _core.look_at, -1);"
+        " raises(TypeError, _core.look_at, 1, 'soon')",
     ),
     "_core.refresh": (WATCHING, "torch.ones(2); _core.refresh()"),
     "_core.totals": (LEAKING, "_core.totals()"),
@@ -446,6 +453,11 @@ CASES: dict[str, tuple[str, str]] = {
     "_core.diagnose.weigh": (
         LEAKING,
         "_core.diagnose([site], [], False, [], True)",
+    ),
+    "_core.diagnose.ways": (
+        OWNED + "(found,) = _core.diagnose([site], [], False, [], False, True)"
+        "['holders']\nassert found['ways'][0][0] > 0\n",
+        "_core.diagnose([site], [], False, [], False, True)",
     ),
     "_core.diagnose.error": (
         LEAKING,

@@ -9,6 +9,8 @@ from typing import Any, cast
 import pytest
 
 from impactarbiter.core.wire import Counts, Held, SiteNow
+from impactarbiter.judging.allowlist import AllowList
+from impactarbiter.judging.known import KnownHolders
 from impactarbiter.judging.memory import HolderHistory
 from impactarbiter.judging.observation import Moment, Observation
 from impactarbiter.judging.scaled import scaled
@@ -103,6 +105,59 @@ def test_an_emptied_list_is_seen_once_for_a_walk():
     assert not known.is_emptied(60, alive(60), lambda _s, _t: 0)
 
 
+def asked(step: int, items: int) -> Observation:
+    """What a report sees, after the statement that comes after the step."""
+    now = seen(step, items + 1, items + 1)
+    return replace(now, at=replace(now.at, ends_step=False))
+
+
+@pytest.mark.parametrize("looks", [[17], [17, 19]])
+def test_a_report_in_the_middle_of_a_step_adds_none_to_a_rate(looks):
+    known = history(seen(16, 16, 16))
+    for step in looks:
+        known.observe(seen(step, step, step))
+    known.observe(asked(20, 20))
+    assert known.last.items == 21
+    assert known.rate(0, "items") == 1
+    assert known.rate(0, "held") == 100
+
+
+def test_what_left_is_seen_once():
+    known = history(seen(20, 40, 40))
+    alive_of_then = iter([40, 31, 31, 30])
+    thinner = [known.thins(lambda _s, _t: next(alive_of_then)) for _ in "1234"]
+    assert thinner == [False, True, False, True]
+
+
+def test_a_queue_that_is_longer_than_ever_has_let_go_of_its_eldest():
+    known = history(replace(seen(20, 40, 40), eldest=1))
+    known.observe(replace(seen(40, 50, 50), eldest=1))
+    assert known.let_go_at == 0
+    known.observe(replace(seen(60, 60, 60), eldest=2))
+    assert (known.let_go_at, known.lets_go) == (40, False)
+
+
+def test_what_left_between_two_looks_did_so_after_the_first():
+    """All of an epoch's items at its end, and all of the next one's."""
+    known = history(seen(300, 80, 80))
+    known.observe(seen(356, 115, 115))
+    known.observe(replace(seen(480, 120, 120), thinned=True))
+    assert known.let_go_at == 356
+    assert not known.outgrows(since=362)
+
+
+@pytest.mark.parametrize(("most", "outgrows"), [(64, False), (1000, True)])
+def test_what_has_just_reached_its_bound_does_not_outgrow_it(most, outgrows):
+    """From step 60 on something leaves at each."""
+    known = history(replace(seen(20, 20, 20), eldest=1))
+    for step in range(21, 110):
+        left = max(step - 60, 0)
+        now = seen(step, min(step - left // 2, most), 20)
+        known.observe(replace(now, eldest=1 + left))
+    assert known.let_go_at == 108
+    assert known.outgrows(since=3) == outgrows
+
+
 @pytest.mark.parametrize(
     ("spans", "died"),
     [
@@ -153,6 +208,16 @@ def test_what_a_chain_frees_grows_with_its_lines():
     assert (now.storages, now.freed, now.bytes) == (40, 48, 6000)
 
 
+def test_a_dict_of_rows_has_no_more_storages_than_its_line_has_alive():
+    """Eight rows are views of one batch: 10 batches then, 50 now."""
+    row = SimpleNamespace(branches=10, older=0, alone=0.0, length=80)
+    then = replace(seen(20, 80, 10), freed=10)
+    now = replace(then, at=at(60), items=400)
+    dicts = [cast(Held, row)]
+    now = scaled(now, then, dicts, alive(11), alive(51), recurs=None)
+    assert (now.storages, now.held, now.freed) == (51, 5100, 51)
+
+
 def test_a_carried_value_is_no_part_of_what_its_graph_gains():
     """A weight of 4,000 B is renewed; each of ten steps has saved 8 B."""
     then = replace(
@@ -183,3 +248,18 @@ def test_what_a_carried_graph_frees_grows_with_its_nodes():
     assert scaled(now, then, (), {}, {}, recurs=False) == now
     later = scaled(now, then, (), {}, {}, recurs=True)
     assert (later.nodes, later.node_bytes) == (150, 1500)
+
+
+@pytest.mark.parametrize(
+    ("type_", "gone", "collected"),
+    [("Trainer", True, True), ("Trainer", False, False), ("Net", True, False)],
+)
+def test_garbage_that_is_gone_was_collected(type_, gone, collected):
+    def cycle(name: str) -> Held:
+        return cast(Held, SimpleNamespace(root="cycle", type=name))
+
+    known = KnownHolders(AllowList(()))
+    known["before"] = history(seen(20, None, 4))
+    known["before"].held = cycle(type_)
+    known["before"].broken_at = at(60) if gone else None
+    assert known._was_collected(cycle("Trainer")) == collected

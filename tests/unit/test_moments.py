@@ -6,9 +6,12 @@ import threading
 import time
 
 import pytest
+import torch
 
 import impactarbiter
 from impactarbiter import _signals
+from impactarbiter.core import hooks, ledger
+from impactarbiter.core.wire import Counts
 from impactarbiter.watching.moments import between_bytecodes
 
 MAIN = threading.main_thread()
@@ -91,3 +94,29 @@ def test_signals_of_others_are_left_alone() -> None:
     for wrong in (0, -1, signal.SIGKILL, 1 << 20):
         with pytest.raises(ValueError, match="no signal"):
             _signals.take(free, wrong)
+
+
+def test_looks_are_made_where_a_step_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters())
+    seen: list[Counts] = []
+
+    def look(tick: int) -> None:
+        seen.append(ledger.status().counts)
+        hooks.look_at(tick + 1)
+
+    with impactarbiter.watch() as arbiter:
+        monkeypatch.setattr(arbiter._diagnostician, "_look", look)
+        hooks.look_at(1)
+        for _ in range(8):
+            optimizer.zero_grad()
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+        assert [c.optimizer for c in seen[2:]] == list(range(1, 9))
+        assert all(c.optimizer == c.module for c in seen[2:])
+        # What lasts longer than two steps' ticks is an evaluation.
+        for _ in range(12):
+            model(torch.ones(1, 2))
+        assert [c.module for c in seen[10:]] == list(range(8 + 7, 8 + 13))

@@ -40,10 +40,13 @@ def older_now() -> dict[str, int]:
         return dict(arbiter.report().older)
 
 
-def test_it_counts_by_what_it_is_for() -> None:
+@pytest.mark.parametrize("seen", [False, True])
+def test_it_counts_by_what_it_is_for(seen: bool) -> None:
+    """An optimizer reads each parameter's `grad`: Python has seen it then."""
     before = older_now()
     model = torch.nn.Linear(64, 64, bias=False)
     model(torch.ones(64)).sum().backward()
+    assert not seen or model.weight.grad is not None
     history.extend(torch.ones(1000) for _ in range(10))
     rows.extend(np.ones(1000) for _ in range(10))
     now = older_now()
@@ -91,3 +94,40 @@ def test_a_holder_has_its_older_part(was: int, said: bool) -> None:
         since = f"list of {was + count}, {count} of them since the watch"
         assert (since in text) is said
     assert Report.from_dict(later.to_dict()).older == later.older
+
+
+class Shard(torch.Tensor):
+    """As a DTensor: it says the size of the whole, and has a part."""
+
+    __slots__ = ("part",)
+
+    @staticmethod
+    def __new__(cls, part: torch.Tensor) -> Shard:
+        return torch.Tensor._make_wrapper_subclass(cls, (10**6,))
+
+    def __init__(self, part: torch.Tensor) -> None:
+        self.part = part
+
+    @classmethod
+    def __torch_dispatch__(cls, *call: object) -> None:
+        raise AssertionError("no code of the program's is run")
+
+
+class Quantized(Shard):
+    """A wrapper that has what it wraps in its ``__dict__``."""
+
+    def __init__(self, part: torch.Tensor) -> None:
+        self.values = part
+
+
+def test_a_wrapper_is_as_large_as_what_it_wraps() -> None:
+    before = older_now()
+    model = torch.nn.Module()
+    with impactarbiter.watch(step="manual") as arbiter:
+        model._parameters["weight"] = Shard(torch.ones(1000))
+        model._buffers["scales"] = Shard(Quantized(torch.ones(500)))
+        arbiter.step()
+        assert arbiter.report().live_bytes == 4000 + 2000
+    now = older_now()
+    for purpose, size in (("parameters", 4000), ("buffers", 2000)):
+        assert now[purpose] - before.get(purpose, 0) == size

@@ -164,6 +164,65 @@ def test_what_children_found_has_a_block_each() -> None:
     assert "The processes that it started" in said and "no leak" in said
 
 
+WAY = (
+    Edge("local", "trainer", "Trainer", ".trainer", 4 * KIB, KIB),
+    Edge("attribute", "loop", "Loop", ".loop"),
+    Edge("attribute", "prev", "Link", ".prev", 3 * KIB, 0),
+    Edge("attribute", "prev", "Link", ".prev", 2 * KIB, 0),
+    Edge("attribute", "seen", "Seen", ".seen", 0, 0),
+    Edge("attribute", "history", "list", ".history", 2 * KIB, 0),
+    Edge("index", "17", "Tensor", "[17]"),
+)
+
+
+def on_a_way(*edges: Edge) -> Finding:
+    return finding(
+        path=Path("train()", edges),
+        holder=Holder("train().history", "list", length=20, depth=6),
+        retained_bytes=2 * KIB,
+        retained_tensors=20,
+        graph=None,
+    )
+
+
+def test_what_the_objects_on_a_path_retain() -> None:
+    made = on_a_way(*WAY)
+    (block,) = view_of(report(made)).blocks
+    said = {n.text: (n.notes, n.share) for n in block.held[0].tree}
+    notes = "retains 4.0 KiB and 1.0 KiB of autograd nodes"
+    assert said.pop(".trainer") == ((notes,), 100)
+    unknown = "what it retains was not measured"
+    assert said.pop(".loop") == ((unknown,), None)
+    nothing = "retains nothing: others hold the same"
+    assert said.pop(".seen") == ((nothing,), 0)
+    assert said.pop(".history")[1] == pytest.approx(40)
+    assert said.pop("train()") == said.pop("[17]") == ((), None)
+    # What the first of a run retains has what the others do in it.
+    assert said == {".prev.prev": (("retains 3.0 KiB",), 60)}
+    assert str(made.path) == "train().trainer.loop.prev.prev.seen.history[17]"
+    page = report_page(report(made))
+    assert 'class="share"' in page and 'style="width:40.00%"' in page
+    assert notes in text_of(page)
+
+
+def test_a_path_of_which_nothing_was_measured_says_nothing_of_it() -> None:
+    bare = [Edge(e.kind, e.name, e.type, e.text) for e in WAY]
+    page = report_page(report(on_a_way(*bare)))
+    assert "not measured" not in text_of(page)
+    assert 'class="share"' not in page
+    # Old files have no such fields; what an edge is goes without them.
+    data = report(on_a_way(*WAY)).to_dict()
+    for edge in data["findings"][0]["path"]["edges"]:
+        del edge["retained_bytes"], edge["retained_node_bytes"]
+    old = Report.from_dict(data)
+    assert old == report(on_a_way(*WAY)) == report(on_a_way(*bare))
+    again = Report.from_dict(report(on_a_way(*WAY)).to_dict())
+    assert again.findings[0].path is not None
+    assert [e.retained_bytes for e in again.findings[0].path.edges] == [
+        e.retained_bytes for e in WAY
+    ]
+
+
 def test_nobody_is_told_to_change_what_is_unconfirmed() -> None:
     growing = finding(verdict="growing", rule="unconfirmed")
     view = view_of(report(replace(growing, confirmed_step=None)))
@@ -196,6 +255,20 @@ def test_what_was_not_measured_is_said_so() -> None:
     chart = view_of(replace(report(), history=bare)).charts[0]
     assert ("nodes", "not measured") in [(k.look, k.value) for k in chart.keys]
     assert all(shape.look != "nodes" for shape in chart.curves)
+
+
+def test_until_when_nodes_were_counted_is_said() -> None:
+    """The area above the lines goes on to the end."""
+
+    def said(last: int) -> list[str]:
+        counted = replace(
+            history(5 * KIB), node_steps=(1, last), node_bytes=(1, 9)
+        )
+        chart = view_of(replace(report(), history=counted)).charts[1]
+        return [key.text for key in chart.keys if key.look == "nodes"]
+
+    assert said(96) == ["autograd nodes, as of step 96"]
+    assert said(100) == ["autograd nodes"]
 
 
 def test_purposes_are_drawn_where_they_were_measured() -> None:
@@ -305,7 +378,8 @@ def test_the_picture_draws_what_was_measured(tmp_path: File) -> None:
     made = report(finding())
     axes = made.plot(tmp_path / "run.png")
     labels = axes.get_legend_handles_labels()[1]
-    assert {"autograd nodes", "live tensors"} <= set(labels)
+    nodes = "autograd nodes, as of step 96"
+    assert {nodes, "live tensors"} <= set(labels)
     assert "confirmed: step 40" in labels
     _, growth = axes.figure.axes
     curves = {line.get_label(): line for line in growth.get_lines()}
@@ -314,6 +388,36 @@ def test_the_picture_draws_what_was_measured(tmp_path: File) -> None:
     assert set(curves["tensors"].get_ydata()) == {0}
     low, high = growth.get_ylim()
     assert max(ys) > 0.2 * (high - low)
+
+
+def test_the_picture_has_memory_by_purpose(tmp_path: File) -> None:
+    pytest.importorskip("matplotlib")
+    made = report(finding())
+    seen = (
+        PurposePoint(5, {"parameters": 100, "findings": 0, "other": 1}),
+        PurposePoint(95, {"parameters": 100, "findings": 900, "other": 1}),
+    )
+    walked = replace(made, history=replace(made.history, purposes=seen))
+    axes = walked.plot(tmp_path / "run.png")
+    assert len(axes.figure.axes) == 3
+    assert len(made.plot(tmp_path / "less.png").figure.axes) == 2
+    purposes = axes.figure.axes[2]
+    areas = dict(
+        zip(
+            purposes.get_legend_handles_labels()[1],
+            purposes.collections,
+            strict=False,
+        )
+    )
+    assert list(areas) == [
+        "no purpose that is known: 1 B",
+        "parameters: 100 B",
+        "what findings are about: 900 B",
+    ]
+    corners = areas["what findings are about: 900 B"].get_paths()[0].vertices
+    assert {(5, 101), (95, 101), (95, 1001)} <= {tuple(c) for c in corners}
+    assert purposes.get_xlim() == (1, 100)
+    assert "measured by 2 walks" in purposes.get_title(loc="left")
 
 
 def test_a_page_of_who_holds_an_object(tmp_path: File) -> None:
@@ -330,6 +434,29 @@ def test_a_page_of_who_holds_an_object(tmp_path: File) -> None:
     for part in (found._repr_html_(), Retentions([found])._repr_html_()):
         assert "<main" in part and "<script" not in part
         assert "<b>&" not in part and "<i>really" not in part
+
+
+def test_what_the_objects_on_a_path_to_an_explained_one_retain() -> None:
+    found = Retention("Tensor [2]", (Path("train()", WAY),), 8, 1, "held")
+    tree = str(found).splitlines()[2:]
+    assert [
+        line.split("  ", 1)[1].strip() for line in map(str.lstrip, tree[1:])
+    ] == [
+        "(Trainer)  retains 4.0 KiB and 1.0 KiB of autograd nodes",
+        "(Loop)  what it retains was not measured",
+        "(Link)  retains 3.0 KiB",
+        "(Seen)  retains nothing",
+        "(list)  retains 2.0 KiB",
+        "(Tensor)  what it retains was not measured",
+    ]
+    page = found._repr_html_()
+    assert page.count('class="share"') == 4 and "width:60.00%" in page
+    for line in tree[1:]:
+        assert line.split(")  ")[1] in text_of(page)
+    bare = tuple(Edge(e.kind, e.name, e.type, e.text) for e in WAY)
+    other = Retention("Tensor [2]", (Path("train()", bare),), 8, 1, "held")
+    assert "retain" not in str(other).split("\n", 1)[1]
+    assert 'class="share"' not in other._repr_html_()
 
 
 def test_a_page_of_the_instances_of_a_class(tmp_path: File) -> None:

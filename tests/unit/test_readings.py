@@ -19,10 +19,16 @@ MIB = 1 << 20
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs Python by now: before that it has a page or two."""
     process = subprocess.Popen(
-        [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
+        [sys.executable, "-Sc", "import time; print(); time.sleep(60)"],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
+    assert process.stdout is not None
+    process.stdout.readline()
     yield process
+    process.stdout.close()
     process.kill()
     process.wait()
 

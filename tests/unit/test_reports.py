@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import io
 import json
+import os
+import pty
+import struct
 import sys
+import termios
 from pathlib import Path as File
 from typing import Any
 
@@ -26,12 +31,12 @@ from impactarbiter.model.finding import (
 from impactarbiter.model.path import Edge, Path
 from impactarbiter.model.report import Cost, History, Report
 from impactarbiter.model.words import VERDICTS, Severity
-from impactarbiter.reports.console import emit, line, plain
+from impactarbiter.reports.console import broken, emit, line, plain
 from impactarbiter.reports.html import report_fragment, report_page
 from impactarbiter.reports.jsonio import report_json
 from impactarbiter.reports.sarif import sarif_log
 from impactarbiter.reports.text import report_lines, report_text
-from impactarbiter.reports.wording import ROOM, summary
+from impactarbiter.reports.wording import ROOM, announcement, summary
 
 MIB = 1 << 20
 NASTY = "\x1b[31m[bold]x[/bold]\r\n<script>alert(1)</script>\u202e{{7*7}}"
@@ -228,6 +233,26 @@ def test_more_and_less_is_said() -> None:
     assert plain(lines(found, "short")) == GOLDEN.splitlines()[0]
     assert "rule        items grew" in plain(lines(found, "full"))
     assert "rule " not in plain(lines(found))
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_a_sentence_on_a_terminal_and_in_a_pipe(width: int) -> None:
+    """What is told while a program runs: words stay whole."""
+    said = announcement(
+        leak(verdict="leak", holder=Holder(f"main().{'x' * 90}.y", "list"))
+    )
+    assert len(said) > 160
+    main, ours = pty.openpty()
+    size = struct.pack("HHHH", 24, width, 0, 0)
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, size)
+    with os.fdopen(ours, "w") as terminal, os.fdopen(main, "r"):
+        rows = broken(said, terminal).splitlines()
+    assert " ".join(row.strip() for row in rows) == said
+    assert all(row.startswith("  ") for row in rows[1:])
+    long = [row for row in rows if len(row) > width]
+    assert all(len(row.split()) == 1 for row in long)
+    assert len(long) == (width == 80)
+    assert broken(said, io.StringIO()) == said
 
 
 @pytest.mark.parametrize("width", [80, 160])

@@ -132,6 +132,46 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
         "unconfirmed",
         "growing",
     ),
+    "what its own source limits": (
+        replace(LEAK, limited=True),
+        "own-limit",
+        "growing",
+    ),
+    "the same, while the graph behind it grows": (
+        replace(LEAK, limited=True, graph_grows=True),
+        "keeps-all",
+        "leak",
+    ),
+    "what its own source may end": (
+        replace(LEAK, may_end=True),
+        "may-end",
+        "growing",
+    ),
+    "the same, not old enough": (
+        replace(NEW, may_end=True),
+        "unconfirmed",
+        "growing",
+    ),
+    "the same, where less leaves than comes": (
+        replace(LEAK, may_end=True, lets_go=True, outgrows=True),
+        "outgrows",
+        "leak",
+    ),
+    "the same, and the graph behind it grows": (
+        replace(LEAK, may_end=True, graph_grows=True),
+        "keeps-all",
+        "leak",
+    ),
+    "a full ring whose items are replaced": (
+        replace(LEAK, lets_go=True, outgrows=True, limited=True),
+        "lets-go",
+        "accumulation",
+    ),
+    "the variable of a turn, longer in each": (
+        replace(LEAK, lets_go=True, outgrows=True, one_turn=True),
+        "lets-go",
+        "accumulation",
+    ),
     "answers of one pass": (
         replace(LEAK, one_pass=True),
         "one-pass",

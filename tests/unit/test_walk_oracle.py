@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import random
 import sys
 import types
 from collections import OrderedDict, defaultdict, deque
@@ -21,7 +22,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from impactarbiter import explain, retained_bytes
+import impactarbiter
+from impactarbiter import _core, explain, retained_bytes
+from impactarbiter.core import wire
+from impactarbiter.model.path import Path
 
 FILE = "/home/user/graph.py"
 
@@ -247,10 +251,15 @@ def memory_of(found: dict[int, Any], emptied: object = None) -> dict[int, int]:
     return made
 
 
-def freed_with(target: object, module: types.ModuleType) -> dict[int, int]:
-    """Bytes by storage, of those that only the target leads to."""
+def freed_with(
+    target: object, module: types.ModuleType, names: Iterable[object] = ()
+) -> dict[int, int]:
+    """Bytes by storage, of those that only the target leads to, and the
+    module's variables that name one of these."""
     before = memory_of(reached_from(roots_of(module)))
-    after = memory_of(reached_from(roots_of(module), target), target)
+    cut = {id(value) for value in names}
+    stay = [value for value in roots_of(module) if id(value) not in cut]
+    after = memory_of(reached_from(stay, target), target)
     return {key: n for key, n in before.items() if key not in after}
 
 
@@ -371,5 +380,139 @@ def test_shared_parts_are_not_counted_twice(
         del held
         found = explain(*holder.pop())
         assert [r.retained_bytes for r in found] == wanted
+    finally:
+        clear(module)
+
+
+# -- the ways to the holders --------------------------------------------------
+
+#: Of a container's items those at its ends, where the newest is.
+AT_THE_ENDS = 4
+#: What the collector may look into (Py_TPFLAGS_HAVE_GC).
+HAS_GC = 1 << 14
+
+
+def holders_in(
+    graph: Graph, module: types.ModuleType, parts: bool
+) -> list[Any]:
+    """What a walk says of the holders: containers where ``parts``, else each
+    tensor for itself."""
+    with impactarbiter.watch(step="manual"):
+        build(graph, module)
+        gc.collect()
+        sites = {int(site) for site in _core.rows()["site"]}
+        every = list(sites)
+        anew = every if parts else []
+        return _core.diagnose(every, every, False, anew, False, True)[
+            "holders"
+        ]
+
+
+class Held:
+    """A holder, its path, and the variables that are cut off with it."""
+
+    def __init__(self, raw: Any, module: types.ModuleType) -> None:
+        self.path = wire.path_of(raw["path"], raw["ways"])
+        self.depth: int = raw["holder_depth"]
+        several = any(group["count"] > 1 for group in raw["groups"])
+        self.cuts_names: bool = raw["object"]["length"] >= 0 and several
+        self.python = self.path.root == "graph" and self.path.python
+        self.names: list[object] = []
+        if self.python and self.cuts_names:
+            self.names = newest_items(self.value(self.depth, module))
+
+    def value(self, depth: int, module: types.ModuleType) -> object:
+        upto = Path(self.path.root, self.path.edges[:depth])
+        return value_at(upto, module)
+
+
+def newest_items(holder: object) -> list[object]:
+    items = [
+        op for op in gc.get_referents(holder) if type(op).__flags__ & HAS_GC
+    ]
+    return items[:AT_THE_ENDS] + items[-AT_THE_ENDS:]
+
+
+def compare_ways(raws: list[Any], module: types.ModuleType) -> tuple[int, int]:
+    """How many objects on the holders' ways were compared, and of how many
+    the way leads to a variable that names a newest item."""
+    every = [Held(raw, module) for raw in raws]
+    compared = named = 0
+    for held in every:
+        assert all(
+            edge.retained_bytes is None
+            for edge in held.path.edges[held.depth :]
+        )
+        for end in range(1, held.depth if held.python else 1):
+            way = held.path.edges[:end]
+            behind = [
+                other
+                for other in every
+                if other.depth > end and other.path.edges[:end] == way
+            ]
+            if any(one.cuts_names and not one.python for one in behind):
+                continue
+            names = [name for one in behind for name in one.names]
+            freed = freed_with(held.value(end, module), module, names)
+            assert way[-1].retained_bytes == sum(freed.values())
+            compared += 1
+            named += freed != freed_with(held.value(end, module), module)
+    return compared, named
+
+
+@st.composite
+def deep_graphs(draw: Any) -> Graph:
+    """One root leads to all, over many objects; some have other names."""
+    chosen = random.Random(draw(st.integers(0, 1 << 32)))
+    kinds = [chosen.choice(sorted(KINDS)) for _ in range(8)]
+    count, total = 10, 20
+    edges = {
+        (chosen.randrange(max(0, child - 4), child), child)
+        for child in range(1, len(kinds))
+    }
+    edges |= {
+        (chosen.randrange(len(kinds)), child)
+        for child in range(len(kinds), total)
+    }
+    edges |= {
+        (chosen.randrange(len(kinds)), chosen.randrange(total))
+        for _ in range(chosen.randrange(6))
+    }
+    names = {chosen.randrange(total) for _ in range(chosen.randrange(3))}
+    return kinds, count, total - len(kinds) - count, sorted(edges), [0, *names]
+
+
+@thorough
+@given(graph=deep_graphs(), parts=st.booleans())
+def test_what_each_object_on_the_way_retains(
+    module: types.ModuleType, graph: Graph, parts: bool
+) -> None:
+    try:
+        compare_ways(holders_in(graph, module, parts), module)
+    finally:
+        clear(module)
+
+
+#: Containers are 0 to 3, each in the one before; 4 and 9 share their memory.
+NESTED: Graph = (
+    ["list", "namespace", "dict", "list"],
+    5,
+    1,
+    [(0, 1), (1, 2), (2, 3), (1, 4), (2, 5), (3, 6), (3, 7), (3, 8), (3, 9)],
+    [0],
+)
+
+
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize("name", [None, 1, 2, 3, 7])
+def test_ways_that_are_many_objects_long(
+    module: types.ModuleType, name: int | None, parts: bool
+) -> None:
+    kinds, count, shared, edges, roots = NESTED
+    roots = [*roots, *([] if name is None else [name])]
+    graph = kinds, count, shared, edges, roots
+    try:
+        compared, _ = compare_ways(holders_in(graph, module, parts), module)
+        assert compared >= (3 if name is None else 1)
     finally:
         clear(module)

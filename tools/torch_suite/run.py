@@ -51,8 +51,19 @@ FILES = [
 ]
 #: What measures time says nothing here, and takes an hour on a busy machine.
 LEFT_OUT = "not PerfTest"
-#: Runs of one file that a crash may cut short.
+#: Runs of one file that a crash, or the end of its time, may cut short.
 CRASHES = 20
+#: In place of an exit code, and as the outcome of the test that ran then.
+TIMED_OUT = "timed-out"
+#: Seconds to write the stacks in, when the time is over.
+LAST_SECONDS = 60
+#: A command, and beside it, no child of its, what ends their group where we
+#: have been killed: only we could write what it reads.
+GUARDED = """
+exec 3<&0 < /dev/null
+( (read _ <&3; kill -s KILL 0) & )
+exec "$@" 3<&-
+"""
 #: Further runs of a test whose outcome differs.
 REPEATS = 3
 PASSED = 0, 1, 5  # pytest's exit codes: passed, failed, nothing to run
@@ -178,8 +189,9 @@ def compare(tests: Path, file: str, asked: argparse.Namespace) -> Compared:
 def run(
     tests: Path, what: str, looks: float, limit: int, expression: str = ""
 ) -> Outcomes:
-    """Outcomes of a file or a test; what crashes is named and left out then.
+    """Outcomes of a file or a test.
 
+    What crashes, or runs when the time is over, is named and left out then.
     Its log and its outcomes stay in build/torch-suite.
     """
     label = what.replace("/", "-").replace("::", "-")[:120]
@@ -198,7 +210,7 @@ def run(
     begun = time.monotonic()
     for _ in range(CRASHES):
         code = call(command, tests, log, limit, variables(looks, outcomes))
-        if code in PASSED or not note_crash(outcomes, code):
+        if code in PASSED or not note_end(outcomes, code):
             break
     return read(outcomes, time.monotonic() - begun)
 
@@ -224,38 +236,41 @@ def call(
     log: Path,
     limit: int,
     environment: dict[str, str],
-) -> int:
-    """Its exit code; one that takes too long is ended with its stacks."""
+) -> int | str:
+    """Its exit code; what takes too long is ended, with its stacks."""
     with log.open("a") as output:
         process = subprocess.Popen(
-            command,
+            ["sh", "-c", GUARDED, "sh", *command],
             cwd=folder,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        try:
-            return process.wait(limit)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGABRT)
-            process.wait()
-            return -signal.SIGABRT
-        finally:  # what its tests have left running
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+    try:
+        return process.wait(limit)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(LAST_SECONDS)
+        return TIMED_OUT
+    finally:  # what its tests have left running, and the guard
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
-def note_crash(outcomes: Path, code: int) -> bool:
+def note_end(outcomes: Path, code: int | str) -> bool:
     """Names the test in which a run ended; false where it was in none."""
     lines = outcomes.read_text().splitlines() if outcomes.exists() else []
     begun = [line for line in lines if not line.startswith("looks ")]
     if not begun or not begun[-1].startswith("began "):
         return False
     name = begun[-1].split(" ", 1)[1]
+    word = code if code == TIMED_OUT else f"ended:{code}"
     with outcomes.open("a") as file:
-        file.write(f"ended:{code} {name}\n")
+        file.write(f"{word} {name}\n")
     return True
 
 
@@ -276,14 +291,15 @@ def read(outcomes: Path, seconds: float) -> Outcomes:
 
 def table(rows: Sequence[Compared]) -> str:
     lines = [
-        "| file | tests | passed plain | passed watched | looks | seconds"
-        " plain, watched | unsteady | differ |",
-        "|---|---|---|---|---|---|---|---|",
+        "| file | tests | passed plain | passed watched | timed out plain,"
+        " watched | looks | seconds plain, watched | unsteady | differ |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         lines.append(
             f"| {row.file} | {len(row.plain.by_test)} |"
             f" {row.plain.count('passed')} | {row.watched.count('passed')} |"
+            f" {row.plain.count(TIMED_OUT)}, {row.watched.count(TIMED_OUT)} |"
             f" {row.watched.looks} | {row.plain.seconds:.0f},"
             f" {row.watched.seconds:.0f} | {len(row.unsteady)} |"
             f" {len(row.differs)} |"

@@ -110,7 +110,8 @@ class Status:
     kind, and of the one that comes in its place where it has fallen silent.
     ``strongest_until`` and ``strongest_counts``: as of the last of the
     strongest kind.
-    ``by_tick``: ticks are time.  ``kind``: what a step is, an index of
+    ``by_tick``: ticks are time.  ``trained``: the program has shown more than
+    calls, whatever its steps are.  ``kind``: what a step is, an index of
     STEP_KINDS.
     ``collector``: the collector runs by itself.  ``rises``: the process was
     seen to grow beside its tensors.  ``failure`` of a hook.
@@ -123,6 +124,7 @@ class Status:
     strongest_counts: Counts
     kind: int
     by_tick: bool
+    trained: bool
     boundary_seconds: float
     callback_seconds: float
     tick_seconds: float
@@ -130,6 +132,8 @@ class Status:
     collector: bool
     rises: bool
     failure: str | None
+    #: A report asks, wherever in a step; looks are made where one ends.
+    asked: bool = False
 
     @property
     def now(self) -> int:
@@ -173,6 +177,7 @@ def status_of(raw: _Status) -> Status:
         strongest_counts=Counts(*raw["strongest_counts"]),
         kind=raw["kind"],
         by_tick=bool(raw["clock"]),
+        trained=raw["trained"],
         boundary_seconds=raw["boundary_seconds"],
         callback_seconds=raw["callback_seconds"],
         tick_seconds=raw["tick_seconds"],

@@ -30,9 +30,13 @@ _OF_LIBRARIES: tuple[_RootKind, ...] = ("module", "module state", "frame")
 # -- paths --------------------------------------------------------------------
 
 
-def path_of(raw: _Path) -> Path:
-    """A ``Path`` of what ``_core`` says of one."""
+def path_of(raw: _Path, ways: Sequence[tuple[int, int] | None] = ()) -> Path:
+    """A ``Path`` of what ``_core`` says of one.
+
+    ``ways``: what the objects that its first edges lead to retain.
+    """
     kind, root, user, edges = raw
+    retained = (*ways, *(None for _edge in edges[len(ways) :]))
     python = (
         kind == "module"
         and len(root) < _core.LONGEST_ROOT
@@ -41,15 +45,19 @@ def path_of(raw: _Path) -> Path:
     )
     return Path(
         root,
-        tuple(_edge(edge) for edge in edges),
+        tuple(
+            _edge(edge, kept)
+            for edge, kept in zip(edges, retained, strict=True)
+        ),
         python,
         library=not user and kind in _OF_LIBRARIES,
     )
 
 
-def _edge(raw: _Edge) -> Edge:
+def _edge(raw: _Edge, retained: tuple[int, int] | None = None) -> Edge:
     kind, text, type_name, _python = raw
-    return Edge(kind=kind, name=name_in(text), type=type_name, text=text)
+    size, nodes = retained or (None, None)
+    return Edge(kind, name_in(text), type_name, text, size, nodes)
 
 
 def cycle_of(raw: Sequence[_Edge] | None) -> Path | None:
@@ -129,7 +137,7 @@ def answer_of(raw: _Explained) -> Answer:
     return Answer(
         target=_target(raw["type"], raw["tensor"]),
         verdict=raw["verdict"],
-        paths=tuple(path_of(path) for path in raw["paths"]),
+        paths=tuple(map(path_of, raw["paths"], raw["ways"])),
         cycle=cycle_of(raw["cycle"]),
         forever=bool(raw["forever"]),
         retained_bytes=raw["cost"]["bytes"],
@@ -170,10 +178,12 @@ class Held:
     """A holder and what hangs on it, as one walk saw it.
 
     ``root`` is the kind of the path's root, ``turn`` whether that is a
-    variable of a call that a loop makes.  ``depth`` counts its edges down
-    to the holder.  ``length`` is None where it is no container.  ``owners``
-    are addresses, the holder's first.  ``visit`` is the number of its path,
-    0 where it can't be followed again.  ``born`` is when the example was.
+    variable of a loop's turn: of a call that it makes, or set anew in each.
+    ``depth`` counts its edges down to the holder.  ``length`` is None where it
+    is no container.  ``within``: what its items can have by their types.
+    ``owners`` are addresses, the holder's first.  ``visit`` is the number of
+    its path, 0 where it can't be followed again.  ``born`` is when the example
+    was.
     ``branches`` of its items lead to the storages of its groups, ``older`` to
     what was there before the watch.
     ``alone``: the share of its items that nothing else has; 0 where it was
@@ -197,6 +207,7 @@ class Held:
     type: str
     length: int | None
     bound: int | None
+    within: int | None
     owners: tuple[int, ...]
     groups: tuple[Group, ...]
     bytes: int
@@ -232,6 +243,16 @@ class Held:
         """Whether the way to this holder leads through the other."""
         return self.depth > other.depth and self._leads_through(other)
 
+    def goes_with(self, other: Held) -> bool:
+        """Whether it is an item of the other container, or both are items of
+        one: what empties that lets go of both."""
+        ours, theirs = (one.path.edges[: one.depth] for one in (self, other))
+        if self.path.root != other.path.root or not ours:
+            return False
+        above = ours[:-1]
+        beside = bool(theirs) and theirs[-1].is_item and above == theirs[:-1]
+        return ours[-1].is_item and (beside or above == theirs)
+
     def _leads_through(self, other: Held) -> bool:
         above, depth = other.path, other.depth
         return (
@@ -251,11 +272,12 @@ def held_of(raw: _Holder) -> Held:
         born=raw["generation"],
         purpose=raw["purpose"],
         root=raw["path"][0],
-        path=path_of(raw["path"]),
+        path=path_of(raw["path"], raw["ways"]),
         depth=raw["holder_depth"],
         type=holder["type"],
         length=None if holder["length"] < 0 else holder["length"],
         bound=holder["bound"],
+        within=None if holder["within"] < 0 else holder["within"],
         owners=tuple(holder["owners"]),
         groups=tuple(Group(**group) for group in raw["groups"]),
         bytes=cost["bytes"],
@@ -358,7 +380,8 @@ class Visit(NamedTuple):
     """A known holder seen again: ``state`` "intact", "broken" or "unknown".
 
     ``length`` is None where it is no container.  ``value``, ``first`` (item)
-    and ``graph`` are addresses, for comparing only.  ``recurs`` says of a
+    and ``graph`` are addresses, for comparing only; so is ``eldest``, the item
+    that has been in a container for longest.  ``recurs`` says of a
     tensor that has changed since the visit before whether its graph leads
     back to that one's; None where nothing can be compared.  ``bytes``: a
     tensor's memory.
@@ -371,6 +394,7 @@ class Visit(NamedTuple):
     graph: int
     recurs: bool | None = None
     bytes: int = 0
+    eldest: int = 0
 
 
 class Statement(NamedTuple):

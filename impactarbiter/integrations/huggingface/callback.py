@@ -41,7 +41,7 @@ class LeakDetectionCallback(TrainerCallback):  # type: ignore[misc]
     ``every`` and ``report`` default to the TrainingArguments' fields
     ``detect_memory_leaks_every`` and ``memory_leak_report``; ``watch`` are
     further options of ``impactarbiter.watch``.  Steps are optimizer steps,
-    as the Trainer counts them.  Findings are logged when they are confirmed,
+    as the Trainer counts them.  Findings are logged as they come,
     metrics are added to what the Trainer logs.
 
     Raises UsageError or ReportError for what cannot be.

@@ -6,7 +6,11 @@ child without any pays for a look into its environment and no more.
 
 import os
 import sys
-from typing import Any
+
+# typing takes longer to load than all the rest of a small Python does.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _FRAMEWORKS = ("torch", "jax", "tensorflow")
 _FOLDERS = ("IMPACTARBITER_CHILDREN", "IMPACTARBITER_JOB")
@@ -16,7 +20,9 @@ class _Finder:
     """Leaves the finding to the others and waits for the module's end."""
 
     @classmethod
-    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(
+        cls, name: str, path: "Any" = None, target: "Any" = None
+    ) -> "Any":
         if name not in _FRAMEWORKS:
             return None
         if cls in sys.meta_path:
@@ -30,13 +36,13 @@ class _Finder:
         return None
 
 
-def _call_after(spec: Any) -> None:
+def _call_after(spec: "Any") -> None:
     loader = spec.loader
     execute = getattr(loader, "exec_module", None)
     if execute is None:
         return
 
-    def exec_module(module: Any) -> None:
+    def exec_module(module: "Any") -> None:
         # The loader is as it was when the module's own code sees it.
         del loader.exec_module
         execute(module)

@@ -34,6 +34,31 @@ ia_cost_build(const ia_cost *cost)
                          biggest);
 }
 
+static PyObject *
+build_retained(uint64_t bytes, uint64_t node_bytes)
+{
+    return Py_BuildValue("(KK)", (unsigned long long)bytes,
+                         (unsigned long long)node_bytes);
+}
+
+PyObject *
+ia_ways_build(const ia_ways *ways, uint32_t group, const uint32_t *objects,
+              Py_ssize_t depth, const ia_cost *cost)
+{
+    PyObject *list = PyList_New(0);
+    for (Py_ssize_t at = 0; list && at < depth - 1; at++) {
+        const ia_waypoint *point = ia_ways_at(ways, objects[at], group);
+        ia_list_add(&list, point ? build_retained(point->bytes,
+                                                  point->node_bytes)
+                                 : Py_NewRef(Py_None));
+    }
+    if (list != NULL && depth > 0)
+        ia_list_add(&list, cost ? build_retained(cost->bytes,
+                                                 cost->node_bytes)
+                                : Py_NewRef(Py_None));
+    return list;
+}
+
 PyObject *
 ia_device_build(uint16_t device)
 {

@@ -8,6 +8,12 @@
 
 /* All return new references, or NULL with an exception set. */
 PyObject *ia_cost_build(const ia_cost *);
+/* [(bytes, bytes of graph nodes), ...]: what each of the objects that the
+ * first `depth` edges of a path lead to retains, None where it was not
+ * measured.  The last of them retains `cost`, NULL where that is not known. */
+PyObject *ia_ways_build(const ia_ways *, uint32_t group,
+                        const uint32_t *objects, Py_ssize_t depth,
+                        const ia_cost *cost);
 /* {shape, dtype, device, bytes, requires_grad} of what ref points to; None
  * and 0 throughout where it is no tensor. */
 PyObject *ia_tensor_build(uintptr_t ref, uint16_t device, uint64_t bytes);

@@ -46,6 +46,8 @@ typedef struct {
     uint32_t *older; /* owned; by holder: items of before the watch */
     int still; /* what walk_begin said */
     int remember; /* paths, so that they can be visited */
+    int measures_ways;
+    ia_ways ways; /* to the holders, where they are measured */
     ia_tally tally; /* of what is in the heap, where it is asked for */
     double seconds;
 } diagnosis;
@@ -222,6 +224,14 @@ count_older(diagnosis *d)
     return result;
 }
 
+/* What no proper root leads to is garbage or in hand: nothing retains it. */
+static uint32_t
+above(const diagnosis *d, uint32_t holder)
+{
+    return holder < d->w.rooted_entries ? d->w.queue[holder].parent
+                                        : IA_NO_ENTRY;
+}
+
 static int
 find(diagnosis *d)
 {
@@ -237,9 +247,12 @@ find(diagnosis *d)
         d->together == NULL ||
         (d->holders.count > 0 && count_older(d) < 0))
         return ia_no_memory();
+    for (uint32_t i = 0; d->measures_ways && i < d->holders.count; i++)
+        ia_ways_add(&d->ways, &d->w, above(d, d->holders.items[i].entry), i);
     if (d->holders.count > 0 &&
         (ia_cuts_measure(&d->w, d->holders.cuts, d->holders.ncuts,
-                         d->holders.count, d->costs, d->together) < 0 ||
+                         d->holders.count, d->costs, d->together,
+                         &d->ways) < 0 ||
          ia_shared_measure(&d->w, &d->groups, &d->holders, d->costs,
                            d->shared, d->together) < 0))
         return ia_no_memory();
@@ -322,8 +335,9 @@ build_object(const diagnosis *d, const ia_holder *k)
         Py_DECREF(bound);
         return NULL;
     }
-    return Py_BuildValue("{s:N,s:n,s:N,s:N}", "type", ia_str(type), "length",
-                         length, "bound", bound, "owners", owners);
+    return Py_BuildValue("{s:N,s:n,s:N,s:L,s:N}", "type", ia_str(type),
+                         "length", length, "bound", bound, "within",
+                         ia_bound_within(&d->w, k->entry), "owners", owners);
 }
 
 /* The cycle that the entry hangs on, None where it hangs on none. */
@@ -388,14 +402,29 @@ shown_by(const diagnosis *d, uint32_t entry)
 }
 
 static PyObject *
+build_path(diagnosis *d, uint32_t i, Py_ssize_t *depth, PyObject **ways)
+{
+    const ia_holder *k = &d->holders.items[i];
+    uint32_t example = d->groups.items[k->primary].example, *objects;
+    uint32_t end = end_of_path(d, k, d->storages.items[example].entry);
+    PyObject *path = ia_path_trace(&d->w, end, k->entry, depth, &objects);
+    *ways = path ? ia_ways_build(&d->ways, i, objects, *depth,
+                                 d->measures_ways ? &d->costs[i] : NULL)
+                 : NULL;
+    PyMem_Free(objects);
+    if (*ways == NULL)
+        Py_CLEAR(path);
+    return path;
+}
+
+static PyObject *
 build_holder(diagnosis *d, uint32_t i)
 {
     const ia_holder *k = &d->holders.items[i];
     const ia_group *primary = &d->groups.items[k->primary];
     const ia_reached *example = &d->storages.items[primary->example];
     Py_ssize_t depth = 0;
-    PyObject *path = ia_path_build(&d->w, end_of_path(d, k, example->entry),
-                                   k->entry, &depth);
+    PyObject *ways, *path = build_path(d, i, &depth, &ways);
     PyObject *object = path ? build_object(d, k) : NULL;
     PyObject *groups = object ? build_groups(d, k) : NULL;
     PyObject *cost = groups ? ia_cost_build(&d->costs[i]) : NULL;
@@ -408,11 +437,11 @@ build_holder(diagnosis *d, uint32_t i)
     PyObject *needed = cycle ? ia_needed_build(&d->w, d->needed, i) : NULL;
     if (needed != NULL)
         return Py_BuildValue(
-            "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,s:(IIK),"
-            "s:i,s:N,s:I,s:i,s:I}",
+            "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,"
+            "s:(IIK),s:i,s:N,s:I,s:i,s:I}",
             "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
-            path, "object", object, "groups", groups, "cost", cost,
+            path, "ways", ways, "object", object, "groups", groups, "cost", cost,
             "example", tensor, "cycle", cycle, "forever", forever, "stack",
             number_of_stack(example->stack), "generation",
             ia_birth_by(d->wanted.clock, example->position,
@@ -427,6 +456,7 @@ build_holder(diagnosis *d, uint32_t i)
             "needed", needed, "older", d->older[i], "turn",
             ia_turns_own(&d->w, k->entry), "together", d->together[i]);
     Py_XDECREF(path);
+    Py_XDECREF(ways);
     Py_XDECREF(object);
     Py_XDECREF(groups);
     Py_XDECREF(cost);
@@ -508,9 +538,9 @@ finish(diagnosis *d)
 
 PyObject *
 ia_diagnose(PyObject *sites, PyObject *any_age, int remember, PyObject *anew,
-            int weigh)
+            int weigh, int ways)
 {
-    diagnosis d = {.remember = remember};
+    diagnosis d = {.remember = remember, .measures_ways = ways};
     PyObject *result = NULL;
     double start = ia_seconds();
     if (ia_the_framework != NULL)

@@ -8,9 +8,9 @@
  * at more places hears of the largest first. */
 #define IA_MAX_HOLDERS 24
 
-/* _core.diagnose(sites, any_age, remember, anew, weigh) -> dict; see _core.pyi
- * for its shape.  `anew` may be NULL. */
+/* _core.diagnose(sites, any_age, remember, anew, weigh, ways) -> dict; see
+ * _core.pyi for its shape.  `anew` may be NULL. */
 PyObject *ia_diagnose(PyObject *sites, PyObject *any_age, int remember,
-                      PyObject *anew, int weigh);
+                      PyObject *anew, int weigh, int ways);
 
 #endif /* IA_DIAGNOSIS_H */

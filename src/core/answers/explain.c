@@ -15,19 +15,18 @@
 
 #include <stdlib.h>
 
-/* The path over one referrer; the entry that it ends in is made for it. */
-static int
-append_path(ia_question *q, const ia_target *t, uint32_t referrer,
-            PyObject *list)
-{
-    uint32_t last = ia_walk_append(&q->w, (uintptr_t)t->op, referrer);
-    if (last == IA_NO_ENTRY)
-        return ia_no_memory();
-    PyObject *path = ia_path_build(&q->w, last, IA_NO_ENTRY, NULL);
-    int bad = path == NULL ? -1 : PyList_Append(list, path);
-    Py_XDECREF(path);
-    return bad;
-}
+/* What the objects on the paths retain. */
+typedef struct {
+    ia_ways ways;
+    ia_cut *aside; /* owned; the caller's own references */
+} measured;
+
+/* The paths to one target, and what lies on them: two lists. */
+typedef struct {
+    const measured *measured; /* NULL where it is not asked for */
+    const ia_cost *cost;      /* of the target */
+    PyObject *paths, *ways;   /* owned */
+} answers;
 
 /* Root of the entry in whose tree the target lies. */
 static const ia_root *
@@ -43,24 +42,85 @@ is_held(const ia_question *q, uint32_t entry)
     return root_of(q, entry)->kind != IA_ROOT_CALLER;
 }
 
-static PyObject *
-build_paths(ia_question *q, const ia_target *t, Py_ssize_t most, int variable)
+/* By what a program names: what only a call in progress, garbage or C code
+ * leads to has no owner that could be emptied. */
+static int
+is_named(const ia_question *q, uint32_t entry)
 {
-    PyObject *list = PyList_New(0);
+    return root_of(q, entry)->kind < IA_ROOT_OUTSIDE;
+}
+
+/* What lies on one path; nothing where that was not measured. */
+static PyObject *
+build_ways(const ia_question *q, const ia_target *t, uint32_t referrer,
+           const answers *a, PyObject *path, const uint32_t *objects)
+{
+    if (a->measured == NULL || !is_named(q, referrer))
+        return PyList_New(0);
+    return ia_ways_build(&a->measured->ways, (uint32_t)(t - q->targets),
+                         objects, PyList_GET_SIZE(PyTuple_GET_ITEM(path, 3)),
+                         a->cost);
+}
+
+/* The path over one referrer; the entry that it ends in is made for it. */
+static int
+append_path(ia_question *q, const ia_target *t, uint32_t referrer,
+            const answers *a)
+{
+    uint32_t last = ia_walk_append(&q->w, (uintptr_t)t->op, referrer);
+    uint32_t *objects = NULL;
+    if (last == IA_NO_ENTRY)
+        return ia_no_memory();
+    PyObject *path =
+        ia_path_trace(&q->w, last, IA_NO_ENTRY, NULL, &objects);
+    PyObject *ways = path ? build_ways(q, t, referrer, a, path, objects)
+                          : NULL;
+    int bad = ways == NULL || PyList_Append(a->paths, path) < 0 ||
+              PyList_Append(a->ways, ways) < 0;
+    PyMem_Free(objects);
+    Py_XDECREF(path);
+    Py_XDECREF(ways);
+    return bad ? -1 : 0;
+}
+
+static int
+any_held(const ia_question *q, const ia_target *t)
+{
     int held = 0;
     for (uint32_t i = 0; i < t->count && !held; i++)
         held = is_held(q, t->referrers[i]);
+    return held;
+}
+
+/* 0, or -1 with an exception. */
+static int
+append_paths(ia_question *q, const ia_target *t, Py_ssize_t most,
+             int variable, const answers *a)
+{
+    int held = any_held(q, t);
     uint32_t caller =
         variable ? ia_question_variable_of(q, t->op) : IA_NO_ENTRY;
-    if (list != NULL && caller != IA_NO_ENTRY &&
-        append_path(q, t, caller, list) < 0)
-        Py_CLEAR(list);
-    for (uint32_t i = 0;
-         list != NULL && i < t->count && PyList_GET_SIZE(list) < most; i++)
+    if (caller != IA_NO_ENTRY && append_path(q, t, caller, a) < 0)
+        return -1;
+    for (uint32_t i = 0; i < t->count && PyList_GET_SIZE(a->paths) < most; i++)
         if ((!held || is_held(q, t->referrers[i])) &&
-            append_path(q, t, t->referrers[i], list) < 0)
-            Py_CLEAR(list);
-    return list;
+            append_path(q, t, t->referrers[i], a) < 0)
+            return -1;
+    return 0;
+}
+
+static int
+build_paths(ia_question *q, const ia_target *t, Py_ssize_t most, int variable,
+            answers *a)
+{
+    a->paths = PyList_New(0);
+    a->ways = PyList_New(0);
+    if (a->paths != NULL && a->ways != NULL &&
+        append_paths(q, t, most, variable, a) == 0)
+        return 0;
+    Py_CLEAR(a->paths);
+    Py_CLEAR(a->ways);
+    return -1;
 }
 
 /* The member of a crowd under which the target lies, or it itself. */
@@ -147,10 +207,40 @@ block_of_array(PyObject *op)
     return info.storage;
 }
 
+/* What the caller has of the targets is not why they are alive. */
+static int
+set_aside(const ia_question *q, measured *m)
+{
+    m->aside = calloc((size_t)q->ncuts + 1, sizeof *m->aside);
+    if (m->aside == NULL)
+        return ia_no_memory();
+    for (uint32_t i = 0; i < q->ncuts; i++)
+        if (q->cuts[i].child != 0)
+            m->aside[m->ways.naside++] = q->cuts[i];
+    m->ways.aside = m->aside;
+    return 0;
+}
+
+/* The ways to be measured are those of the paths that will be told. */
+static int
+list_ways(const ia_question *q, Py_ssize_t most, measured *m)
+{
+    for (Py_ssize_t n = 0; n < q->ntargets && n < IA_MAX_CUT_GROUPS; n++) {
+        const ia_target *t = &q->targets[n];
+        Py_ssize_t told = 0;
+        for (uint32_t i = 0; i < t->count && told < most; i++) {
+            told += is_held(q, t->referrers[i]);
+            if (is_named(q, t->referrers[i]))
+                ia_ways_add(&m->ways, &q->w, t->referrers[i], (uint32_t)n);
+        }
+    }
+    return set_aside(q, m);
+}
+
 /* What would be freed with each target: nothing else may hold what it
  * holds. */
 static int
-measure(const ia_question *q, ia_cost *costs)
+measure(const ia_question *q, ia_cost *costs, measured *m)
 {
     ia_cut *cuts = calloc((size_t)q->ntargets, sizeof *cuts);
     if (cuts == NULL)
@@ -159,7 +249,8 @@ measure(const ia_question *q, ia_cost *costs)
         cuts[i] = (ia_cut){(uintptr_t)q->targets[i].op, 0, (uint32_t)i,
                            IA_NO_ENTRY};
     int bad = ia_cuts_measure(&q->w, cuts, (uint32_t)q->ntargets,
-                              (uint32_t)q->ntargets, costs, NULL);
+                              (uint32_t)q->ntargets, costs, NULL,
+                              m ? &m->ways : NULL);
     free(cuts);
     return bad < 0 ? ia_no_memory() : 0;
 }
@@ -203,31 +294,33 @@ build_tensor(PyObject *op)
 
 static PyObject *
 build_target(ia_question *q, const ia_target *t, Py_ssize_t most,
-             const ia_cost *cost)
+             const ia_cost *cost, const measured *m)
 {
     judgement j;
-    PyObject *type = NULL, *paths = NULL, *costs = NULL, *tensor = NULL;
+    answers a = {.measured = m, .cost = cost};
+    PyObject *type = NULL, *costs = NULL, *tensor = NULL;
     PyObject *needed = NULL;
     if (judge(q, t, &j) == 0)
         type = ia_type_build((uintptr_t)t->op);
-    if (type != NULL)
-        paths = build_paths(q, t, j.on_cycle ? 0 : most, j.variable);
-    if (paths != NULL)
-        costs = cost ? ia_cost_build(cost) : Py_NewRef(Py_None);
+    if (type != NULL &&
+        build_paths(q, t, j.on_cycle ? 0 : most, j.variable, &a) == 0)
+        costs = ia_cost_build(cost);
     if (costs != NULL)
         tensor = build_tensor(t->op);
     if (tensor != NULL)
         needed = ia_needed_build(&q->w, q->needed, t - q->targets);
     if (needed != NULL)
         return Py_BuildValue(
-            "{s:N,s:s,s:N,s:N,s:i,s:N,s:N,s:N,s:I,s:n,s:i}", "type", type,
-            "verdict", j.verdict, "paths", paths, "cycle", j.cycle, "forever",
-            j.forever, "cost", costs, "tensor", tensor, "needed", needed,
+            "{s:N,s:s,s:N,s:N,s:N,s:i,s:N,s:N,s:N,s:I,s:n,s:i}", "type", type,
+            "verdict", j.verdict, "paths", a.paths, "ways", a.ways, "cycle",
+            j.cycle, "forever", j.forever, "cost", costs, "tensor", tensor,
+            "needed", needed,
             "referrers", t->count, "refcount",
             Py_REFCNT(t->op) - 1 - (Py_ssize_t)t->variables, "still",
             q->still || ia_the_framework == NULL);
     Py_XDECREF(type);
-    Py_XDECREF(paths);
+    Py_XDECREF(a.paths);
+    Py_XDECREF(a.ways);
     Py_XDECREF(costs);
     Py_XDECREF(tensor);
     Py_XDECREF(j.cycle);
@@ -243,37 +336,43 @@ target_of(const ia_question *q, Py_ssize_t i)
 }
 
 static PyObject *
-build(ia_question *q, Py_ssize_t most, int cost)
+build(ia_question *q, Py_ssize_t most, const ia_cost *costs,
+      const measured *m)
 {
-    ia_cost *costs = NULL;
-    PyObject *list = NULL;
-    if (cost) {
-        costs = calloc((size_t)q->ntargets + 1, sizeof *costs);
-        if (costs == NULL)
-            return PyErr_NoMemory();
-        if (measure(q, costs) < 0)
-            goto done;
-    }
     if (find_needed(q) < 0)
-        goto done;
-    list = PyList_New(0);
+        return NULL;
+    PyObject *list = PyList_New(0);
     for (Py_ssize_t i = 0; list && i < q->ntargets; i++)
-        ia_list_add(&list, build_target(q, target_of(q, i), most,
-                                        costs ? &costs[i] : NULL));
-done:
+        ia_list_add(&list,
+                    build_target(q, target_of(q, i), most, &costs[i], m));
+    return list;
+}
+
+static PyObject *
+answer(ia_question *q, Py_ssize_t most, measured *m)
+{
+    PyObject *list = NULL;
+    ia_cost *costs = calloc((size_t)q->ntargets + 1, sizeof *costs);
+    if (costs == NULL)
+        return PyErr_NoMemory();
+    if ((m == NULL || list_ways(q, most, m) == 0) &&
+        measure(q, costs, m) == 0)
+        list = build(q, most, costs, m);
     free(costs);
     return list;
 }
 
 PyObject *
-ia_explain(PyObject *objects, Py_ssize_t paths, int cost)
+ia_explain(PyObject *objects, Py_ssize_t paths, int ways)
 {
     ia_question q;
+    measured m = {0};
     PyObject *result = NULL;
     ia_question_begin(&q);
     if (ia_question_ask(&q, objects) == 0)
-        result = build(&q, paths, cost);
+        result = answer(&q, paths, ways ? &m : NULL);
     ia_question_finish(&q);
+    free(m.aside);
     return result;
 }
 

@@ -64,3 +64,12 @@ ia_bitmap_test(const ia_bitmap *map, uintptr_t address)
     uint64_t word = map->directory[HIGH(number)][LOW(number)][bit >> 6];
     return (int)(word >> (bit & 63) & 1);
 }
+
+void
+ia_bitmap_unmark(ia_bitmap *map, uintptr_t address)
+{
+    uint64_t *chunk = ia_bitmap_chunk(map, address >> IA_CHUNK_SHIFT);
+    size_t bit = (address >> 4) & ((IA_CHUNK_WORDS * 64) - 1);
+    if (chunk != NULL)
+        chunk[bit >> 6] &= ~(UINT64_C(1) << (bit & 63));
+}

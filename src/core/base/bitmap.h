@@ -44,6 +44,8 @@ ia_bitmap_mark(ia_bitmap *map, uintptr_t address)
 }
 
 int ia_bitmap_test(const ia_bitmap *, uintptr_t address);
+/* Of an address that was marked. */
+void ia_bitmap_unmark(ia_bitmap *, uintptr_t address);
 
 /* The same, in line where the address lies in the chunk used last. */
 static inline int

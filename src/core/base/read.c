@@ -207,3 +207,9 @@ ia_container_length(PyObject *op)
         return cache_length(op);
     return -1;
 }
+
+int
+ia_is_being_sorted(PyObject *op)
+{
+    return PyList_Check(op) && ((PyListObject *)op)->allocated < 0;
+}

@@ -35,6 +35,8 @@ int ia_is_plain_iterator(PyObject *);
 /* Items in a list, tuple, dict, set, deque or functools.lru_cache; -1 for
  * anything else. */
 Py_ssize_t ia_container_length(PyObject *);
+/* Is it a list that list.sort() has emptied for as long as it takes? */
+int ia_is_being_sorted(PyObject *);
 
 /* UTF-8 of a str; "?" for anything else.  Leaves no exception. */
 const char *ia_utf8(PyObject *);

@@ -4,6 +4,7 @@
 #include "passing.h"
 
 #include "../base/ptrmap.h"
+#include "instructions.h"
 
 #include <opcode.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ read_instruction(ia_passing *p, int op, int arg, int *targets)
         *targets = 1;
         return;
     }
-    if (*targets == 0 || op == CACHE)
+    if (*targets == 0)
         return;
     switch (op) {
     case UNPACK_SEQUENCE:
@@ -97,19 +98,6 @@ read_instruction(ia_passing *p, int op, int arg, int *targets)
     --*targets;
 }
 
-static void
-read_instructions(ia_passing *p, const unsigned char *at, Py_ssize_t size)
-{
-    int arg = 0, targets = 0;
-    for (Py_ssize_t i = 0; i + 1 < size; i += 2) {
-        arg = arg << 8 | at[i + 1];
-        if (at[i] == EXTENDED_ARG)
-            continue;
-        read_instruction(p, at[i], arg, &targets);
-        arg = 0;
-    }
-}
-
 int
 ia_passing_read(ia_passing *p, PyCodeObject *code)
 {
@@ -120,18 +108,18 @@ ia_passing_read(ia_passing *p, PyCodeObject *code)
     p->named = code->co_nlocalsplus;
     p->slots = calloc((size_t)p->named + 1, 1);
     p->names = calloc((size_t)names + 1, 1);
-    /* Bytes: no object that the collector knows, so none of its runs. */
-    PyObject *bytes = PyCode_GetCode(code);
-    if (p->slots == NULL || p->names == NULL || bytes == NULL) {
-        PyErr_Clear();
-        Py_XDECREF(bytes);
+    ia_instructions all;
+    if (p->slots == NULL || p->names == NULL ||
+        ia_instructions_open(&all, code) < 0) {
         ia_passing_free(p);
         return -1;
     }
     p->code = code;
-    read_instructions(p, (const unsigned char *)PyBytes_AS_STRING(bytes),
-                      PyBytes_GET_SIZE(bytes));
-    Py_DECREF(bytes);
+    ia_instruction i = {0};
+    int targets = 0;
+    while (ia_instructions_at(&all, i.next, &i))
+        read_instruction(p, i.op, i.arg, &targets);
+    ia_instructions_close(&all);
     return 0;
 }
 

@@ -6,19 +6,73 @@
 #include "../steps/optimizers.h"
 #include "purposes.h"
 
+/* Wrappers in wrappers: a DTensor's shard may be a quantized tensor, which
+ * has its values and their scale. */
+enum { MOST_WRAPPERS = 3 };
+
+typedef struct {
+    ia_storages *storages;
+    ia_purpose purpose;
+    int accounted_for; /* an optimizer in use has it: no growth to explain */
+    int depth; /* in wrappers */
+} noting;
+
+static void note_inside(const noting *, PyObject *op);
+
 static void
-note_tensor(ia_storages *storages, PyObject *op, ia_purpose purpose)
+note_storage(const noting *n, const ia_storage *storage)
+{
+    ia_reached *item = ia_storages_get(n->storages, storage);
+    if (item == NULL)
+        return;
+    item->accounted_for |= (uint8_t)n->accounted_for;
+    if (n->purpose > item->purpose)
+        item->purpose = (uint16_t)n->purpose;
+}
+
+/* A wrapper has no memory of its own: that of what it wraps is meant. */
+static void
+visit_tensor(const noting *n, PyObject *op)
 {
     ia_storage storage;
     if (ia_kind_of(Py_TYPE(op)) != IA_KIND_TENSOR ||
         !ia_the_framework->storage_of(op, &storage))
         return;
-    ia_reached *item = ia_storages_get(storages, &storage);
-    if (item == NULL)
-        return;
-    item->accounted_for |= purpose == IA_FOR_OPTIMIZER;
-    if (purpose > item->purpose)
-        item->purpose = (uint16_t)purpose;
+    note_storage(n, &storage);
+    if (storage.data == 0 && storage.bytes == 0 && n->depth < MOST_WRAPPERS)
+        note_inside(n, op);
+}
+
+static int
+visit_held(PyObject *op, void *arg)
+{
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    if (!PyDict_Check(op)) {
+        visit_tensor(arg, op);
+        return 0;
+    }
+    while (PyDict_Next(op, &pos, &key, &value))
+        visit_tensor(arg, value);
+    return 0;
+}
+
+/* Its slots and its __dict__, as tp_traverse shows them. */
+static void
+note_inside(const noting *n, PyObject *op)
+{
+    noting inner = *n;
+    inner.depth++;
+    if (Py_TYPE(op)->tp_traverse != NULL && ia_can_traverse(op))
+        Py_TYPE(op)->tp_traverse(op, visit_held, &inner);
+}
+
+static void
+note_tensor(ia_storages *storages, PyObject *op, ia_purpose purpose,
+            int accounted_for)
+{
+    noting plain = {storages, purpose, accounted_for, 0};
+    visit_tensor(&plain, op);
 }
 
 static void
@@ -29,7 +83,7 @@ note_values(ia_storages *storages, PyObject *dict, ia_purpose purpose)
     if (dict == NULL || !PyDict_Check(dict))
         return;
     while (PyDict_Next(dict, &pos, &key, &value))
-        note_tensor(storages, value, purpose);
+        note_tensor(storages, value, purpose, purpose == IA_FOR_OPTIMIZER);
 }
 
 /* Adds the parameters that an optimizer still has to a set. */
@@ -56,29 +110,26 @@ typedef struct {
 } gradient_sink;
 
 static int
-account_for_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
-                const char *name, Py_ssize_t index)
+gradient_without_object(ia_sink *sink, const ia_storage *storage,
+                        ia_edge_kind kind, const char *name, Py_ssize_t index)
 {
+    noting gradient = {((gradient_sink *)sink)->storages, IA_FOR_GRADIENT, 1,
+                       0};
     (void)name, (void)index;
-    if (kind != IA_EDGE_GRAD)
-        return 0;
-    ia_reached *item =
-        ia_storages_get(((gradient_sink *)sink)->storages, storage);
-    if (item != NULL)
-        item->accounted_for = 1;
+    if (kind == IA_EDGE_GRAD)
+        note_storage(&gradient, storage);
     return 0;
 }
 
 static int
-account_for_object(ia_sink *sink, PyObject *op, ia_edge_kind kind,
-               const char *name, Py_ssize_t index)
+gradient_object(ia_sink *sink, PyObject *op, ia_edge_kind kind,
+                const char *name, Py_ssize_t index)
 {
-    ia_storage storage;
-    if (kind != IA_EDGE_GRAD ||
-        ia_kind_of(Py_TYPE(op)) != IA_KIND_TENSOR ||
-        !ia_the_framework->storage_of(op, &storage))
-        return 0;
-    return account_for_storage(sink, &storage, kind, name, index);
+    (void)name, (void)index;
+    if (kind == IA_EDGE_GRAD)
+        note_tensor(((gradient_sink *)sink)->storages, op, IA_FOR_GRADIENT,
+                    1);
+    return 0;
 }
 
 static int
@@ -92,7 +143,8 @@ pass_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
 static void
 account_for_gradient(ia_storages *storages, PyObject *param)
 {
-    gradient_sink sink = {{account_for_object, pass_node, account_for_storage},
+    gradient_sink sink = {{gradient_object, pass_node,
+                           gradient_without_object},
                           storages};
     if (ia_kind_of(Py_TYPE(param)) == IA_KIND_TENSOR)
         ia_the_framework->expand_object(param, IA_KIND_TENSOR, &sink.sink);
@@ -113,6 +165,12 @@ note_optimizer(ia_storages *storages, PyObject *op)
             account_for_gradient(storages, key);
         }
     ia_ptrmap_free(&params);
+}
+
+void
+ia_purpose_note_gradient(ia_storages *storages, PyObject *op)
+{
+    note_tensor(storages, op, IA_FOR_GRADIENT, 0);
 }
 
 void

@@ -8,8 +8,8 @@
 #include "../ledger/frames.h"
 #include "../ledger/ledger.h"
 #include "../ledger/libraries.h"
+#include "loops.h"
 
-#include <opcode.h>
 #include <stdlib.h>
 
 /* Calls that are remembered; deeper ones are taken to have begun later. */
@@ -24,15 +24,12 @@ static int nbefore;
 void
 ia_turns_begin(void)
 {
-    PyInterpreterState *interp = PyThreadState_Get()->interp;
-    PyThreadState *t = PyInterpreterState_ThreadHead(interp);
+    ia_all_frames all = {0};
+    ia_frame *f;
     nbefore = 0;
-    for (; t != NULL; t = PyThreadState_Next(t)) {
-        ia_frame *f = ia_has_frames(t) ? ia_frame_top(t) : NULL;
-        for (; f != NULL && nbefore < MOST_CALLS; f = ia_frame_back(f)) {
-            before[nbefore].frame = f;
-            before[nbefore++].code = ia_frame_code(f);
-        }
+    while (nbefore < MOST_CALLS && (f = ia_frame_next(&all)) != NULL) {
+        before[nbefore].frame = f;
+        before[nbefore++].code = ia_frame_code(f);
     }
 }
 
@@ -43,53 +40,6 @@ ran_before(ia_frame *f)
         if (before[i].frame == f && before[i].code == ia_frame_code(f))
             return 1;
     return 0;
-}
-
-static int
-goes_back(int op)
-{
-    switch (op) {
-    case JUMP_BACKWARD:
-#ifdef POP_JUMP_BACKWARD_IF_TRUE
-    case POP_JUMP_BACKWARD_IF_TRUE:
-    case POP_JUMP_BACKWARD_IF_FALSE:
-    case POP_JUMP_BACKWARD_IF_NONE:
-    case POP_JUMP_BACKWARD_IF_NOT_NONE:
-#endif
-        return 1;
-    default:
-        return 0;
-    }
-}
-
-static int
-loops_around(const unsigned char *code, Py_ssize_t size, Py_ssize_t at)
-{
-    Py_ssize_t arg = 0;
-    for (Py_ssize_t i = 0; i + 1 < size; i += 2) {
-        arg = arg << 8 | code[i + 1];
-        if (code[i] == EXTENDED_ARG)
-            continue;
-        if (goes_back(code[i]) && i >= at && i + 2 - 2 * arg <= at)
-            return 1;
-        arg = 0;
-    }
-    return 0;
-}
-
-static int
-is_in_loop(ia_frame *f)
-{
-    /* Bytes: no object that the collector knows, so none of its runs. */
-    PyObject *bytes = PyCode_GetCode(ia_frame_code(f));
-    if (bytes == NULL) {
-        PyErr_Clear();
-        return 0;
-    }
-    int found = loops_around((const unsigned char *)PyBytes_AS_STRING(bytes),
-                             PyBytes_GET_SIZE(bytes), ia_frame_instr(f));
-    Py_DECREF(bytes);
-    return found;
 }
 
 static int
@@ -111,7 +61,7 @@ is_made_by_loop(const ia_ptrmap *turns, ia_frame *f)
         !is_user(caller))
         return 0;
     return ia_ptrmap_get(turns, (uintptr_t)caller) != IA_PTRMAP_NONE ||
-           is_in_loop(caller);
+           ia_loops_around(caller);
 }
 
 /* From the outermost call inwards: what a turn calls is part of it. */
@@ -168,14 +118,90 @@ is_own_variable(ia_frame *f, uintptr_t ref)
     return own;
 }
 
+/* -- variables that a running loop sets anew --------------------------------- */
+
+static Py_ssize_t
+count_in_frame(ia_frame *f, const PyObject *op)
+{
+    PyObject *const *words;
+    Py_ssize_t found = 0;
+    for (int i = ia_frame_slots(f); i-- > 0;)
+        found += ia_frame_slot(f, i) == op;
+    for (int i = ia_frame_hidden_stack(f, &words); i-- > 0;)
+        found += words[i] == op;
+    return found;
+}
+
+/* Do variables of running calls hold it, and nothing else but `others`? */
+static int
+is_held_by_calls(const PyObject *op, Py_ssize_t others)
+{
+    ia_all_frames all = {0};
+    ia_frame *f;
+    while ((f = ia_frame_next(&all)) != NULL)
+        others += count_in_frame(f, op);
+    return Py_REFCNT(op) <= others;
+}
+
+/* Does a loop set each variable of the call that holds it anew? */
+static int
+is_renewed_local(ia_frame *f, const PyObject *op)
+{
+    int renewed = 0;
+    for (int i = 0; i < ia_frame_code(f)->co_nlocals; i++) {
+        if (ia_frame_slot(f, i) != op)
+            continue;
+        if (!ia_loops_renew(f, i, NULL))
+            return 0;
+        renewed = 1;
+    }
+    return renewed && is_held_by_calls(op, 0);
+}
+
+/* The frame in which a module's own code runs, or NULL. */
+static ia_frame *
+find_running_module(const PyObject *dict)
+{
+    ia_all_frames all = {0};
+    ia_frame *f;
+    while ((f = ia_frame_next(&all)) != NULL && ia_frame_locals(f) != dict)
+        ;
+    return f;
+}
+
+static int
+is_renewed_global(PyObject *dict, const PyObject *op)
+{
+    ia_frame *f = find_running_module(dict);
+    PyObject *name, *value;
+    Py_ssize_t pos = 0, names = 0;
+    if (f == NULL)
+        return 0;
+    while (PyDict_Next(dict, &pos, &name, &value)) {
+        if (value != op)
+            continue;
+        if (!ia_loops_renew(f, -1, name))
+            return 0;
+        names++;
+    }
+    return names > 0 && is_held_by_calls(op, names);
+}
+
 int
 ia_turns_own(const ia_walk *w, uint32_t entry)
 {
-    uint32_t root = ia_walk_root(w, entry), child = entry;
-    if (root == entry || !w->roots->items[w->queue[root].root].turn)
+    uint32_t at = ia_walk_root(w, entry), child = entry;
+    if (at == entry)
         return 0;
-    while (w->queue[child].parent != root)
+    while (w->queue[child].parent != at)
         child = w->queue[child].parent;
-    return is_own_variable((ia_frame *)IA_ADDRESS(w->queue[root].ref),
-                           w->queue[child].ref);
+    const ia_root *root = &w->roots->items[w->queue[at].root];
+    uintptr_t ref = w->queue[child].ref;
+    PyObject *op = (PyObject *)IA_ADDRESS(ref);
+    if (root->kind == IA_ROOT_MODULE)
+        return is_renewed_global((PyObject *)IA_ADDRESS(root->ref), op);
+    if (root->kind != IA_ROOT_FRAME)
+        return 0;
+    ia_frame *f = (ia_frame *)IA_ADDRESS(root->ref);
+    return (root->turn && is_own_variable(f, ref)) || is_renewed_local(f, op);
 }

@@ -167,7 +167,11 @@ static int
 sink_object(ia_sink *sink, PyObject *op, ia_edge_kind kind, const char *name,
             Py_ssize_t index)
 {
-    (void)kind, (void)name, (void)index;
+    ia_walk *w = (ia_walk *)sink;
+    (void)name, (void)index;
+    /* One that Python has seen comes as an object, any other by its storage. */
+    if (kind == IA_EDGE_GRAD && w->marks == NULL)
+        ia_purpose_note_gradient(w->storages, op);
     return visit(op, sink);
 }
 

@@ -5,6 +5,7 @@
 #include "../names/lru_cache.h"
 #include "bounds.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* deque.maxlen by the C getter of deque itself, whatever a subclass says. */
@@ -110,6 +111,18 @@ queue_bound(const ia_walk *w, uint32_t entry)
     return NULL;
 }
 
+/* The most by the type alone, or None. */
+static PyObject *
+bound_by_type(PyObject *op)
+{
+    PyTypeObject *deque = ia_base_named(Py_TYPE(op), "collections.deque");
+    if (deque != NULL)
+        return deque_bound(deque, op);
+    if (ia_base_named(Py_TYPE(op), "functools._lru_cache_wrapper"))
+        return lru_bound(op);
+    return Py_NewRef(Py_None);
+}
+
 PyObject *
 ia_bound_of(const ia_walk *w, uint32_t entry)
 {
@@ -117,16 +130,49 @@ ia_bound_of(const ia_walk *w, uint32_t entry)
     if (IA_TAG(ref) != IA_TAG_OBJECT)
         return Py_NewRef(Py_None);
     PyObject *op = (PyObject *)ref;
-    PyTypeObject *deque = ia_base_named(Py_TYPE(op), "collections.deque");
-    PyObject *most = deque || PyList_CheckExact(op) ? queue_bound(w, entry)
-                                                    : NULL;
+    int is_list = PyList_CheckExact(op);
+    PyObject *most = is_list || ia_base_named(Py_TYPE(op), "collections.deque")
+                         ? queue_bound(w, entry) : NULL;
     if (most != NULL)
         return Py_NewRef(most);
-    if (deque != NULL)
-        return deque_bound(deque, op);
-    if (ia_base_named(Py_TYPE(op), "functools._lru_cache_wrapper"))
-        return lru_bound(op);
-    if (PyList_CheckExact(op))
-        return history_bound(w, entry);
-    return Py_NewRef(Py_None);
+    return is_list ? history_bound(w, entry) : bound_by_type(op);
+}
+
+/* Adds what one item can have; 0 where it has no bound. */
+static int
+add_bound(PyObject *item, long long *sum)
+{
+    int overflow = 0;
+    PyObject *bound = bound_by_type(item);
+    long long most = bound && PyLong_CheckExact(bound)
+                         ? PyLong_AsLongLongAndOverflow(bound, &overflow) : -1;
+    PyErr_Clear();
+    Py_XDECREF(bound);
+    if (most < 0 || overflow || *sum > LLONG_MAX - most)
+        return 0;
+    *sum += most;
+    return 1;
+}
+
+long long
+ia_bound_within(const ia_walk *w, uint32_t entry)
+{
+    uintptr_t ref = w->queue[entry].ref;
+    PyObject *op = (PyObject *)ref, *key, *value;
+    long long sum = 0;
+    Py_ssize_t pos = 0;
+    if (IA_TAG(ref) != IA_TAG_OBJECT)
+        return -1;
+    if (PyDict_Check(op)) {
+        while (PyDict_Next(op, &pos, &key, &value))
+            if (!add_bound(value, &sum))
+                return -1;
+    } else if (PyList_CheckExact(op) || PyTuple_CheckExact(op)) {
+        for (; pos < PySequence_Fast_GET_SIZE(op); pos++)
+            if (!add_bound(PySequence_Fast_GET_ITEM(op, pos), &sum))
+                return -1;
+    } else {
+        return -1;
+    }
+    return pos > 0 ? sum : -1;
 }

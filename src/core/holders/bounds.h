@@ -7,5 +7,8 @@
 /* The most items that a holder can have by its type, or None; a new
  * reference, or NULL with an exception set. */
 PyObject *ia_bound_of(const ia_walk *, uint32_t entry);
+/* The most that its items can have by theirs, all together: a list of
+ * deque(maxlen=10); -1 where one of them has no bound, or it has no items. */
+long long ia_bound_within(const ia_walk *, uint32_t entry);
 
 #endif /* IA_BOUNDS_H */

@@ -10,8 +10,8 @@
 /* Two links of a chain may have a dict or a graph node between them. */
 #define MAX_LINK_HOPS 4
 
-static int
-is_instance_dict(const ia_walk *w, uint32_t entry)
+int
+ia_is_instance_dict(const ia_walk *w, uint32_t entry)
 {
     uint32_t up = w->queue[entry].parent;
     if (up == IA_NO_ENTRY || IA_TAG(w->queue[up].ref) != IA_TAG_OBJECT)
@@ -31,7 +31,7 @@ ia_entry_is_container(const ia_walk *w, uint32_t entry)
     const ia_entry *e = &w->queue[entry];
     return IA_TAG(e->ref) == IA_TAG_OBJECT && e->parent != IA_NO_ENTRY &&
            ia_container_length((PyObject *)e->ref) >= 0 &&
-           !is_instance_dict(w, entry);
+           !ia_is_instance_dict(w, entry);
 }
 
 void

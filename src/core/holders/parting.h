@@ -52,6 +52,8 @@ int ia_parting_find(const ia_walk *, const ia_member *, uint32_t n,
                     ia_parting *);
 void ia_parting_free(ia_parting *);
 
+/* Is the entry what an instance, a class or a function has as its dict? */
+int ia_is_instance_dict(const ia_walk *, uint32_t entry);
 /* Is the entry a list, dict, set, deque or tuple (and no __dict__)? */
 int ia_entry_is_container(const ia_walk *, uint32_t entry);
 

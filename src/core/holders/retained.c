@@ -36,15 +36,18 @@ only_proper_roots(const ia_walk *full, const ia_cut *cuts, uint32_t count,
 
 static int
 keep_what_stays(ia_walk *base, const ia_walk *full, const ia_cut *cuts,
-                uint32_t count, ia_marks *marks)
+                uint32_t count, ia_marks *marks, ia_ways *ways)
 {
-    if (ia_walk_init(base, full->storages, full->roots) < 0 ||
-        ia_walk_set_cuts(base, cuts, count) < 0)
+    if (ia_walk_init(base, full->storages, full->roots) < 0)
         return -1;
     base->graph = full->graph;
     base->marks = marks;
     if (only_proper_roots(full, cuts, count, marks))
         base->rooted_roots = full->rooted_roots;
+    if (ways != NULL && ways->count > 0)
+        return ia_ways_walk(ways, full, base, cuts, count);
+    if (ia_walk_set_cuts(base, cuts, count) < 0)
+        return -1;
     ia_walk_from_roots(base);
     return base->failed ? -1 : 0;
 }
@@ -451,7 +454,8 @@ measure_group(measuring *m, uint32_t group, ia_cost *cost)
 
 int
 ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
-                uint32_t groups, ia_cost *costs, uint32_t *together)
+                uint32_t groups, ia_cost *costs, uint32_t *together,
+                ia_ways *ways)
 {
     measuring m = {
         .full = full, .cuts = cuts, .count = count, .groups = groups};
@@ -467,7 +471,7 @@ ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
     if (m.marks.of_storage == NULL)
         goto done;
     ia_cuts_order(cuts, count);
-    if (keep_what_stays(&m.base, full, cuts, count, &m.marks) < 0 ||
+    if (keep_what_stays(&m.base, full, cuts, count, &m.marks, ways) < 0 ||
         find_loose_nodes(full, &m.base, &m.loose) < 0 ||
         owners_init(&m.parted, m.loose.count, m.marks.limit) < 0 ||
         owners_init(&m.single, m.loose.count, m.marks.limit) < 0 ||

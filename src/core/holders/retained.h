@@ -3,6 +3,7 @@
 #define IA_RETAINED_H
 
 #include "../heap/roots.h"
+#include "ways.h"
 
 /* Nodes of one kind that a cut would free. */
 typedef struct {
@@ -32,9 +33,11 @@ typedef struct {
  * making the cuts of group g alone would free.  A storage that two groups
  * would free (one inside the other) counts for the first.  Tensors that hang
  * on one graph, which nothing else keeps, go together: together[g] is the
- * first group of those that g goes with, where it is asked for.  The list of
- * cuts is reordered.  0, or -1 when memory is short. */
+ * first group of those that g goes with, where it is asked for.  What lies on
+ * the ways to the holders is measured besides, where `ways` is not NULL.  The
+ * list of cuts is reordered.  0, or -1 when memory is short. */
 int ia_cuts_measure(const ia_walk *full, ia_cut *cuts, uint32_t count,
-                    uint32_t groups, ia_cost *costs, uint32_t *together);
+                    uint32_t groups, ia_cost *costs, uint32_t *together,
+                    ia_ways *ways);
 
 #endif /* IA_RETAINED_H */

@@ -27,6 +27,86 @@ frees_nothing(const ia_holder *k, const ia_cost *cost)
     return k->parts >= 2 && cost->storages == 0 && cost->nodes == 0;
 }
 
+/* All alone, so far. */
+static int
+begin_sets(sharing *s, const ia_holders *holders)
+{
+    s->set = calloc((size_t)holders->count + 1, sizeof *s->set);
+    if (s->set == NULL)
+        return -1;
+    for (uint32_t i = 0; i < holders->count; i++)
+        s->set[i] = ALONE;
+    return 0;
+}
+
+static int
+list_holders_cuts(sharing *s, const ia_holders *holders)
+{
+    for (uint32_t i = 0; i < holders->ncuts; i++) {
+        ia_cut cut = holders->cuts[i];
+        cut.group = s->set[cut.group];
+        if (cut.group != ALONE &&
+            ia_cut_add(&s->cuts, &s->capacity, &s->ncuts, cut) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* -- what a call that is just running holds, too ------------------------------ */
+
+static int
+is_value(const ia_walk *w, const ia_holder *k)
+{
+    return ia_is_value(w->queue[k->entry].ref);
+}
+
+/* The holders' own cuts, and the tensors themselves taken as empty. */
+static int
+list_values(const ia_walk *w, const ia_holders *holders, const ia_cost *costs,
+            sharing *s)
+{
+    if (begin_sets(s, holders) < 0)
+        return -1;
+    for (uint32_t i = 0; i < holders->count; i++) {
+        const ia_holder *k = &holders->items[i];
+        if (!frees_nothing(k, &costs[i]) || !is_value(w, k) ||
+            s->count == IA_MAX_CUT_GROUPS)
+            continue;
+        ia_cut cut = {w->queue[k->entry].ref, 0, s->count, k->entry};
+        if (ia_cut_add(&s->cuts, &s->capacity, &s->ncuts, cut) < 0)
+            return -1;
+        s->set[i] = s->count++;
+    }
+    return list_holders_cuts(s, holders);
+}
+
+/* `state = advance(state)`: while the call runs its argument is one more
+ * reference to the very tensor.  What that tensor keeps is the holder's. */
+static int
+measure_values(const ia_walk *w, const ia_holders *holders, ia_cost *costs)
+{
+    sharing s = {0};
+    ia_cost *found = NULL;
+    int result = list_values(w, holders, costs, &s);
+    if (result == 0 && s.count > 0) {
+        found = calloc(s.count, sizeof *found);
+        result = found == NULL ||
+                         ia_cuts_measure(w, s.cuts, s.ncuts, s.count, found,
+                                         NULL, NULL) < 0
+                     ? -1
+                     : 0;
+    }
+    for (uint32_t i = 0; result == 0 && i < holders->count; i++)
+        if (s.set[i] != ALONE)
+            costs[i] = found[s.set[i]];
+    free(found);
+    free(s.set);
+    free(s.cuts);
+    return result;
+}
+
+/* -- what other holders hold, too ---------------------------------------------- */
+
 static int
 list_sites(sharing *s, const ia_groups *groups, const ia_holder *k)
 {
@@ -44,11 +124,8 @@ static int
 list_sets(sharing *s, const ia_groups *groups, const ia_holders *holders,
           const ia_cost *costs, const uint32_t *together)
 {
-    s->set = calloc((size_t)holders->count + 1, sizeof *s->set);
-    if (s->set == NULL)
+    if (begin_sets(s, holders) < 0)
         return -1;
-    for (uint32_t i = 0; i < holders->count; i++)
-        s->set[i] = ALONE;
     for (uint32_t i = 0; i < holders->count; i++) {
         uint32_t first = together[i];
         if (first != i && s->set[first] == ALONE)
@@ -71,13 +148,8 @@ list_sets(sharing *s, const ia_groups *groups, const ia_holders *holders,
 static int
 list_cuts(const ia_walk *w, sharing *s, const ia_holders *holders)
 {
-    for (uint32_t i = 0; i < holders->ncuts; i++) {
-        ia_cut cut = holders->cuts[i];
-        cut.group = s->set[cut.group];
-        if (cut.group != ALONE &&
-            ia_cut_add(&s->cuts, &s->capacity, &s->ncuts, cut) < 0)
-            return -1;
-    }
+    if (list_holders_cuts(s, holders) < 0)
+        return -1;
     for (uint32_t i = 0; i < w->storages->count; i++) {
         const ia_reached *r = &w->storages->items[i];
         uint32_t g = ia_ptrmap_get(&s->of_site, (uintptr_t)r->site + 1);
@@ -119,7 +191,8 @@ ia_shared_measure(const ia_walk *w, const ia_groups *groups,
     sharing s = {0};
     ia_cost *found = NULL;
     int result = -1;
-    if (list_sets(&s, groups, holders, costs, together) < 0)
+    if (measure_values(w, holders, costs) < 0 ||
+        list_sets(&s, groups, holders, costs, together) < 0)
         goto done;
     if (s.count == 0) {
         result = 0;
@@ -127,7 +200,7 @@ ia_shared_measure(const ia_walk *w, const ia_groups *groups,
     }
     found = calloc(s.count, sizeof *found);
     if (found == NULL || list_cuts(w, &s, holders) < 0 ||
-        ia_cuts_measure(w, s.cuts, s.ncuts, s.count, found, NULL) < 0)
+        ia_cuts_measure(w, s.cuts, s.ncuts, s.count, found, NULL, NULL) < 0)
         goto done;
     tell(&s, holders->count, found, costs, shared);
     result = 0;

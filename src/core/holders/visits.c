@@ -74,14 +74,27 @@ search_frame(search *s, ia_frame *frame)
         meet((PyObject *)ia_frame_object(frame), s);
 }
 
+static ia_frame *
+frame_inside(PyObject *op)
+{
+    int running;
+    return PyGen_Check(op) || PyCoro_CheckExact(op) ||
+                   PyAsyncGen_CheckExact(op)
+               ? ia_generator_frame(op, &running) : NULL;
+}
+
 /* What the framework knows beyond tp_traverse may change under us: a path
- * that leads through it is not followed. */
+ * that leads through it is not followed.  A generator's tp_traverse shows no
+ * variable while it runs. */
 static void
 search_object(search *s, PyObject *op)
 {
     PyTypeObject *type = Py_TYPE(op);
     int kind = ia_kind_of(type);
-    if (kind == IA_KIND_NDARRAY)
+    ia_frame *frame = frame_inside(op);
+    if (frame != NULL)
+        search_frame(s, frame);
+    else if (kind == IA_KIND_NDARRAY)
         ia_ndarray_traverse(op, meet, s);
     else if (kind > IA_KIND_PLAIN && kind < IA_KIND_NDARRAY && !still)
         return; /* another thread may be changing it */
@@ -230,12 +243,11 @@ is_module_alive(uintptr_t dict)
 static int
 is_frame_running(uintptr_t ref, PyCodeObject *code)
 {
-    PyInterpreterState *interp = PyThreadState_Get()->interp;
-    PyThreadState *t = PyInterpreterState_ThreadHead(interp);
-    for (; t != NULL; t = PyThreadState_Next(t))
-        for (ia_frame *f = ia_frame_top(t); f != NULL; f = ia_frame_back(f))
-            if ((uintptr_t)f == IA_ADDRESS(ref))
-                return ia_frame_code(f) == code;
+    ia_all_frames all = {0};
+    ia_frame *f;
+    while ((f = ia_frame_next(&all)) != NULL)
+        if ((uintptr_t)f == IA_ADDRESS(ref))
+            return ia_frame_code(f) == code;
     return 0;
 }
 
@@ -342,10 +354,13 @@ static void
 read_holder(path *p, PyObject *op, ia_visit *v)
 {
     v->value = (uintptr_t)op;
-    if (p->container) {
+    if (p->container && ia_is_being_sorted(op)) {
+        v->length = p->length;
+        v->eldest = p->eldest;
+    } else if (p->container) {
         p->length = v->length = ia_container_length(op);
         v->first = v->length > 0 ? first_item(op) : 0;
-        p->eldest = eldest_item(op);
+        p->eldest = v->eldest = eldest_item(op);
     } else if (still && ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR) {
         read_tensor(p, op, v);
     } else {

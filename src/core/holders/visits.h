@@ -28,7 +28,8 @@ typedef struct {
     Py_ssize_t length;   /* items; -1 where the holder is no container */
     Py_ssize_t names;    /* attributes of one that is no container, or -1 */
     uintptr_t value;     /* what the last link leads to */
-    uintptr_t first;     /* a container's first item, or 0 */
+    uintptr_t first;     /* the item that a container shows first, or 0 */
+    uintptr_t eldest;    /* the one that has been in it for longest, or 0 */
     size_t bytes;        /* memory of a holder that is a tensor, or 0 */
     void *graph;         /* node behind a holder that is a tensor, or NULL */
     /* Whether the graph of a tensor that is another than at the visit before

@@ -62,6 +62,24 @@ ia_frame_back(ia_frame *f)
     return first_complete(f->previous);
 }
 
+ia_frame *
+ia_frame_next(ia_all_frames *all)
+{
+    if (all->frame != NULL)
+        all->frame = ia_frame_back(all->frame);
+    while (all->frame == NULL) {
+        all->thread = all->thread != NULL
+                          ? PyThreadState_Next(all->thread)
+                          : PyInterpreterState_ThreadHead(
+                                PyThreadState_Get()->interp);
+        if (all->thread == NULL)
+            return NULL;
+        if (ia_has_frames(all->thread))
+            all->frame = ia_frame_top(all->thread);
+    }
+    return all->frame;
+}
+
 PyCodeObject *
 ia_frame_code(ia_frame *f)
 {

@@ -18,6 +18,14 @@ ia_frame *ia_frame_top(PyThreadState *);
 /* The next complete frame outwards, or NULL. */
 ia_frame *ia_frame_back(ia_frame *);
 
+/* All complete frames of all threads, thread by thread; {0} to begin with. */
+typedef struct {
+    PyThreadState *thread;
+    ia_frame *frame;
+} ia_all_frames;
+/* The next of them, or NULL behind the last.  Needs the GIL. */
+ia_frame *ia_frame_next(ia_all_frames *);
+
 PyCodeObject *ia_frame_code(ia_frame *);   /* borrowed */
 int ia_frame_instr(ia_frame *);            /* byte offset for Addr2Line */
 PyObject *ia_frame_locals(ia_frame *);     /* borrowed or NULL */

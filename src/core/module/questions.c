@@ -13,12 +13,12 @@ static PyObject *
 diagnose(PyObject *self, PyObject *args)
 {
     PyObject *sites, *any_age, *anew = NULL;
-    int remember = 0, weigh = 0;
+    int remember = 0, weigh = 0, ways = 0;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO|pOp:diagnose", &sites, &any_age,
-                          &remember, &anew, &weigh))
+    if (!PyArg_ParseTuple(args, "OO|pOpp:diagnose", &sites, &any_age,
+                          &remember, &anew, &weigh, &ways))
         return NULL;
-    return ia_diagnose(sites, any_age, remember, anew, weigh);
+    return ia_diagnose(sites, any_age, remember, anew, weigh, ways);
 }
 
 static PyObject *
@@ -26,12 +26,12 @@ explain(PyObject *self, PyObject *args)
 {
     PyObject *objects;
     Py_ssize_t paths;
-    int cost;
+    int ways;
     (void)self;
     if (!PyArg_ParseTuple(args, "O!np:explain", &PyTuple_Type, &objects,
-                          &paths, &cost))
+                          &paths, &ways))
         return NULL;
-    return ia_explain(objects, paths, cost);
+    return ia_explain(objects, paths, ways);
 }
 
 static PyObject *
@@ -57,11 +57,12 @@ visit(PyObject *self, PyObject *arg)
     if (PyErr_Occurred())
         return NULL;
     ia_visit v = ia_visit_path((uint32_t)path, NULL);
-    return Py_BuildValue("(snKKKOn)", states[v.state], v.length,
+    return Py_BuildValue("(snKKKOnK)", states[v.state], v.length,
                          (unsigned long long)v.value,
                          (unsigned long long)v.first,
                          (unsigned long long)(uintptr_t)v.graph,
-                         recurs[v.recurs], (Py_ssize_t)v.bytes);
+                         recurs[v.recurs], (Py_ssize_t)v.bytes,
+                         (unsigned long long)v.eldest);
 }
 
 static PyObject *
@@ -122,18 +123,22 @@ test_footprint(PyObject *self, PyObject *op)
                          (unsigned long long)f.malloc);
 }
 
-DOC(diagnose, "(sites, any_age, remember=False, anew=(), weigh=False)",
+DOC(diagnose,
+    "(sites, any_age, remember=False, anew=(), weigh=False, ways=False)",
     "Walk the heap and say who holds the storages of these sites; of those\n"
     "in any_age also the ones born before the warm-up was over.  Weigh: the\n"
-    "bytes of Python's objects by type, and of autograd nodes.");
-DOC(explain, "(objects, paths, cost)",
-    "Who holds each object of a tuple, at most so many paths each.");
+    "bytes of Python's objects by type, and of autograd nodes.  Ways: what\n"
+    "each object on the way to a holder retains.");
+DOC(explain, "(objects, paths, ways)",
+    "Who holds each object of a tuple, at most so many paths each.  Ways:\n"
+    "what each object on a path retains.");
 DOC(instances, "(type, most)",
     "(count, paths) of the live instances of a class.");
 DOC(visit, "(path)",
-    "(state, length, value, first item, graph, recurs) at the end of a known\n"
-    "path: \"intact\", \"broken\" or \"unknown\"; addresses, for comparing;\n"
-    "whether a tensor's graph leads back to that of the visit before.");
+    "(state, length, value, first item, graph, recurs, bytes, eldest item) at\n"
+    "the end of a known path: \"intact\", \"broken\" or \"unknown\"; addresses,\n"
+    "for comparing; whether a tensor's graph leads back to that of the visit\n"
+    "before.");
 DOC(forget_path, "(path)", "That path is not visited any more.");
 DOC(census, "(path)", "{description: count} of the holder's items, or None.");
 DOC(watch_statement, "(path, by_graph)",

@@ -286,13 +286,17 @@ still_stands(PyObject *self, PyObject *arg)
 }
 
 static PyObject *
-look_at(PyObject *self, PyObject *arg)
+look_at(PyObject *self, PyObject *args)
 {
-    unsigned long at = PyLong_AsUnsignedLong(arg);
+    PyObject *tick;
+    double within = 0;
     (void)self;
+    if (!PyArg_ParseTuple(args, "O|d", &tick, &within))
+        return NULL;
+    unsigned long at = PyLong_AsUnsignedLong(tick);
     if (PyErr_Occurred())
         return NULL;
-    ia_stepping_look_at((uint32_t)at);
+    ia_stepping_look_at((uint32_t)at, within);
     Py_RETURN_NONE;
 }
 
@@ -366,7 +370,9 @@ DOC(note_same, "(object)",
     "Notes where an object stands that takes no weak reference.");
 DOC(still_stands, "(address)",
     "Was an object noted there, and no other one seen in its place?");
-DOC(look_at, "(tick)", "Call back at that tick in any case.");
+DOC(look_at, "(tick, within=0.0)",
+    "Call back at that tick in any case, or at the first after so many\n"
+    "seconds, whichever comes sooner; 0: not for that.");
 DOC(recorder_arm,
     "(folder, names, *, events, sites, keep, interval, reserve, sources,\n"
     "             second_stage)",
@@ -407,7 +413,7 @@ PyMethodDef ia_watching_methods[] = {
     {"set_allowed", set_allowed, METH_O, set_allowed_doc},
     {"note_same", note_same, METH_O, note_same_doc},
     {"still_stands", still_stands, METH_O, still_stands_doc},
-    {"look_at", look_at, METH_O, look_at_doc},
+    {"look_at", look_at, METH_VARARGS, look_at_doc},
     {"recorder_arm", FAST(ia_recorder_arm), METH_VARARGS | METH_KEYWORDS,
      recorder_arm_doc},
     {"recorder_disarm", ia_recorder_disarm, METH_NOARGS,

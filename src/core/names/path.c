@@ -198,10 +198,23 @@ call_of(uintptr_t frame_object)
            IA_TAG_FRAME;
 }
 
+/* What is wanted besides the edges, each NULL where it is not. */
+typedef struct {
+    uint32_t inner;
+    Py_ssize_t *depth; /* edges down to `inner` */
+    uint32_t *objects; /* that the edges lead to */
+} places;
+
+static void
+note_object(const places *p, const PyObject *edges, uint32_t entry)
+{
+    if (p->objects != NULL && PyList_GET_SIZE(edges) > 0)
+        p->objects[PyList_GET_SIZE(edges) - 1] = entry;
+}
+
 static int
 append_all(const ia_walk *w, const uint32_t *chain, uint32_t n, int call,
-           ia_reading reading, PyObject *edges, uint32_t inner,
-           Py_ssize_t *depth)
+           ia_reading reading, PyObject *edges, const places *p)
 {
     ia_edge_text e;
     int item = 0; /* the last reference that was named is one of several */
@@ -214,6 +227,7 @@ append_all(const ia_walk *w, const uint32_t *chain, uint32_t n, int call,
             uint32_t skipped = n - IA_PATH_HEAD - IA_PATH_TAIL;
             if (append_elided(edges, skipped) < 0)
                 return -1;
+            note_object(p, edges, IA_NO_ENTRY);
             i += skipped - 1;
             reading = (ia_reading){0};
             continue;
@@ -229,8 +243,10 @@ append_all(const ia_walk *w, const uint32_t *chain, uint32_t n, int call,
         if (e.text[0] ? append_step(edges, &e, child) < 0
                       : wrapped && retype_last(edges, child) < 0)
             return -1;
-        if (depth != NULL && chain[i] == inner)
-            *depth = PyList_GET_SIZE(edges);
+        if (e.text[0] || wrapped)
+            note_object(p, edges, chain[i]);
+        if (p->depth != NULL && chain[i] == p->inner)
+            *p->depth = PyList_GET_SIZE(edges);
     }
     return 0;
 }
@@ -246,10 +262,24 @@ PyObject *
 ia_path_build(const ia_walk *w, uint32_t entry, uint32_t inner,
               Py_ssize_t *depth)
 {
+    return ia_path_trace(w, entry, inner, depth, NULL);
+}
+
+PyObject *
+ia_path_trace(const ia_walk *w, uint32_t entry, uint32_t inner,
+              Py_ssize_t *depth, uint32_t **objects)
+{
     PyObject *result = NULL, *edges = PyList_New(0);
     uint32_t n, *chain = edges ? collect(w, entry, &n) : NULL;
+    if (objects != NULL)
+        *objects = chain ? PyMem_Calloc(n, sizeof **objects) : NULL;
     if (chain == NULL)
         goto done;
+    if (objects != NULL && *objects == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    places p = {inner, depth, objects ? *objects : NULL};
     const ia_root *root = &w->roots->items[w->queue[chain[0]].root];
     int of_holder = inner != IA_NO_ENTRY;
     uint32_t first = root->kind == IA_ROOT_CYCLE && of_holder
@@ -258,7 +288,7 @@ ia_path_build(const ia_walk *w, uint32_t entry, uint32_t inner,
     if (depth != NULL)
         *depth = 0;
     if (append_all(w, chain + first, n - first, first > 0,
-                   reading_of_root(root), edges, inner, depth) < 0)
+                   reading_of_root(root), edges, &p) < 0)
         goto done;
     PyObject *name =
         first > 0 ? name_of_call(w->queue[chain[first]].ref)

@@ -28,6 +28,11 @@
  * it. */
 PyObject *ia_path_build(const ia_walk *, uint32_t entry, uint32_t inner,
                         Py_ssize_t *depth);
+/* The same, and in *objects, where that is not NULL, for each of the edges the
+ * entry that it leads to, or IA_NO_ENTRY; freed by the caller with
+ * PyMem_Free(), in any case. */
+PyObject *ia_path_trace(const ia_walk *, uint32_t entry, uint32_t inner,
+                        Py_ssize_t *depth, uint32_t **objects);
 
 /* The entries of one garbage cycle, from its root object back to itself, as a
  * list of (kind, text, type, python); NULL on error. */

@@ -54,6 +54,12 @@
 #define WEIGH_SHARE 0.005
 #define WEIGH_BUDGET 2000000
 
+/* Looks are made where a step ends, always at the same place of the program's
+ * loop: between two of them lie whole steps.  What lasts for so many times as
+ * many ticks as the longest step is none, but an evaluation: it is looked into.
+ */
+#define LONGER_THAN_STEPS 2
+
 static struct {
     ia_stepping_options options;
     int kind; /* strongest ia_event seen so far, or NO_KIND */
@@ -63,10 +69,15 @@ static struct {
     uint32_t before[IA_EVENTS]; /* at the last event of the strongest kind */
     uint32_t strongest_until;   /* position after it */
     int optimizer_classes; /* of which there were optimizers at the start */
+    int trained; /* a backward or an optimizer was seen: by hand, too */
     int settled; /* a report was asked for before the strong kind came */
     int busy; /* inside a boundary: events of our own don't count */
     int collector_waits; /* the program's collector is on, but for this look */
-    uint32_t look_at; /* tick */
+    uint32_t look_at; /* tick; 0: none */
+    double look_by; /* seconds; 0: whenever */
+    uint32_t moved_at;     /* tick at which the position last moved */
+    uint32_t longest_step; /* ticks from one such to the next, at most */
+    int suspects_wait; /* the criterion has found some since the last look */
     uint32_t next_probe; /* by the clock in force */
     double started, last, boundary_seconds, callback_seconds, tick_seconds;
     double weighing_seconds, last_weighing;
@@ -216,11 +227,17 @@ ia_stepping_clock(void)
 }
 
 static void
+note_strongest(uint32_t until)
+{
+    memcpy(run.before, run.counts, sizeof run.before);
+    run.strongest_until = until;
+}
+
+static void
 strongest_comes(void)
 {
     run.settled = 0;
-    memcpy(run.before, run.counts, sizeof run.before);
-    run.strongest_until = run.position + 1;
+    note_strongest(run.position + 1);
 }
 
 /* The kind that comes in place of the strongest, or NO_KIND. */
@@ -247,6 +264,34 @@ kind_of_steps(void)
     for (kind = 0; kind < IA_EVENT_MANUAL && run.counts[kind] == 0; kind++)
         ;
     return kind;
+}
+
+/* What came before the first step was preparation, but all that is known. */
+static void
+measure_step(uint32_t ticks)
+{
+    if (run.position <= 2 || ticks > run.longest_step)
+        run.longest_step = ticks;
+    run.moved_at = run.tick;
+}
+
+/* Whether this tick, so many `since` the position moved, is a place for looks.
+ * A backward that ends a step has not let go of its graph yet: the next tick is
+ * the place. */
+static int
+is_place_to_look(int moves, uint32_t since)
+{
+    int here = run.kind == IA_EVENT_BACKWARD ? since == 1 : moves;
+    return here || ia_stepping_clock() == IA_BY_TICK || run.position == 0 ||
+           since > LONGER_THAN_STEPS * run.longest_step;
+}
+
+static int
+is_look_wanted(double now)
+{
+    return run.suspects_wait ||
+           (run.look_at != 0 && run.tick >= run.look_at) ||
+           (run.look_by != 0 && now >= run.look_by);
 }
 
 static void
@@ -276,9 +321,15 @@ boundary(int moves)
         found += (uint32_t)ia_curves_note(run.tick, run.counts,
                                           ia_seconds() - run.started);
     run.boundary_seconds += ia_seconds() - start;
-    if ((found > 0 || (run.look_at != 0 && run.tick >= run.look_at)) &&
+    run.suspects_wait |= found > 0;
+    uint32_t since = run.tick - run.moved_at;
+    if (moves)
+        measure_step(since);
+    if (is_place_to_look(moves, since) && is_look_wanted(start) &&
         run.options.callback != NULL) {
         run.look_at = 0;
+        run.look_by = 0;
+        run.suspects_wait = 0;
         if (!call_back())
             return;
     }
@@ -295,8 +346,7 @@ begin_kind(int kind)
     run.kind = kind;
     run.position = 0;
     run.next_probe = run.options.warmup;
-    memcpy(run.before, run.counts, sizeof run.before);
-    run.strongest_until = 0;
+    note_strongest(0);
     if (first)
         return;
     ia_ledger_lock();
@@ -321,8 +371,10 @@ look_for_optimizer(void)
 void
 ia_stepping_event(ia_event event)
 {
-    if (!ia_active || run.busy ||
-        (run.options.manual && event != IA_EVENT_MANUAL))
+    if (!ia_active || run.busy)
+        return;
+    run.trained |= event == IA_EVENT_BACKWARD;
+    if (run.options.manual && event != IA_EVENT_MANUAL)
         return;
     if (event != IA_EVENT_OPTIMIZER)
         look_for_optimizer();
@@ -355,7 +407,10 @@ ia_stepping_args(void)
 void
 ia_stepping_optimizer(PyObject *optimizer)
 {
-    if (!ia_active || run.busy || run.options.manual)
+    if (!ia_active || run.busy)
+        return;
+    run.trained = 1;
+    if (run.options.manual)
         return;
     if (run.kind != IA_EVENT_OPTIMIZER)
         begin_kind(IA_EVENT_OPTIMIZER);
@@ -407,9 +462,10 @@ ia_stepping_settle(void)
 }
 
 void
-ia_stepping_look_at(uint32_t tick)
+ia_stepping_look_at(uint32_t tick, double within)
 {
     run.look_at = tick;
+    run.look_by = within > 0 ? ia_seconds() + within : 0;
 }
 
 PyObject *
@@ -417,11 +473,12 @@ ia_stepping_status(void)
 {
     const char *failed = ia_failure();
     return Py_BuildValue(
-        "{s:I,s:I,s:N,s:I,s:N,s:i,s:i,s:d,s:d,s:d,s:d,s:O,s:O,s:N}", "ticks",
+        "{s:I,s:I,s:N,s:I,s:N,s:i,s:i,s:O,s:d,s:d,s:d,s:d,s:O,s:O,s:N}", "ticks",
         run.tick, "position", run.position, "counts",
         ia_counts_build(run.counts), "strongest_until", run.strongest_until,
         "strongest_counts", ia_counts_build(run.before), "kind",
-        kind_of_steps(), "clock", (int)ia_stepping_clock(), "boundary_seconds",
+        kind_of_steps(), "clock", (int)ia_stepping_clock(), "trained",
+        run.trained ? Py_True : Py_False, "boundary_seconds",
         run.boundary_seconds, "callback_seconds", run.callback_seconds,
         "tick_seconds", run.tick_seconds, "elapsed_seconds",
         ia_seconds() - run.started, "collector",

@@ -33,8 +33,9 @@ ia_call_args ia_stepping_args(void);
 ia_clock ia_stepping_clock(void);
 /* A report is asked for: it is the last word. */
 void ia_stepping_settle(void);
-/* Asks for a look at that tick, suspects or not. */
-void ia_stepping_look_at(uint32_t tick);
+/* Asks for a look at that tick (0: none), suspects or not, or at the first
+ * after so many seconds (0: any number), whichever comes sooner. */
+void ia_stepping_look_at(uint32_t tick, double within);
 /* Brings storages that are noticed at boundaries up to date. */
 void ia_stepping_refresh(void);
 

@@ -1,0 +1,318 @@
+"""How the source itself may end what a statement grows.
+
+``if len(self.items) < self.capacity: self.items.append(item)``: how long it
+gets is the program's own decision.  By what number, the source does not say:
+it may be more than memory holds.  Nor does it say whether the line that
+empties a container is ever reached, or how many keys there are.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from ..core.sources import site_at
+from ..knowledge.containers import ANY, REMOVING
+from ..model.finding import Site
+from .source_file import Source, bare, name_of, parsed
+
+#: What leads past the rest of a block.
+_LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)
+#: Operators by which a length on their left is short, and long, and what
+#: says so of one on their right.
+_SHORT, _LONG = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE, ast.Eq)
+_LONGER, _SHORTER = (ast.Gt, ast.GtE), (ast.Lt, ast.LtE, ast.Eq)
+
+
+@dataclass(frozen=True)
+class End:
+    """By a test of its length, by another statement that empties it, or for
+    want of new keys; where that stands."""
+
+    kind: Literal["length", "emptied", "keys"]
+    site: Site
+
+
+@lru_cache(maxsize=256)
+def ends(file: str, line: int, attribute: str | None = None) -> End | None:
+    """How the source may end the growth of what the statement there adds to,
+    which is an attribute of that name elsewhere; None where it says nothing
+    of that."""
+    source = parsed(file)
+    if source is None:
+        return None
+    grown = [
+        (node, target)
+        for node in source.nodes
+        if isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign))
+        if node.lineno <= line <= (node.end_lineno or node.lineno)
+        for target in _grown(node)
+    ]
+    names = [(node, ast.unparse(target)) for node, target in grown]
+    if any(_is_kept_short(source, node, name) for node, name in names):
+        return End("length", _site(source, grown[0][0]))
+    if attribute is not None:
+        grown += [(node, _attribute(attribute)) for node, _t in grown[:1]]
+    for node, target in grown:
+        emptying = _emptying(source, node, bare(target))
+        if emptying is not None:
+            return End("emptied", _site(source, emptying))
+    for node, name in names:
+        asking = _asking(source, node, name)
+        if asking is not None:
+            return End("keys", _site(source, asking))
+    return None
+
+
+def _site(source: Source, node: ast.stmt | ast.expr) -> Site:
+    function = source.scope(node).removeprefix("module").lstrip(".")
+    return site_at(source.file, node.lineno, function or "<module>")
+
+
+def _grown(statement: ast.stmt) -> Iterator[ast.expr]:
+    """What the statement adds to."""
+    if isinstance(statement, ast.AugAssign):
+        yield statement.target
+    if isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Subscript):
+                yield target.value
+    for node in ast.walk(statement):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ANY:
+            yield node.func.value
+        if name_of(node.func) == "heappush" and node.args:
+            yield node.args[0]
+
+
+def _is_kept_short(source: Source, statement: ast.stmt, name: str) -> bool:
+    """Whether a test stands around the statement, or beside it or what it
+    stands in, so that it is made whenever the statement runs."""
+    inner: ast.AST = statement
+    for outer in source.up(statement):
+        if isinstance(outer, ast.If) and _is_short_in(outer, inner, name):
+            return True
+        for block in ("body", "orelse", "finalbody"):
+            beside = getattr(outer, block, [])
+            if isinstance(beside, list) and inner in beside:
+                at = beside.index(inner)
+                if any(_leads_past(one, name) for one in beside[:at]) or any(
+                    _shortens(one, name) for one in beside
+                ):
+                    return True
+        if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return False
+        inner = outer
+    return False
+
+
+def _is_short_in(test: ast.If, inner: ast.AST, name: str) -> bool:
+    """``if len(x) < n:`` and ``if len(x) >= n: ... else:`` around it."""
+    if inner in test.body:
+        return _holds_where(test.test, name, short=True)
+    return inner in test.orelse and _holds_where(test.test, name, short=False)
+
+
+def _leads_past(test: ast.stmt, name: str) -> bool:
+    """``if len(x) >= n: return`` before it."""
+    return (
+        isinstance(test, ast.If)
+        and isinstance(test.body[-1], _LEAVING)
+        and _holds_where(test.test, name, short=False)
+    )
+
+
+def _shortens(statement: ast.stmt, name: str) -> bool:
+    """``while len(x) > n: x.pop()``, or a cut in any case."""
+    if isinstance(statement, (ast.If, ast.While)):
+        return _holds_where(statement.test, name, short=False) and any(
+            _drops(part, name) for part in statement.body
+        )
+    return _cuts(statement, name)
+
+
+def _holds_where(test: ast.expr, name: str, *, short: bool) -> bool:
+    """Whether the test holds only where the named is short, or wherever it is
+    long."""
+    if isinstance(test, ast.BoolOp):
+        wanted = ast.And if short else ast.Or
+        return isinstance(test.op, wanted) and any(
+            _holds_where(part, name, short=short) for part in test.values
+        )
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return False
+    (operator,) = test.ops
+    if _is_length(test.left, name):
+        return isinstance(operator, _SHORT if short else _LONG)
+    if _is_length(test.comparators[0], name):
+        return isinstance(operator, _LONGER if short else _SHORTER)
+    return False
+
+
+def _is_length(node: ast.expr, name: str) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and name_of(node.func) == "len"
+        and len(node.args) == 1
+        and ast.unparse(node.args[0]) == name
+    )
+
+
+def _drops(statement: ast.stmt, name: str) -> bool:
+    """Whether some of it goes, or it becomes another."""
+    if any(_cuts(n, name) for n in ast.walk(statement)):
+        return True
+    return any(
+        (isinstance(n, ast.Assign) and name in map(ast.unparse, n.targets))
+        or (isinstance(n, ast.Call) and _removes(n, name))
+        for n in ast.walk(statement)
+    )
+
+
+def _removes(call: ast.Call, name: str) -> bool:
+    if isinstance(call.func, ast.Attribute) and call.func.attr in REMOVING:
+        return ast.unparse(call.func.value) == name
+    first = call.args[0] if call.args else None
+    return (
+        name_of(call.func) == "heappop"
+        and first is not None
+        and ast.unparse(first) == name
+    )
+
+
+def _cuts(node: ast.AST, name: str) -> bool:
+    """``del x[:-n]`` or ``x = x[-n:]``."""
+    if isinstance(node, ast.Delete):
+        return any(_is_slice(target, name) for target in node.targets)
+    return (
+        isinstance(node, ast.Assign)
+        and _is_slice(node.value, name)
+        and any(
+            ast.unparse(target) in (name, f"{name}[:]")
+            for target in node.targets
+        )
+    )
+
+
+def _is_slice(node: ast.expr, name: str) -> bool:
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Slice)
+        and ast.unparse(node.value) == name
+    )
+
+
+# -- elsewhere ----------------------------------------------------------------
+
+
+def _attribute(name: str) -> ast.Attribute:
+    return ast.Attribute(ast.Name("_", ast.Load()), name, ast.Load())
+
+
+def _emptying(
+    source: Source, grows: ast.stmt, it: ast.AST
+) -> ast.Call | ast.Delete | ast.Assign | None:
+    """What else takes something out of it, or puts another in its place; an
+    attribute's is known by its name alone."""
+    inside = set(ast.walk(grows))
+    return next(
+        (
+            node
+            for node in source.nodes
+            if isinstance(node, (ast.Call, ast.Delete, ast.Assign))
+            and node not in inside
+            and _empties(source, node, it)
+        ),
+        None,
+    )
+
+
+def _is(node: ast.AST, it: ast.AST) -> bool:
+    """Whether both go by the same last name, as variables or attributes."""
+    named = bare(node)
+    return type(named) is type(it) and name_of(named) == name_of(it) != ""
+
+
+def _empties(
+    source: Source, node: ast.Call | ast.Delete | ast.Assign, it: ast.AST
+) -> bool:
+    if isinstance(node, ast.Call):
+        called = node.func
+        return (
+            isinstance(called, ast.Attribute)
+            and called.attr in REMOVING
+            and _is(called.value, it)
+        )
+    if isinstance(node, ast.Delete):
+        return any(
+            isinstance(target, ast.Subscript) and _is(target, it)
+            for target in node.targets
+        )
+    return _sets_anew(source, node, it)
+
+
+def _sets_anew(source: Source, node: ast.Assign, it: ast.AST) -> bool:
+    """``self.rows = []`` where it is not set for the first time, and not to
+    more of the same."""
+    scope = source.scope(node)
+    if scope == "module" or scope.endswith(".__init__"):
+        return False
+    if any(_is(part, it) for part in ast.walk(node.value)):
+        return False
+    targets = [
+        part
+        for target in node.targets
+        for part in getattr(target, "elts", [target])
+    ]
+    return any(
+        isinstance(target, ast.Attribute) and _is(target, it)
+        for target in targets
+    )
+
+
+def _asking(
+    source: Source, grows: ast.stmt, name: str
+) -> ast.Compare | ast.Call | ast.Try | None:
+    """What asks, in its function, whether it has the key that is set."""
+    if not isinstance(grows, ast.Assign) or not any(
+        isinstance(target, ast.Subscript) and ast.unparse(target.value) == name
+        for target in grows.targets
+    ):
+        return None
+    scope = source.scope(grows)
+    return next(
+        (
+            node
+            for node in source.nodes
+            if isinstance(node, (ast.Compare, ast.Call, ast.Try))
+            and source.scope(node) == scope
+            and _asks_for_key(node, grows, name)
+        ),
+        None,
+    )
+
+
+def _asks_for_key(
+    node: ast.Compare | ast.Call | ast.Try, grows: ast.stmt, name: str
+) -> bool:
+    """``key in x``, ``x.get(key)``, or a KeyError that leads to it."""
+    if isinstance(node, ast.Compare):
+        return isinstance(node.ops[0], (ast.In, ast.NotIn)) and (
+            ast.unparse(node.comparators[0]) == name
+        )
+    if isinstance(node, ast.Call):
+        return (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr == "get"
+            and ast.unparse(node.func.value) == name
+        )
+    return any(
+        handler.type is not None
+        and name_of(handler.type) == "KeyError"
+        and grows in ast.walk(handler)
+        for handler in node.handlers
+    )

@@ -1,0 +1,20 @@
+/* What a loop does with the variables of the code that it is in.
+ *
+ *     for epoch in range(9):
+ *         losses = []
+ *         for batch in data: ...
+ *
+ * What `losses` gathers is let go with the epoch, if nothing else leads to it.
+ */
+#ifndef IA_LOOPS_H
+#define IA_LOOPS_H
+
+#include "../ledger/frames.h"
+
+/* Is the frame at an instruction inside a loop? */
+int ia_loops_around(ia_frame *);
+/* Does a loop around it set the variable in each of its turns, to what is not
+ * made of the value before?  A slot, or with slot -1 a name of the module's. */
+int ia_loops_renew(ia_frame *, int slot, PyObject *name);
+
+#endif /* IA_LOOPS_H */

@@ -1,0 +1,227 @@
+"""What a turn of a loop gathers in a variable of its own goes with the turn,
+and is told of nobody; what outlives the turn is a leak like any other."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+import impactarbiter
+from impactarbiter import Finding
+
+#: Steps of an epoch: more than a leak needs to be told.
+EPOCH = 30
+
+GOES_WITH_THE_TURN = {
+    "a loop in the loop": """
+        for epoch in range(3):
+            losses = []
+            for batch in range(EPOCH):
+                losses.append(torch.ones(64))
+                step()
+        """,
+    "a call in the loop that is given it": """
+        def fit(log):
+            for batch in range(EPOCH):
+                log.append(torch.ones(64))
+                step()
+        epoch = 0
+        while epoch < 3:
+            epoch += 1
+            losses = []
+            fit(losses)
+        """,
+    "behind a condition that has nothing to do with it": """
+        for epoch in range(3):
+            if epoch % 2:
+                name = "odd"
+            with torch.no_grad():
+                losses = {"all": []}
+                for batch in range(EPOCH):
+                    losses["all"].append(torch.ones(64))
+                    step()
+        """,
+}
+
+STAYS = {
+    "set before the loop": """
+        losses = []
+        for epoch in range(3):
+            for batch in range(EPOCH):
+                losses.append(torch.ones(64))
+                step()
+        """,
+    "another name of what stays": """
+        class Trainer: pass
+        trainer = Trainer()
+        trainer.losses = []
+        for epoch in range(3):
+            losses = trainer.losses
+            for batch in range(EPOCH):
+                losses.append(torch.ones(64))
+                step()
+        """,
+    "made once, in the loop": """
+        losses = None
+        for epoch in range(3):
+            if losses is None:
+                losses = []
+            for batch in range(EPOCH):
+                losses.append(torch.ones(64))
+                step()
+        """,
+    "made once, in an expression": """
+        losses = None
+        for epoch in range(3):
+            losses = losses or []
+            for batch in range(EPOCH):
+                losses.append(torch.ones(64))
+                step()
+        """,
+    "made longer": """
+        losses = []
+        for epoch in range(3):
+            for batch in range(EPOCH):
+                losses += [torch.ones(64)]
+                step()
+        """,
+    "made anew of the one before": """
+        losses = []
+        for epoch in range(3):
+            for batch in range(EPOCH):
+                losses = losses + [torch.ones(64)]
+                step()
+        """,
+    "a loop beside it": """
+        for epoch in range(3):
+            losses = []
+        with torch.no_grad():
+            for batch in range(3 * EPOCH):
+                losses.append(torch.ones(64))
+                step()
+        """,
+}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[ModuleType]:
+    module = ModuleType("program")
+    module.__file__ = str(tmp_path / "program.py")
+    sys.modules["program"] = module
+    yield module
+    del sys.modules["program"]
+
+
+def told(program: ModuleType, source: str) -> list[Finding]:
+    """What is told while the program runs, after its first steps."""
+    found: list[Finding] = []
+    source = textwrap.dedent(source)
+    Path(str(program.__file__)).write_text(source)
+    names = vars(program)
+    names.update(torch=torch, EPOCH=EPOCH)
+    with impactarbiter.watch(step="manual", on_finding=found.append) as ours:
+        names["step"] = ours.step
+        exec(compile(source, str(program.__file__), "exec"), names)
+        names.pop("main", lambda: None)()
+    return [f for f in found if f.verdict == "leak"]
+
+
+def in_a_function(source: str) -> str:
+    return "def main():\n" + textwrap.indent(textwrap.dedent(source), "    ")
+
+
+@pytest.mark.parametrize("name", GOES_WITH_THE_TURN)
+def test_what_goes_with_the_turn_is_not_told(
+    program: ModuleType, name: str
+) -> None:
+    source = GOES_WITH_THE_TURN[name]
+    assert told(program, source) == []
+    assert told(program, in_a_function(source)) == []
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_stays_is_told(program: ModuleType, name: str) -> None:
+    source = STAYS[name]
+    assert len(told(program, source)) == 1
+    assert len(told(program, in_a_function(source))) == 1
+
+
+# -- containers of what has a bound ------------------------------------------
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_a_list_of_deques_that_fill_up(bounded: bool) -> None:
+    most = 10 if bounded else None
+    recent = [deque[torch.Tensor](maxlen=most) for _ in range(50)]
+    chosen = torch.randint(50, (60, 8), generator=torch.manual_seed(1))
+    found: list[Finding] = []
+    with impactarbiter.watch(step="manual", on_finding=found.append) as ours:
+        for step in range(60):
+            for k in chosen[step].tolist():
+                recent[k].append(torch.ones(16))
+            ours.step()
+        report = ours.report()
+    verdicts = {f.verdict for f in (*found, *report.findings)}
+    assert verdicts <= ({"cache"} if bounded else {"leak"})
+    assert bounded or verdicts
+
+
+def test_deques_of_ever_new_names_have_no_bound() -> None:
+    recent: dict[int, deque[torch.Tensor]] = {}
+    with impactarbiter.watch(step="manual") as ours:
+        for step in range(60):
+            recent.setdefault(step // 2, deque(maxlen=4)).append(torch.ones(8))
+            ours.step()
+        (finding,) = ours.report().findings
+    assert finding.verdict == "leak"
+
+
+class Ring:
+    def __init__(self, most: int) -> None:
+        self.rows: list[torch.Tensor] = []
+        self.most, self.at = most, 0
+
+    def push(self, row: torch.Tensor) -> None:
+        if len(self.rows) < self.most:
+            self.rows.append(row)
+        else:
+            self.rows[self.at % self.most] = row
+        self.at += 1
+
+
+@pytest.mark.parametrize("most", [40, 500])
+def test_what_its_own_source_limits_is_not_told_while_it_fills_up(
+    most: int,
+) -> None:
+    """What has not filled up by the end may never do so."""
+    ring = Ring(most)
+    found: list[Finding] = []
+    with impactarbiter.watch(step="manual", on_finding=found.append) as ours:
+        for _step in range(90):
+            ring.push(torch.ones(64))
+            ours.step()
+        assert not [f for f in found if f.verdict == "leak"]
+        verdicts = {f.verdict for f in ours.report().findings}
+    assert verdicts <= ({"accumulation"} if most < 90 else {"leak"})
+    assert verdicts or most < 90
+
+
+def test_one_key_s_list_is_cleared_with_the_others() -> None:
+    """Each epoch has other keys first; the last one is not yet over."""
+    by_class: dict[int, list[torch.Tensor]] = {}
+    with impactarbiter.watch(step="manual") as ours:
+        for step in range(4 * EPOCH):
+            if step % EPOCH == 0:
+                by_class.clear()
+            key = step % 3 + step // EPOCH
+            by_class.setdefault(key, []).append(torch.ones(64))
+            ours.step()
+        report = ours.report()
+    assert not [f for f in report.findings if f.verdict == "leak"]

@@ -1,0 +1,301 @@
+"""What the source says of how long a container may get."""
+
+from __future__ import annotations
+
+import linecache
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from impactarbiter.judging.limits import End, ends
+
+#: The statement with ``# here`` grows something.
+LIMITED = {
+    "a ring": """
+        def push(self, item):
+            if len(self.items) < self.most:
+                self.items.append(item)  # here
+            else:
+                self.items[self.at] = item
+        """,
+    "the other way round": """
+        def push(items, item, most):
+            if most > len(items):
+                items.append(item)  # here
+        """,
+    "an else": """
+        def push(items, item):
+            if len(items) >= 8:
+                items.pop(0)
+            else:
+                items += [item]  # here
+        """,
+    "dropped afterwards": """
+        def push(self, key, value):
+            self.made[key] = value  # here
+            while len(self.made) > self.most:
+                self.made.popitem(last=False)
+        """,
+    "flushed": """
+        def push(self, row):
+            self.rows.append(row)  # here
+            if self.last or len(self.rows) == 64:
+                write(self.rows)
+                self.rows = []
+        """,
+    "cut": """
+        def push(self, rows):
+            self.rows.extend(rows)  # here
+            del self.rows[: -self.most]
+        """,
+    "the last ones": """
+        def push(self, row):
+            self.rows.append(row)  # here
+            self.rows = self.rows[-50:]
+        """,
+    "returned before": """
+        def push(kept, row):
+            if len(kept) >= 10:
+                return
+            kept.append(row)  # here
+        """,
+    "a heap": """
+        def push(best, item):
+            heapq.heappush(best, item)  # here
+            if len(best) > 3:
+                heapq.heappop(best)
+        """,
+    "no function": """
+        for row in rows:
+            if len(kept) < 5:
+                kept.append(
+                    row)  # here
+        """,
+}
+FREE = {
+    "no test": """
+        def push(items, item):
+            items.append(item)  # here
+        """,
+    "a test of another": """
+        def push(items, others, item):
+            if len(others) < 8:
+                items.append(item)  # here
+        """,
+    "a test that drops nothing": """
+        def push(items, item):
+            items.append(item)  # here
+            if len(items) > 100:
+                print("many")
+        """,
+    "a lower limit": """
+        def push(items, item):
+            if len(items) > 0:
+                items.append(item)  # here
+        """,
+    "a test of a remainder": """
+        def push(items, item):
+            if len(items) % 10 < 5:
+                items.append(item)  # here
+        """,
+    "another function's": """
+        def trim(items):
+            while len(items) > 5:
+                items.pop()
+        def push(items, item):
+            items.append(item)  # here
+        """,
+    "only where another thing holds": """
+        def push(items, item):
+            items.append(item)  # here
+            if FIXED and len(items) > 5:
+                items.pop()
+        """,
+    "inside of another test": """
+        def push(items, item):
+            items.append(item)  # here
+            if FIXED:
+                if len(items) > 5:
+                    items.pop()
+        """,
+    "or else": """
+        def push(items, item):
+            if len(items) < 5 or not FIXED:
+                items.append(item)  # here
+        """,
+    "left after it": """
+        def push(items, item):
+            items.append(item)  # here
+            if len(items) > 5:
+                return
+        """,
+    "no Python": "def push(:  # here",
+}
+
+
+#: Another statement, marked ``# there``, empties what this one grows.
+EMPTIED = {
+    "another function's": """
+        def trim(items):
+            while len(items) > 5:
+                items.pop()  # there
+        def push(items, item):
+            items.append(item)  # here
+        """,
+    "only where another thing holds": """
+        def push(items, item):
+            items.append(item)  # here
+            if FIXED and len(items) > 5:
+                items.pop()  # there
+        """,
+    "inside of another test": """
+        def push(items, item):
+            items.append(item)  # here
+            if FIXED:
+                while len(items) > 5:
+                    items.pop()  # there
+        """,
+    "an epoch's end": """
+        class Metrics:
+            def __init__(self):
+                self.rows, self.ends = [], 0
+            def on_batch(self, row):
+                self.rows.append(row)  # here
+            def on_epoch(self):
+                self.rows, self.ends = [], self.ends + 1  # there
+        """,
+    "the dict that a list lies in": """
+        def on_batch(self, key, row):
+            self.rows[key].append(row)  # here
+        def on_epoch(self):
+            self.rows.clear()  # there
+        """,
+    "one key of it": """
+        def open(self, key):
+            self.sessions[key] = Session()  # here
+        def close(self, key):
+            del self.sessions[key]  # there
+        """,
+}
+NEVER_EMPTIED = {
+    "set for the first time": """
+        class Metrics:
+            def __init__(self):
+                self.rows = []
+            def on_batch(self, row):
+                self.rows.append(row)  # here
+        """,
+    "more of the same": """
+        def on_batch(self, row):
+            self.rows = self.rows + [row]  # here
+        def on_epoch(self):
+            self.rows = sorted(self.rows)
+        """,
+    "another of its name": """
+        def on_batch(self, row):
+            self.rows.append(row)  # here
+        def other(rows):
+            rows.clear()
+        """,
+}
+#: A key is asked for, at ``# there``, before it is set.
+KEYED = {
+    "not in": """
+        def of(self, key):
+            if key not in self.made:  # there
+                self.made[key] = make(key)  # here
+            return self.made[key]
+        """,
+    "got": """
+        def of(self, key):
+            found = self.made.get(key)  # there
+            if found is None:
+                found = self.made[key] = make(key)  # here
+            return found
+        """,
+    "missed": """
+        def of(made, key):
+            try:  # there
+                return made[key]
+            except KeyError:
+                made[key] = make(key)  # here
+        """,
+}
+NOT_KEYED = {
+    "never asked": """
+        def of(self, key):
+            self.made[key] = make(key)  # here
+        """,
+    "asked of another": """
+        def of(self, key):
+            if key not in self.others:
+                self.made[key] = make(key)  # here
+        """,
+    "a list": """
+        def of(self, key):
+            if key not in self.made:
+                self.made.append(key)  # here
+        """,
+}
+
+
+def says(
+    tmp_path: Path, source: str, attribute: str | None = None
+) -> tuple[End | None, int]:
+    """What ends it, and the line that is expected to."""
+    file = tmp_path / "program.py"
+    file.write_text(textwrap.dedent(source))
+    lines = linecache.getlines(str(file))
+    (here,) = [n for n, line in enumerate(lines, 1) if "# here" in line]
+    there = [n for n, line in enumerate(lines, 1) if "# there" in line]
+    return ends(str(file), here, attribute), there[0] if there else here
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_its_length_is_limited(tmp_path: Path, name: str) -> None:
+    end, _line = says(tmp_path, LIMITED[name])
+    assert end is not None and end.kind == "length"
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_nothing_limits_its_length(tmp_path: Path, name: str) -> None:
+    end, _line = says(tmp_path, FREE[name])
+    assert end is None or end.kind != "length"
+
+
+@pytest.mark.parametrize(
+    "source", [*NEVER_EMPTIED.values(), *NOT_KEYED.values()]
+)
+def test_nothing_ends_it(tmp_path: Path, source: str) -> None:
+    assert says(tmp_path, source)[0] is None
+
+
+@pytest.mark.parametrize("name", EMPTIED)
+def test_it_is_emptied_elsewhere(tmp_path: Path, name: str) -> None:
+    end, line = says(tmp_path, EMPTIED[name])
+    assert end is not None and (end.kind, end.site.line) == ("emptied", line)
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_it_is_asked_for_a_key(tmp_path: Path, name: str) -> None:
+    end, line = says(tmp_path, KEYED[name])
+    assert end is not None and (end.kind, end.site.line) == ("keys", line)
+
+
+def test_what_is_grown_by_another_name_is_emptied_by_its_own(tmp_path):
+    source = """
+        def keep(sink, module, args, out):
+            sink.append(out)  # here
+        class Probe:
+            def read(self):
+                self.maps.clear()  # there
+    """
+    assert says(tmp_path, source)[0] is None
+    assert says(tmp_path, source, "0")[0] is None
+    end, line = says(tmp_path, source, "maps")
+    assert end is not None and (end.kind, end.site.line) == ("emptied", line)
+
+
+def test_a_file_that_is_not_there() -> None:
+    assert ends("/no/such/file.py", 1) is None
