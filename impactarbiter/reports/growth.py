@@ -62,11 +62,11 @@ def kinds(growth: ProcessGrowth) -> list[Kind]:
 
 
 def parts(growth: ProcessGrowth) -> list[Kind]:
-    """What the growth is made of, and adds up to it; the most first.
+    """What the growth is made of, the most first.
 
     What there was before and was let go is still in the process where malloc
-    keeps it, and no growth of that.  Empty where parts of it are larger than
-    the whole all the same: more was asked for than was ever touched.
+    keeps it, and no growth of that.  They add up to the growth, but for what
+    ``beyond`` gives.
     """
     found = {kind.field: kind.bytes_per_step for kind in kinds(growth)}
     let_go = sum(min(found.get(name, 0.0), 0.0) for name in _IN_HEAP)
@@ -78,10 +78,24 @@ def parts(growth: ProcessGrowth) -> list[Kind]:
         for name, size in found.items()
         if size > 0
     ]
-    most = growth.process * (1 + LEAST_PART)
-    if sum(kind.bytes_per_step for kind in gained) > most:
-        return []
     return sorted(gained, key=lambda kind: -kind.bytes_per_step)
+
+
+def beyond(growth: ProcessGrowth) -> str:
+    """What its parts were given and the process did not gain, as a clause;
+    empty where that is little.
+
+    Freed pools of Python objects are filled again, and what was asked for
+    and never written lies nowhere.
+    """
+    told = sum(kind.bytes_per_step for kind in parts(growth))
+    size = told - growth.process
+    if size <= LEAST_PART * growth.process:
+        return ""
+    return (
+        f"; {format_bytes(size)} of it in memory that the process had or"
+        " never touched"
+    )
 
 
 def types_of(growth: ProcessGrowth, most: int = MOST_TYPES) -> str:
@@ -121,6 +135,7 @@ def unexplained(report: Report) -> str:
             f"{words} ({format_bytes(size)})"
             for words, size in still_open[:MOST_KINDS]
         )
+        text += beyond(whole) if whole is not None else ""
     return text
 
 
@@ -203,5 +218,5 @@ def _split(growth: ProcessGrowth) -> str:
     return (
         f"the process grew {format_bytes(growth.process)} a step from step"
         f" {growth.first_step} to {growth.last_step}"
-        + (f": {', '.join(said)}" if said else "")
+        + (f": {', '.join(said)}{beyond(growth)}" if said else "")
     )
