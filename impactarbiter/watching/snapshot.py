@@ -23,12 +23,14 @@ class Snapshot:
     (u8), ``bytes`` (u8), ``site``, ``stack`` (u8), ``generation`` (u4),
     ``device`` (u2, type << 8 | index), ``allowed`` (u2, 0 or the label of the
     ``allow()`` block).  ``step`` is the generation that was open, ``sites``
-    says which line each number of a site is.
+    says which line each number of a site is.  ``lost`` storages have no row:
+    memory was short when they were born.
     """
 
     array: np.ndarray[Any, Any]
     step: int
     sites: dict[int, Site] = field(default_factory=dict)
+    lost: int = 0
 
     def __len__(self) -> int:
         return len(self.array)
@@ -55,7 +57,8 @@ class Snapshot:
             dtype=bool,
             count=len(self.array),
         )
-        return Snapshot(self.array[new], self.step, self.sites)
+        lost = max(self.lost - older.lost, 0)
+        return Snapshot(self.array[new], self.step, self.sites, lost)
 
     def by_site(self) -> list[tuple[str, int, int]]:
         """(site, storages, bytes), the most bytes first."""
@@ -79,6 +82,11 @@ class Snapshot:
             f"{plural(len(self), 'live storage')},"
             f" {format_bytes(self.live_bytes)}, at step {self.step}"
         ]
+        if self.lost:
+            lines.append(
+                f"  {plural(self.lost, 'storage')} could not be recorded:"
+                " memory was short"
+            )
         lines += [
             f"  {format_bytes(size):>10} {count:>7} \u00d7 {site}"
             for site, count, size in self.by_site()[:20]
@@ -101,4 +109,5 @@ def snapshot() -> Snapshot:
     rows = ledger.rows()
     # Now: the ledger drops sites of which nothing is alive.
     sites = {number: site_of(number) for number in set(rows["site"].tolist())}
-    return Snapshot(rows, ledger.totals().generation, sites)
+    now = ledger.totals()
+    return Snapshot(rows, now.generation, sites, now.lost)

@@ -202,6 +202,7 @@ def photographing(out: Outcome, folder: str) -> None:
         second = out.call("second", impactarbiter.snapshot)
         out.given.clear()
         if first is not None and second is not None:
+            out.said += [str(second)] if second.lost else []
             out.given["between"] = [len(second - first), held.numel()]
         out.call("rows", lambda: len(_core.rows()))
 

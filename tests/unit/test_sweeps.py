@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 import random
@@ -16,6 +17,7 @@ import warm
 
 import impactarbiter
 from impactarbiter import _core
+from impactarbiter.core import ledger
 from impactarbiter.watching.arbiter import Arbiter
 
 #: As sites.h and sweep.h have them.
@@ -200,6 +202,20 @@ def test_lines_of_a_tensor_noticed_late(arbiter: Arbiter) -> None:
     _core.refresh()
     (row,) = (r for r in _core.rows() if r["device"] != 0)
     assert _core.site_source(int(row["site"]))[0] == "/late.py"  # type: ignore[index]
+
+
+def test_a_snapshot_says_what_it_lacks(
+    arbiter: Arbiter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = [torch.ones(100)]
+    first = impactarbiter.snapshot()
+    totals = dataclasses.replace(ledger.totals(), lost=3)
+    monkeypatch.setattr(ledger, "totals", lambda: totals)
+    held.append(torch.ones(100))
+    new = impactarbiter.snapshot() - first
+    assert (len(new), new.lost) == (1, 3)
+    assert "3 storages could not be recorded: memory was short" in str(new)
+    assert "could not" not in str(first)
 
 
 def test_a_snapshot_outlives_what_it_shows(arbiter: Arbiter) -> None:

@@ -36,8 +36,8 @@ class LiveBytes(NamedTuple):
 class Totals:
     """Sums of the ledger, in bytes and storages.
 
-    ``tensors`` are Python's that are accounted for, ``lost`` deaths of what
-    was born unseen, ``generation`` the tick that is open.
+    ``tensors`` are Python's that are accounted for, ``lost`` those that could
+    not be recorded for want of memory, ``generation`` the tick that is open.
     """
 
     live_bytes: int
