@@ -109,23 +109,43 @@ ia_can_traverse(PyObject *op)
              Py_REFCNT(op) > 0));
 }
 
+/* The collector's lists, the youngest first and the frozen one last.  From
+ * 3.14 on they stand side by side, under names that change from one patch
+ * release to the next: the first has two fields where the later ones have an
+ * array, at the same place. */
+enum { IA_GC_LISTS = 4 };
+
+static inline PyGC_Head *
+ia_gc_list(size_t which)
+{
+    struct _gc_runtime_state *gc = &PyInterpreterState_Get()->gc;
+#if PY_VERSION_HEX >= 0x030E0000
+    size_t before = (IA_GC_LISTS - 1 - which) * sizeof(struct gc_generation);
+    size_t last = offsetof(struct _gc_runtime_state, permanent_generation);
+    return &((struct gc_generation *)((char *)gc + last - before))->head;
+#else
+    return which == IA_GC_LISTS - 1 ? &gc->permanent_generation.head
+                                    : &gc->generations[which].head;
+#endif
+}
+
+/* The first releases of 3.14 keep flags in the low bits of this pointer. The
+ * headers that we are built with may be of a later one, which masks none. */
+static inline PyGC_Head *
+ia_gc_next(const PyGC_Head *g)
+{
+    return (PyGC_Head *)(g->_gc_next & _PyGC_PREV_MASK);
+}
+
 /* Calls visit for each object on every list of the collector, the frozen ones
  * included.  visit must not create or free anything. */
 static inline void
 ia_each_gc_object(void (*visit)(PyObject *, void *), void *arg)
 {
-    struct _gc_runtime_state *gc = &PyInterpreterState_Get()->gc;
-#if PY_VERSION_HEX >= 0x030E0000
-    PyGC_Head *heads[] = {&gc->young.head, &gc->old[0].head,
-                          &gc->old[1].head, &gc->permanent_generation.head};
-#else
-    PyGC_Head *heads[] = {&gc->generations[0].head, &gc->generations[1].head,
-                          &gc->generations[2].head,
-                          &gc->permanent_generation.head};
-#endif
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-        PyGC_Head *g = _PyGCHead_NEXT(heads[i]);
-        for (; g != heads[i]; g = _PyGCHead_NEXT(g))
+    for (size_t i = 0; i < IA_GC_LISTS; i++) {
+        PyGC_Head *head = ia_gc_list(i);
+        PyGC_Head *g = ia_gc_next(head);
+        for (; g != head; g = ia_gc_next(g))
             visit((PyObject *)(g + 1), arg);
     }
 }
@@ -135,12 +155,7 @@ ia_each_gc_object(void (*visit)(PyObject *, void *), void *arg)
 static inline void
 ia_each_young_object(void (*visit)(PyObject *, void *), void *arg)
 {
-    struct _gc_runtime_state *gc = &PyInterpreterState_Get()->gc;
-#if PY_VERSION_HEX >= 0x030E0000
-    PyGC_Head *head = &gc->young.head;
-#else
-    PyGC_Head *head = &gc->generations[0].head;
-#endif
+    PyGC_Head *head = ia_gc_list(0);
     PyGC_Head *g = _PyGCHead_PREV(head);
     for (; g != head; g = _PyGCHead_PREV(g))
         visit((PyObject *)(g + 1), arg);
