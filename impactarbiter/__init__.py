@@ -42,7 +42,12 @@ if TYPE_CHECKING:
         Site,
         TensorExample,
     )
-    from .model.growth import ProcessGrowth, TypeGrowth
+    from .model.growth import (
+        LaterGrowth,
+        LaterLine,
+        ProcessGrowth,
+        TypeGrowth,
+    )
     from .model.history import Ages, Excerpt, History, LineCurve, PurposePoint
     from .model.live import LiveStack, LiveTable
     from .model.moment import Moment
@@ -93,6 +98,8 @@ __all__ = [
     "InstanceGroup",
     "Instances",
     "Kept",
+    "LaterGrowth",
+    "LaterLine",
     "LineBytes",
     "LineCurve",
     "LiveStack",
@@ -157,6 +164,8 @@ _HOME = {
     "InstanceGroup": "model.retention",
     "Instances": "model.retention",
     "Kept": "model.finding",
+    "LaterGrowth": "model.growth",
+    "LaterLine": "model.growth",
     "LineBytes": "model.report",
     "LineCurve": "model.history",
     "LiveStack": "model.live",

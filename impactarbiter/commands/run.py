@@ -386,7 +386,7 @@ def _without(report: Report) -> Report:
 
 def _print_line(run: _Run, report: Report) -> None:
     """What ranks other than 0 say: one line, where there is something."""
-    from ..reports.wording import alarming, summary
+    from ..reports.first_line import alarming, summary
 
     if run.stream is None or not alarming(report):
         return

@@ -14,6 +14,12 @@ def suspects(age: int) -> list[wire.Suspect]:
     return [wire.Suspect(**raw) for raw in _core.suspects(age)]
 
 
+def late_suspects(age: int) -> list[wire.Suspect]:
+    """Lines that have done so for so many ticks, mostly since the position
+    last moved."""
+    return [wire.Suspect(**raw) for raw in _core.late_suspects(age)]
+
+
 def site_now(site: int) -> wire.SiteNow:
     """What is alive of one line."""
     return wire.SiteNow(*_core.site_now(site))

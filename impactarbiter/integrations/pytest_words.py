@@ -8,7 +8,8 @@ from ..base.text import clean
 from ..base.units import format_bytes
 from ..model.finding import Finding
 from ..model.report import Report
-from ..reports.wording import alarming, facts, growth, subject
+from ..reports.first_line import alarming
+from ..reports.wording import facts, growth, subject
 
 #: Findings that a failure spells out.
 _MOST_SHOWN = 3

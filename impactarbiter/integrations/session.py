@@ -94,7 +94,7 @@ class Session:
         report is left to it; all words are where it tells of findings.
         """
         global _active
-        from ..reports.wording import alarming, summary
+        from ..reports.first_line import alarming, summary
 
         if _active is self:
             _active = None

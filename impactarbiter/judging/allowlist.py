@@ -115,6 +115,13 @@ class AllowList:
                 self.failed[_describe(rule)] = failure.said
         return found
 
+    def allows(self, owners: Sequence[int], finding: Finding) -> bool:
+        """Whether a rule allows it, or one of its objects is allowed."""
+        edges = finding.path.edges if finding.path is not None else ()
+        return is_allowed_object(owners) or self.covers(
+            finding, [edge.type for edge in edges]
+        )
+
     def dead(self) -> list[str]:
         """Rules that have matched nothing so far, in words."""
         return [

@@ -20,7 +20,6 @@ from ..core.wire import (
     GROWS_STEADILY,
     STEP_KINDS,
     USUAL_WINDOW,
-    Point,
     Status,
     Suspect,
     Totals,
@@ -30,6 +29,7 @@ from ..model.finding import Finding
 from ..model.report import Report
 from ..model.words import BOUNDED
 from . import account, closure, crosschecks, curves, summary, unheld
+from .afterwards import Afterwards
 from .allowlist import AllowList
 from .forecast import Forecast
 from .known import KnownHolders
@@ -72,6 +72,7 @@ class Diagnostician:
     _walks: Walks = field(init=False)
     _watch: StatementWatch = field(default_factory=StatementWatch)
     _told: Telling = field(init=False)
+    _afterwards: Afterwards = field(init=False)
     _alone: OneAtATime = field(default_factory=OneAtATime)
     #: When the room that is left was last read, and what it was.
     _room: tuple[float, Forecast] | None = None
@@ -80,6 +81,7 @@ class Diagnostician:
         self._known = KnownHolders(self.allow)
         self._walks = Walks(self._known, self.phases)
         self._told = Telling(self.on_finding, self._known)
+        self._afterwards = Afterwards(self.allow)
 
     @property
     def _is_short(self) -> bool:
@@ -128,6 +130,7 @@ class Diagnostician:
                 self._walks.walk(suspects, status)
         if status.rises:
             pause = self._walks.weigh(status) or pause
+        self._afterwards.look(self._walks, status, forecast.room)
         findings = self._judge_all(
             suspects, status, forecast, self._age_to_tell, False
         )
@@ -233,15 +236,10 @@ class Diagnostician:
         left = self._steps_left(status)
         return finding_of(history, case, status, forecast, left)
 
-    def _warnings(
-        self, status: Status, totals: Totals, points: Sequence[Point]
-    ) -> Iterator[str]:
+    def _warnings(self, status: Status, totals: Totals) -> Iterator[str]:
         yield from summary.warnings(
             self._walks.last, status, totals, self.failures()
         )
-        tail = closure.after_the_last_step(points, status)
-        if tail is not None:
-            yield summary.later_growth(status, *tail)
         yield from frameworks.said(self.obfuscate)
         if not self.obfuscate:
             yield from crosschecks.tracers()
@@ -297,6 +295,7 @@ class Diagnostician:
             walk = self._walks.look_for_purposes(status, weigh)
         last = replace(last, tally=walk.tally)
         forecast = Forecast(self.memory_limit)
+        self._afterwards.look(self._walks, status, forecast.room)
         findings = self._judge_all(
             suspects, status, forecast, self._least_age, True
         )
@@ -370,6 +369,9 @@ class Diagnostician:
             explained_bytes_per_step=closure.explained(
                 self._explained_by(findings)
             ),
+            later_growth=self._afterwards.growth(
+                measured.points, status, findings
+            ),
             live_bytes=totals.live_bytes,
             peak_bytes=totals.peak_bytes,
             accounted=(
@@ -377,7 +379,7 @@ class Diagnostician:
             ),
             older=summary.older(walk),
             cost=summary.cost(walk, self._walks.count, status, totals, kind),
-            warnings=tuple(self._warnings(status, totals, measured.points)),
+            warnings=tuple(self._warnings(status, totals)),
             environment=environment(),
             history=curves.history(
                 measured, self._walks.purposes, kind, self.phases

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..core import heap
 from ..core.wire import Held, Visit
 from ..model.finding import Finding, Holder
-from .allowlist import AllowList, is_allowed_object
+from .allowlist import AllowList
 from .look import Look
 from .memory import HolderHistory
 from .observation import Moment, observed
@@ -196,9 +196,7 @@ class KnownHolders(dict[str, HolderHistory]):
         held, finding = max(
             siblings, key=lambda pair: (pair[0].forever, pair[1].last_step)
         )
-        if is_allowed_object(held.owners) or self._allow.covers(
-            finding, [e.type for e in held.path.edges]
-        ):
+        if self._allow.allows(held.owners, finding):
             self._drop(signature)
             rate = sum(look.rates(one)[0] for one, _finding in siblings)
             self.allowed[signature] = replace(finding, bytes_per_step=rate)

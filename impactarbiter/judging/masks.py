@@ -16,7 +16,7 @@ from dataclasses import replace
 from ..knowledge.advice import advise
 from ..model.children import Children
 from ..model.finding import Cycle, Finding, GraphCost, Holder, Reader, Site
-from ..model.growth import ProcessGrowth
+from ..model.growth import LaterGrowth, ProcessGrowth
 from ..model.history import History
 from ..model.path import Edge, Path, name_in
 from ..model.report import Report
@@ -157,6 +157,7 @@ def obfuscated(report: Report) -> Report:
             for line in report.growing_lines
         ),
         process_growth=_process(report.process_growth, masks),
+        later_growth=_later(report.later_growth, masks),
         environment=environment,
         excerpts=(),
         history=_history(report.history, masks),
@@ -203,6 +204,20 @@ def _process(
         return None
     types = tuple(replace(t, type=masks.type(t.type)) for t in growth.types)
     return replace(growth, types=types)
+
+
+def _later(growth: LaterGrowth | None, masks: _Masks) -> LaterGrowth | None:
+    if growth is None:
+        return None
+    lines = tuple(
+        replace(
+            line,
+            site=masks.site(line.site) or line.site,
+            path=masks.path(line.path),
+        )
+        for line in growth.lines
+    )
+    return replace(growth, lines=lines)
 
 
 def _finding(finding: Finding, masks: _Masks) -> Finding:

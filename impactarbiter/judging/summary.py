@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..base.units import format_bytes, format_count, plural
+from ..base.units import plural
 from ..core import devices
-from ..core.wire import STEP_KINDS, Status, Totals, Walk
+from ..core.wire import Status, Totals, Walk
 from ..model.finding import Finding
 from ..model.report import Cost
 from .allowlist import AllowList
@@ -80,16 +80,6 @@ def warnings(
             " shown"
         )
     yield from devices.said()
-
-
-def later_growth(status: Status, kind: int, calls: int, rate: float) -> str:
-    """Growth after the last step, of which no verdict is given."""
-    last = status.strongest_counts[status.kind]
-    return (
-        f"after step {format_count(last)} tensor memory went on to grow,"
-        f" {format_bytes(rate)} a {STEP_KINDS[kind]} in"
-        f" {format_count(calls)} of them: no verdict is about that"
-    )
 
 
 def of_rules(allow: AllowList) -> Iterator[str]:

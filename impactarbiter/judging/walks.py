@@ -173,6 +173,19 @@ class Walks:
         self._seconds += self._last_seconds
         return walk
 
+    def apart(self, suspects: Mapping[int, Suspect], status: Status) -> Look:
+        """One walk for these, of no position's making, of which nothing is
+        remembered."""
+        began = time.thread_time()
+        walk = heap.walk(suspects, anew=suspects)
+        for held in walk.holders:
+            if held.visit:
+                heap.forget(held.visit)
+        self.count += 1
+        self._last_seconds = time.thread_time() - began
+        self._seconds += self._last_seconds
+        return Look(status, status.kind, suspects, walk, self.phases)
+
     def look_for_purposes(self, status: Status, weigh: bool = False) -> Walk:
         """One walk of which only the sums are wanted."""
         self.last = walk = heap.walk((), weigh=weigh)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .path import Path
+from .site import Site
+from .words import StepKind
+
 
 @dataclass(frozen=True)
 class TypeGrowth:
@@ -45,3 +49,27 @@ class ProcessGrowth:
     shared: float
     watching: float
     rest: float
+
+
+@dataclass(frozen=True)
+class LaterLine:
+    """A line that keeps what it makes after the last step, and the path to
+    what held that when it was looked for, None where nothing was found."""
+
+    site: Site
+    path: Path | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaterGrowth:
+    """What tensor memory gained after the last step, in ``calls`` that came
+    in place of steps, too few to be judged by.
+
+    ``lines`` are those that were seen to keep the most.
+    """
+
+    after_step: int
+    calls: int
+    call_kind: StepKind
+    bytes_per_call: float
+    lines: tuple[LaterLine, ...] = ()

@@ -14,7 +14,7 @@ from .children import Children
 from .devices import DeviceMemory
 from .door import renderer, text_of
 from .finding import Finding
-from .growth import ProcessGrowth
+from .growth import LaterGrowth, ProcessGrowth
 from .history import Excerpt, History
 from .live import LiveTable
 from .order import by_rate
@@ -83,7 +83,7 @@ class Report:
     ``explained_bytes_per_step`` is what the findings account for of the
     first, and ``growing_lines`` grow without a finding.  ``process_growth``
     says of which kinds the process's growth is, where it grew steadily beside
-    its tensors.
+    its tensors, ``later_growth`` what came after the last step.
 
     ``accounted`` maps categories to bytes that add up to ``live_bytes``;
     ``older`` does so with what is alive besides, from before the watch.
@@ -114,6 +114,7 @@ class Report:
     process_growth: ProcessGrowth | None = None
     explained_bytes_per_step: float = 0.0
     growing_lines: tuple[GrowingLine, ...] = ()
+    later_growth: LaterGrowth | None = None
     live_bytes: int = 0
     peak_bytes: int = 0
     accounted: Mapping[str, int] = field(default_factory=dict)

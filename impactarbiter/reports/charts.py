@@ -15,6 +15,7 @@ from ..base.units import format_bytes, format_count, format_duration, plural
 from ..model.finding import Finding
 from ..model.history import Ages, History
 from ..model.report import Report
+from .first_line import alarming
 from .scales import (
     Box,
     Series,
@@ -25,7 +26,7 @@ from .scales import (
     stacked,
     tops_of,
 )
-from .wording import alarming, forecast
+from .wording import forecast
 
 #: Lines drawn apart in a stack; more colours are not told apart.
 MOST_LINES = 6

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..base.units import format_bytes
-from ..model.growth import ProcessGrowth
+from ..base.units import format_bytes, format_count
+from ..model.growth import LaterGrowth, LaterLine, ProcessGrowth
 from ..model.report import Report
 from ..model.words import BOUNDED
 
@@ -220,3 +220,34 @@ def _split(growth: ProcessGrowth) -> str:
         f" {growth.first_step} to {growth.last_step}"
         + (f": {', '.join(said)}{beyond(growth)}" if said else "")
     )
+
+
+def later(report: Report) -> str:
+    """What was seen of growth after the last step; empty where none was."""
+    grown = report.later_growth
+    if grown is None:
+        return ""
+    text = (
+        f"after step {format_count(grown.after_step)} tensor memory went on to"
+        f" grow, {_each(grown)} in {format_count(grown.calls)} of them"
+    )
+    if grown.lines:
+        text += ", of " + "; ".join(map(_kept, grown.lines))
+    return f"{text}: no verdict is about that"
+
+
+def later_in_short(report: Report) -> str:
+    """The same as the end of a first line."""
+    grown = report.later_growth
+    if grown is None:
+        return ""
+    return f"; after that it grew {_each(grown)}"
+
+
+def _each(grown: LaterGrowth) -> str:
+    return f"{format_bytes(grown.bytes_per_call)} a {grown.call_kind}"
+
+
+def _kept(line: LaterLine) -> str:
+    kept = f", kept by {line.path}" if line.path is not None else ""
+    return f"{line.site}{kept}"

@@ -17,10 +17,11 @@ from ..model.moment import Moment
 from ..model.order import by_urgency
 from ..model.report import Report
 from ..model.words import BOUNDED
+from .first_line import summary
 from .job import read_job
 from .job_dict import job_to_dict
 from .status import status_text
-from .wording import headline, summary
+from .wording import headline
 
 #: Points of the timeline, rows of a table, and characters of a text.
 MOST_POINTS = 300

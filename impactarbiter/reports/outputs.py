@@ -11,7 +11,7 @@ from ..base.errors import MissingExtraError, UsageError
 from ..base.files import check_writable, write_atomic
 from ..model.order import reaches
 from ..model.report import Report
-from .wording import alarming
+from .first_line import alarming
 
 if TYPE_CHECKING:
     from ..model.bundle import Bundle  # with NumPy, which commands do without

@@ -14,18 +14,11 @@ from ..model.report import Report
 from ..model.site import Site
 from ..model.words import BOUNDED
 from .charts import AgesView, Chart, ages_view, growth_chart, memory_chart
+from .first_line import alarming, summary
 from .icicles import Cell, icicles_of
 from .purpose_chart import purpose_chart
 from .reasons import otherwise, why
-from .wording import (
-    Fact,
-    alarming,
-    facts,
-    footer,
-    headline,
-    retained_text,
-    summary,
-)
+from .wording import Fact, facts, footer, headline, retained_text
 
 #: Characters of a headline.
 HEADLINE = 120

@@ -9,15 +9,8 @@ from ..model.finding import Finding
 from ..model.order import by_urgency
 from ..model.report import LineBytes, Report
 from .console import Line, TextStream, emit, line, plain
-from .wording import (
-    Fact,
-    ages_text,
-    alarming,
-    facts,
-    footer,
-    headline,
-    summary,
-)
+from .first_line import alarming, summary
+from .wording import Fact, ages_text, facts, footer, headline
 
 _SEVERITY_STYLE = {
     "critical": "bold red",

@@ -24,9 +24,10 @@ from .charts import (
     nodes_at,
     nodes_text,
 )
+from .first_line import alarming
 from .purpose_chart import Purposes, marked, measured_by, purposes_of
 from .scales import drawn_points
-from .wording import alarming, forecast
+from .wording import forecast
 
 _FORMATS = ("png", "svg", "pdf")
 #: The forecast is a short end: this part of the run's steps.

@@ -6,10 +6,8 @@ the renderer.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from ..base.shell import cell_name
 from ..base.units import (
     GIB,
     format_bytes,
@@ -19,12 +17,11 @@ from ..base.units import (
 )
 from ..model.devices import is_on_host
 from ..model.finding import Cycle, Finding, GraphCost, Holder, Site
-from ..model.order import by_urgency
 from ..model.path import Edge
 from ..model.recording import RECORDED
 from ..model.report import LineBytes, Report
 from ..model.retention import Retention
-from ..model.words import BOUNDED, severity_rank
+from ..model.words import BOUNDED
 from . import growth as growth_words
 
 #: What each verdict means, in a sentence for someone who never saw it.
@@ -47,127 +44,6 @@ class Fact:
     label: str
     text: str
     code: tuple[str, ...] = ()
-
-
-def alarming(report: Report) -> list[Finding]:
-    """Findings that are no mere information, the most urgent first."""
-    return [f for f in by_urgency(report.findings) if f.verdict not in BOUNDED]
-
-
-def summary(report: Report, room: int | None = None) -> str:
-    """The first line: the verdict for all processes that were watched, and
-    what to do; ``room`` for a terminal's where it is not given."""
-    room = ROOM if room is None else room
-    children = report.children
-    if children is None or children.severity is None:
-        return _of_process(report, room)
-    told = f"{children.severity.upper()}: {children.answer}"
-    urgent = alarming(report)
-    if not urgent and not growth_words.unexplained(report):
-        return _cut(told, room)
-    own = urgent[0].severity if urgent else "info"
-    if severity_rank(children.severity) > severity_rank(own):
-        more = "; the process that started them grows, too"
-        return _cut(told, room - len(more)) + more
-    more = "; children leak, too"
-    return _of_process(report, room - len(more)) + more
-
-
-def _of_process(report: Report, room: int) -> str:
-    """The same for the process alone whose report it is."""
-    urgent = alarming(report)
-    if text := growth_words.unexplained(report):
-        return _cut(text, room)
-    if urgent:
-        return _alarm(urgent, room)
-    if report.recorded_by:
-        return _quiet_recording(report)
-    watched = plural(report.steps, "step")
-    if report.steps == 0:
-        return "no step was seen: call arbiter.step() in each turn of the loop"
-    if report.steps < report.needed_steps:
-        return (
-            f"only {watched} seen, {report.needed_steps} are needed:"
-            " run it longer, or lower --warmup and --window"
-        )
-    if report.process_growth is None and growth_words.beside_tensors(report):
-        rate = format_bytes(report.process_bytes_per_step or 0)
-        return f"grew {rate} a step in {watched}; no finding explains it"
-    bounded = len(report.findings)
-    if bounded:
-        growths = plural(bounded, "bounded growth")
-        return f"no leak in {watched}; {growths}, for information only"
-    return f"no leak in {watched}"
-
-
-def _quiet_recording(report: Report) -> str:
-    """The first line on another tool's recording in which nothing grows."""
-    steps = plural(report.steps, f"{report.step_kind} step")
-    if report.step_kind == "allocation":
-        steps = plural(report.steps, "allocation")
-    if report.steps == 0:
-        return "nothing can be told of growth: no allocation was recorded"
-    if report.steps < report.needed_steps:
-        return (
-            f"only {steps} recorded, {report.needed_steps} are needed:"
-            " record for longer"
-        )
-    return f"no line keeps ever more in {steps}"
-
-
-def _alarm(urgent: list[Finding], room: int) -> str:
-    """Severity, rate, line and what to change, in so much room."""
-    counts: dict[str, int] = {}
-    for finding in urgent:
-        counts[finding.verdict] = counts.get(finding.verdict, 0) + 1
-    names = {"cycle": "garbage cycle", "native": "native hold"}
-    said = ", ".join(
-        f"{number} growing, unconfirmed"
-        if verdict == "growing"
-        else plural(number, names.get(verdict, verdict))
-        for verdict, number in counts.items()
-    )
-    first = urgent[0]
-    rate = sum(f.all_bytes_per_step for f in urgent)
-    text = f"{first.severity.upper()}, {said}: {format_bytes(rate)} a step"
-    if first.site.known:
-        file = first.site.file
-        name = cell_name(file) or file.rpartition("/")[2]
-        if len(name) > MOST_NAME:
-            name = "\u2026" + name[1 - MOST_NAME :]
-        text += f" at {name}:{first.site.line}"
-    todo = _todo(first, room - len(text) - 2) if first.confirmed else ""
-    return _cut(f"{text}; {todo}" if todo else text, room)
-
-
-#: Characters of a first line, less those before the summary.
-ROOM = 100 - len("ImpactArbiter: ")
-#: Characters of a file's name in it.
-MOST_NAME = 32
-#: Where a piece of advice may end early.
-_CLAUSE = re.compile(r": |; | instead of ")
-
-
-def _todo(finding: Finding, room: int) -> str:
-    """What to change, as much as fits."""
-    advice = finding.advice.rstrip(".")
-    clause = _CLAUSE.split(advice)[0]
-    added = [
-        line[1:].strip()
-        for line in (finding.patch or "").splitlines()
-        if line.startswith("+") and not line.startswith("+++")
-    ]
-    for text in (advice, clause, *added[:1], clause.partition(" in `")[0]):
-        if text and len(text) <= room:
-            return text
-    return _cut(clause, room) if room > 24 else ""
-
-
-def _cut(text: str, room: int) -> str:
-    """At most so long, and cut between words."""
-    if len(text) <= room:
-        return text
-    return text[: room - 1].rpartition(" ")[0].rstrip(",;:") + " \u2026"
 
 
 def subject(finding: Finding) -> str:
@@ -464,6 +340,8 @@ def footer(report: Report) -> list[str]:
     lines = [watched]
     if other := growth_words.beside_tensors(report):
         lines.append(other)
+    if later := growth_words.later(report):
+        lines.append(later)
     lines += [
         f"taken back: {taken_back(finding)}" for finding in report.taken_back
     ]

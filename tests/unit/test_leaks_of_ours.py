@@ -361,6 +361,11 @@ CASES: dict[str, tuple[str, str]] = {
         LEAKING,
         "_core.suspects(8); raises(TypeError, _core.suspects, 'one')",
     ),
+    "_core.late_suspects": (
+        LEAKING,
+        "_core.late_suspects(8); _core.late_suspects(0);"
+        " raises(TypeError, _core.late_suspects, 'one')",
+    ),
     "_core.site_now": (
         LEAKING,
         "_core.site_now(site); _core.site_now(1 << 20);"

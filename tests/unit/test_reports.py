@@ -32,11 +32,12 @@ from impactarbiter.model.path import Edge, Path
 from impactarbiter.model.report import Cost, History, Report
 from impactarbiter.model.words import VERDICTS, Severity
 from impactarbiter.reports.console import broken, emit, line, plain
+from impactarbiter.reports.first_line import ROOM, summary
 from impactarbiter.reports.html import report_fragment, report_page
 from impactarbiter.reports.jsonio import report_json
 from impactarbiter.reports.sarif import sarif_log
 from impactarbiter.reports.text import report_lines, report_text
-from impactarbiter.reports.wording import ROOM, announcement, summary
+from impactarbiter.reports.wording import announcement
 
 MIB = 1 << 20
 NASTY = "\x1b[31m[bold]x[/bold]\r\n<script>alert(1)</script>\u202e{{7*7}}"

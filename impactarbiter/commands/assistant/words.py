@@ -14,8 +14,9 @@ from ...base.text import clean
 from ...model.finding import Finding, Site
 from ...model.order import by_urgency
 from ...model.report import Report
+from ...reports.first_line import summary
 from ...reports.reasons import otherwise, why
-from ...reports.wording import VERDICT_MEANING, growth, headline, summary
+from ...reports.wording import VERDICT_MEANING, growth, headline
 
 #: Characters of one text, of a patch or an output, and of a whole answer: an
 #: assistant pays for every one.

@@ -184,29 +184,71 @@ build_suspect(const ia_suspect *s)
         "array", s->array ? Py_True : Py_False);
 }
 
+/* Live storages of a site that were born by that tick, at most. */
+static uint32_t
+older_of(const ia_site_totals *site, uint32_t tick)
+{
+    const ia_survivors *s = &site->by[IA_BY_TICK];
+    uint32_t older = site->live_count;
+    for (uint32_t i = s->begun ? s->current + 1 : 0; i-- > 0;)
+        if (ia_survivors_begin(s, i) > tick)
+            older -= s->born[i] < older ? s->born[i] : older;
+    return older;
+}
+
+/* Was most of what is alive of it born since the position last moved? */
+static int
+is_late(const ia_suspect *s)
+{
+    const ia_site_totals *site = ia_ledger_site(s->site);
+    return 2 * older_of(site, ia_stepping_moved_at()) < site->live_count;
+}
+
 static PyObject *
-suspects(PyObject *self, PyObject *arg)
+suspects_by(ia_clock clock, unsigned long age, int late)
 {
     /* On the heap and not static: making objects may run the collector, and
      * what that runs may come here again. */
-    unsigned long age = PyLong_AsUnsignedLong(arg);
-    (void)self;
-    if (PyErr_Occurred())
-        return NULL;
     ia_suspect *found = PyMem_Calloc(MAX_SUSPECTS, sizeof *found);
     if (found == NULL)
         return PyErr_NoMemory();
-    ia_clock clock = ia_stepping_clock();
     ia_ledger_lock();
     uint32_t n =
         ia_criterion_suspects(clock, (uint32_t)age, found, MAX_SUSPECTS);
+    n = n < MAX_SUSPECTS ? n : MAX_SUSPECTS;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (!late || is_late(&found[i]))
+            found[kept++] = found[i];
     ia_ledger_unlock();
     PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && i < n && i < MAX_SUSPECTS; i++) {
+    for (uint32_t i = 0; list && i < kept; i++) {
         ia_list_add(&list, build_suspect(&found[i]));
     }
     PyMem_Free(found);
     return list;
+}
+
+static PyObject *
+suspects(PyObject *self, PyObject *arg)
+{
+    unsigned long age = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    return suspects_by(ia_stepping_clock(), age, 0);
+}
+
+static PyObject *
+late_suspects(PyObject *self, PyObject *arg)
+{
+    unsigned long age = PyLong_AsUnsignedLong(arg);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    if (ia_ledger_now(IA_BY_TICK) - ia_stepping_moved_at() < age)
+        return PyList_New(0);
+    return suspects_by(IA_BY_TICK, age, 1);
 }
 
 /* What is alive of a site, and what was when the last tick ended: a program
@@ -274,13 +316,8 @@ site_older(PyObject *self, PyObject *args)
         return NULL;
     ia_ledger_lock();
     const ia_site_totals *known = ia_ledger_site(ia_site_of_number(number));
-    if (known != NULL) {
-        const ia_survivors *s = &known->by[IA_BY_TICK];
-        older = known->live_count;
-        for (uint32_t i = s->begun ? s->current + 1 : 0; i-- > 0;)
-            if (ia_survivors_begin(s, i) > tick)
-                older -= s->born[i] < older ? s->born[i] : older;
-    }
+    if (known != NULL)
+        older = older_of(known, tick);
     ia_ledger_unlock();
     return PyLong_FromUnsignedLong(older);
 }
@@ -378,6 +415,9 @@ DOC(stack_frames, "(stack)",
     "Frames of a stack, innermost first, as site_source gives them.");
 DOC(suspects, "(age)",
     "Sites that have kept theirs for so many positions, as a list of dicts.");
+DOC(late_suspects, "(age)",
+    "The same by ticks, of sites most of whose live storages were born since\n"
+    "the position last moved.");
 DOC(site_now, "(site)",
     "(live storages, their bytes, bytes that the collector freed, longest\n"
     "lifetime that ended, live storages when the last tick ended, nodes of\n"
@@ -410,6 +450,7 @@ PyMethodDef ia_accounts_methods[] = {
     {"site_source", site_source, METH_O, site_source_doc},
     {"stack_frames", stack_frames, METH_O, stack_frames_doc},
     {"suspects", suspects, METH_O, suspects_doc},
+    {"late_suspects", late_suspects, METH_O, late_suspects_doc},
     {"site_now", site_now, METH_O, site_now_doc},
     {"site_ages", site_ages, METH_O, site_ages_doc},
     {"site_older", site_older, METH_VARARGS, site_older_doc},

@@ -18,6 +18,7 @@
 #include "../ledger/tensors.h"
 #include "criterion.h"
 #include "curves.h"
+#include "exceptions.h"
 #include "failure.h"
 #include "graphs.h"
 #include "optimizers.h"
@@ -76,6 +77,7 @@ static struct {
     uint32_t look_at; /* tick; 0: none */
     double look_by; /* seconds; 0: whenever */
     uint32_t moved_at;     /* tick at which the position last moved */
+    uint32_t silent_look;  /* ticks since then at which a look is due */
     uint32_t longest_step; /* ticks from one such to the next, at most */
     int suspects_wait; /* the criterion has found some since the last look */
     uint32_t next_probe; /* by the clock in force */
@@ -131,57 +133,6 @@ probe_graphs(void)
     run.next_probe = now + 1 + now / PROBES_PER_DOUBLING;
 }
 
-/* An interrupt, or a sys.exit() in a signal handler: the program's, though it
- * came while our Python code ran.  Raised again where the program goes on. */
-static int
-raise_again(void *exception)
-{
-    PyObject *value = exception;
-    PyErr_SetObject((PyObject *)Py_TYPE(value), value);
-    Py_DECREF(value);
-    return -1;
-}
-
-static void
-pass_on_exception(void)
-{
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (traceback != NULL)
-        PyException_SetTraceback(value, traceback);
-    if (Py_AddPendingCall(raise_again, value) < 0)
-        Py_DECREF(value);
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
-}
-
-/* Is the exception that is set the program's?  What a handler raises while
- * that is asked takes its place. */
-static int
-is_programs(PyObject *whose)
-{
-    if (!PyErr_ExceptionMatches(PyExc_Exception))
-        return 1;
-    if (whose == NULL)
-        return 0;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (traceback != NULL)
-        PyException_SetTraceback(value, traceback);
-    PyObject *answer = PyObject_CallOneArg(whose, value);
-    if (answer == NULL) {
-        Py_XDECREF(type);
-        Py_XDECREF(value);
-        Py_XDECREF(traceback);
-        return 1;
-    }
-    Py_DECREF(answer);
-    PyErr_Restore(type, value, traceback);
-    return answer == Py_True;
-}
-
 /* 0 where the look has ended this run and begun another. */
 static int
 call_back(void)
@@ -194,8 +145,8 @@ call_back(void)
     PyObject *whose = Py_XNewRef(run.options.is_programs);
     PyObject *result = PyObject_CallFunction(callback, "I", run.tick);
     Py_DECREF(callback);
-    if (result == NULL && is_programs(whose))
-        pass_on_exception();
+    if (result == NULL && ia_is_programs(whose))
+        ia_pass_on_exception();
     else if (result == NULL)
         ia_fail_with_exception("a look at the suspects failed");
     Py_XDECREF(result);
@@ -224,6 +175,12 @@ ia_clock
 ia_stepping_clock(void)
 {
     return run.settled ? IA_BY_TICK : IA_BY_POSITION;
+}
+
+uint32_t
+ia_stepping_moved_at(void)
+{
+    return run.moved_at;
 }
 
 static void
@@ -273,6 +230,7 @@ measure_step(uint32_t ticks)
     if (run.position <= 2 || ticks > run.longest_step)
         run.longest_step = ticks;
     run.moved_at = run.tick;
+    run.silent_look = 0;
 }
 
 /* Whether this tick, so many `since` the position moved, is a place for looks.
@@ -284,6 +242,19 @@ is_place_to_look(int moves, uint32_t since)
     int here = run.kind == IA_EVENT_BACKWARD ? since == 1 : moves;
     return here || ia_stepping_clock() == IA_BY_TICK || run.position == 0 ||
            since > LONGER_THAN_STEPS * run.longest_step;
+}
+
+/* Positions say nothing of what an evaluation or a service gathers: it is
+ * looked into when it has lasted for long, and for twice as long again. */
+static int
+is_long_silent(uint32_t since)
+{
+    if (run.position == 0 || since < IA_AGE_TO_TELL ||
+        since <= LONGER_THAN_STEPS * run.longest_step ||
+        since < run.silent_look)
+        return 0;
+    run.silent_look = 2 * since;
+    return 1;
 }
 
 static int
@@ -325,6 +296,8 @@ boundary(int moves)
     uint32_t since = run.tick - run.moved_at;
     if (moves)
         measure_step(since);
+    else if (is_long_silent(since))
+        run.suspects_wait = 1;
     if (is_place_to_look(moves, since) && is_look_wanted(start) &&
         run.options.callback != NULL) {
         run.look_at = 0;

@@ -31,6 +31,8 @@ void ia_stepping_call_ends(ia_event, PyObject *const *args, Py_ssize_t count);
 ia_call_args ia_stepping_args(void);
 /* The clock that ages are measured by just now. */
 ia_clock ia_stepping_clock(void);
+/* The tick at which the position last moved. */
+uint32_t ia_stepping_moved_at(void);
 /* A report is asked for: it is the last word. */
 void ia_stepping_settle(void);
 /* Asks for a look at that tick (0: none), suspects or not, or at the first
