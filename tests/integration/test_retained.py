@@ -326,6 +326,14 @@ def test_the_ways_of_several_explained_objects() -> None:
     assert freed_by_emptying(owner, found[0].paths[0].edges[:1]) == above[0]
 
 
+def test_the_ways_of_more_explained_objects_than_a_set_has_bits() -> None:
+    owner = {n: [torch.ones(16) for _ in range(n)] for n in (64, 6)}
+    found = impactarbiter.explain(*owner[64], *owner[6])
+    sizes = [[e.retained_bytes for e in r.paths[0].edges] for r in found]
+    whole, first, last = 70 * 64, 64 * 64, 6 * 64
+    assert sizes == [[whole, first, 64]] * 64 + [[whole, last, 64]] * 6
+
+
 def test_each_of_several_ways_to_an_explained_object() -> None:
     owner = Owner(first=[torch.ones(16)], last=Owner(kept=torch.ones(100)))
     owner.last.second = {"x": owner.first[0]}  # type: ignore[attr-defined]

@@ -50,16 +50,19 @@ is_named(const ia_question *q, uint32_t entry)
     return root_of(q, entry)->kind < IA_ROOT_OUTSIDE;
 }
 
+/* One group of ways: no variable is cut for one of the targets alone, so that
+ * an object on the ways of several retains the same for each. */
+#define ALL_TARGETS 0
+
 /* What lies on one path; nothing where that was not measured. */
 static PyObject *
-build_ways(const ia_question *q, const ia_target *t, uint32_t referrer,
-           const answers *a, PyObject *path, const uint32_t *objects)
+build_ways(const ia_question *q, uint32_t referrer, const answers *a,
+           PyObject *path, const uint32_t *objects)
 {
     if (a->measured == NULL || !is_named(q, referrer))
         return PyList_New(0);
-    return ia_ways_build(&a->measured->ways, (uint32_t)(t - q->targets),
-                         objects, PyList_GET_SIZE(PyTuple_GET_ITEM(path, 3)),
-                         a->cost);
+    return ia_ways_build(&a->measured->ways, ALL_TARGETS, objects,
+                         PyList_GET_SIZE(PyTuple_GET_ITEM(path, 3)), a->cost);
 }
 
 /* The path over one referrer; the entry that it ends in is made for it. */
@@ -73,8 +76,8 @@ append_path(ia_question *q, const ia_target *t, uint32_t referrer,
         return ia_no_memory();
     PyObject *path =
         ia_path_trace(&q->w, last, IA_NO_ENTRY, NULL, &objects);
-    PyObject *ways = path ? build_ways(q, t, referrer, a, path, objects)
-                          : NULL;
+    PyObject *ways =
+        path ? build_ways(q, referrer, a, path, objects) : NULL;
     int bad = ways == NULL || PyList_Append(a->paths, path) < 0 ||
               PyList_Append(a->ways, ways) < 0;
     PyMem_Free(objects);
@@ -225,13 +228,13 @@ set_aside(const ia_question *q, measured *m)
 static int
 list_ways(const ia_question *q, Py_ssize_t most, measured *m)
 {
-    for (Py_ssize_t n = 0; n < q->ntargets && n < IA_MAX_CUT_GROUPS; n++) {
+    for (Py_ssize_t n = 0; n < q->ntargets; n++) {
         const ia_target *t = &q->targets[n];
         Py_ssize_t told = 0;
         for (uint32_t i = 0; i < t->count && told < most; i++) {
             told += is_held(q, t->referrers[i]);
             if (is_named(q, t->referrers[i]))
-                ia_ways_add(&m->ways, &q->w, t->referrers[i], (uint32_t)n);
+                ia_ways_add(&m->ways, &q->w, t->referrers[i], ALL_TARGETS);
         }
     }
     return set_aside(q, m);

@@ -102,7 +102,8 @@ groups_of(const measuring *m, uint32_t first, uint32_t end)
 }
 
 /* A variable that names a container's newest item is cut off with whatever is
- * on the container's way. */
+ * on the container's way.  An object that is asked about is cut off whole,
+ * and there may be more of them than a set of groups has bits. */
 static int
 is_name(const measuring *m, const ia_cut *c)
 {
@@ -247,7 +248,7 @@ static int
 has_names(const measuring *m, uint64_t groups)
 {
     for (uint32_t i = 0; groups != 0 && i < m->count; i++)
-        if (groups >> m->cuts[i].group & 1 && is_name(m, &m->cuts[i]))
+        if (is_name(m, &m->cuts[i]) && groups >> m->cuts[i].group & 1)
             return 1;
     return 0;
 }
