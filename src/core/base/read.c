@@ -92,21 +92,30 @@ ia_base_named(PyTypeObject *type, const char *name)
     return NULL;
 }
 
+/* Its own, or a base's: from 3.14 on a Task has a Future's result. */
+static PyGetSetDef *
+getter_of(PyTypeObject *type, const char *name)
+{
+    for (; type != NULL; type = type->tp_base)
+        for (PyGetSetDef *g = type->tp_getset; g != NULL && g->name; g++)
+            if (strcmp(g->name, name) == 0)
+                return g;
+    return NULL;
+}
+
 int
 ia_getter_gives(PyTypeObject *type, PyObject *op, const char *name,
                 PyObject *child)
 {
-    for (PyGetSetDef *g = type->tp_getset; g != NULL && g->name; g++) {
-        if (strcmp(g->name, name) != 0)
-            continue;
-        PyObject *value = g->get(op, g->closure);
-        int same = value == child;
-        if (value == NULL)
-            PyErr_Clear();
-        Py_XDECREF(value);
-        return same;
-    }
-    return 0;
+    PyGetSetDef *g = getter_of(type, name);
+    if (g == NULL)
+        return 0;
+    PyObject *value = g->get(op, g->closure);
+    int same = value == child;
+    if (value == NULL)
+        PyErr_Clear();
+    Py_XDECREF(value);
+    return same;
 }
 
 typedef struct {

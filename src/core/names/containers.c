@@ -47,20 +47,31 @@ is_given_as_it_is(PyObject *value)
            strcmp(t->tp_name, "functools._lru_cache_wrapper") == 0;
 }
 
+/* A class keeps its annotations under another name from 3.14 on, once they were
+ * asked for. */
+static const char *
+name_of(PyObject *owner, PyObject *key)
+{
+    const char *name = ia_utf8(key);
+    return owner != NULL && PyType_Check(owner) &&
+                   strcmp(name, "__annotations_cache__") == 0
+               ? "__annotations__"
+               : name;
+}
+
 /* Would owner.name be this very value?  An owner that is not known is a
  * module or the like. */
 static int
-reads_back(PyObject *owner, PyObject *key, PyObject *value)
+reads_back(PyObject *owner, const char *name, PyObject *value)
 {
     if (owner == NULL)
         return 1;
     PyTypeObject *type = Py_TYPE(owner);
     /* A getter of type's, and yet it gives what lies there. */
-    if (PyType_Check(owner) &&
-        PyUnicode_CompareWithASCIIString(key, "__annotations__") == 0)
+    if (PyType_Check(owner) && strcmp(name, "__annotations__") == 0)
         return 1;
     if (reads_strangely(type) ||
-        is_data_descriptor(ia_type_attribute(type, ia_utf8(key))))
+        is_data_descriptor(ia_type_attribute(type, name)))
         return 0;
     return !PyType_Check(owner) || is_given_as_it_is(value);
 }
@@ -69,9 +80,11 @@ static ia_reading
 set_attribute(PyObject *owner, PyObject *key, PyObject *value,
               ia_edge_text *out)
 {
-    if (ia_is_name(key))
-        return ia_edge_set(out, "attribute", reads_back(owner, key, value),
-                           ".%s", ia_utf8(key));
+    if (ia_is_name(key)) {
+        const char *name = name_of(owner, key);
+        return ia_edge_set(out, "attribute", reads_back(owner, name, value),
+                           ".%s", name);
+    }
     char text[200];
     int python = ia_key_text(key, text, sizeof text);
     return ia_edge_set(out, "attribute", python, ".__dict__[%s]", text);
