@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Reader,
         Site,
         TensorExample,
+        Variable,
     )
     from .model.growth import (
         LaterGrowth,
@@ -131,6 +132,7 @@ __all__ = [
     "TensorExample",
     "TypeGrowth",
     "UsageError",
+    "Variable",
     "Verdict",
     "allow",
     "allow_object",
@@ -193,6 +195,7 @@ _HOME = {
     "StepKind": "model.words",
     "StepMode": "model.words",
     "TensorExample": "model.finding",
+    "Variable": "model.finding",
     "TypeGrowth": "model.growth",
     "Verdict": "model.words",
     "allow": "judging.allowlist",

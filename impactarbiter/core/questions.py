@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import _core
+from ..model.finding import Variable
 from ..model.path import Path
 from . import frameworks, wire
 from .code import prepare
@@ -30,6 +31,11 @@ def explain(
     finally:
         frameworks.forget()
     return [wire.answer_of(raw) for raw in found]
+
+
+def variables_of(obj: object) -> tuple[Variable, ...]:
+    """Variables of libraries that lead to a tensor's memory."""
+    return wire.variables_of(_core.native_of_object(obj))
 
 
 def instances(cls: type, most: int) -> tuple[int, list[Path]]:

@@ -36,6 +36,7 @@ from .known import KnownHolders
 from .look import Look
 from .masks import obfuscated
 from .memory import HolderHistory
+from .native import NativeSearch
 from .offer import Holding
 from .one_at_a_time import OneAtATime
 from .patches import with_patches
@@ -74,6 +75,9 @@ class Diagnostician:
     _told: Telling = field(init=False)
     _afterwards: Afterwards = field(init=False)
     _alone: OneAtATime = field(default_factory=OneAtATime)
+    _native: NativeSearch = field(default_factory=NativeSearch)
+    #: What the last walk found that no Python object leads to.
+    _unheld: Sequence[Finding] = ()
     #: When the room that is left was last read, and what it was.
     _room: tuple[float, Forecast] | None = None
 
@@ -127,13 +131,20 @@ class Diagnostician:
         if not self._watch.busy and self._walks.wanted(suspects, status):
             pause = self._walks.pause(suspects, status, forecast.room)
             if pause == 0:
-                self._walks.walk(suspects, status)
+                walk = self._walks.walk(suspects, status)
+                look = Look(status, status.kind, suspects, walk, self.phases)
+                self._unheld = tuple(
+                    unheld.findings(
+                        look, forecast, self.allow, self._age_to_tell
+                    )
+                )
         if status.rises:
             pause = self._walks.weigh(status) or pause
         self._afterwards.look(self._walks, status, forecast.room)
         findings = self._judge_all(
             suspects, status, forecast, self._age_to_tell, False
         )
+        findings += self._unheld
         self._judged = findings
         self._told.tell(findings)
         if not self._watch.busy:
@@ -300,9 +311,11 @@ class Diagnostician:
             suspects, status, forecast, self._least_age, True
         )
         look = Look(status, kind, suspects, walk, self.phases)
-        findings += unheld.findings(
-            look, forecast, self.allow, self._long_enough
+        self._unheld = tuple(
+            unheld.findings(look, forecast, self.allow, self._long_enough)
         )
+        findings += self._unheld
+        findings = [self._native.named(f, suspects) for f in findings]
         findings += self._released(status, forecast)
         self._told.tell(findings)
         findings = [self._with_guess(f) for f in findings]

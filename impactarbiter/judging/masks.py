@@ -15,7 +15,15 @@ from dataclasses import replace
 
 from ..knowledge.advice import advise
 from ..model.children import Children
-from ..model.finding import Cycle, Finding, GraphCost, Holder, Reader, Site
+from ..model.finding import (
+    Cycle,
+    Finding,
+    GraphCost,
+    Holder,
+    Reader,
+    Site,
+    Variable,
+)
 from ..model.growth import LaterGrowth, ProcessGrowth
 from ..model.history import History
 from ..model.path import Edge, Path, name_in
@@ -233,6 +241,12 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
         holder=holder,
         graph=_graph(finding.graph, masks),
         needed_by=_readers(finding.needed_by, masks),
+        held_in=tuple(
+            Variable(
+                masks.of("library", v.library), masks.of("variable", v.symbol)
+            )
+            for v in finding.held_in
+        ),
         grown_at=masks.site(finding.grown_at),
         stack=tuple(masks.site(s) or s for s in finding.stack),
         tensors=tuple(replace(t, shape=None) for t in finding.tensors),

@@ -25,8 +25,13 @@ def accounted(
     known = dict(walk.purposes) if walk else {}
     known["findings"] = known.pop("claimed", 0)
     if findings is not None:
-        told = sum(finding.retained_bytes for finding in findings)
-        known["findings"] = min(known["findings"], told)
+        told = [f for f in findings if f.path is not None]
+        held = sum(finding.retained_bytes for finding in told)
+        known["findings"] = min(known["findings"], held)
+        # What no path leads to the walk has not met.
+        known["findings"] += sum(
+            f.retained_bytes for f in findings if f.path is None
+        )
     known["allowed"] = totals.allowed_bytes
     known.pop("other", 0)
     known["other"] = max(totals.live_bytes - sum(known.values()), 0)

@@ -27,7 +27,7 @@ class Telling:
         self._on_finding = on_finding
         self._known = known
         #: What was told of findings that have no holder, by signature.
-        self._of_lines: dict[str, str] = {}
+        self._of_lines: dict[str, Finding] = {}
         #: What ``on_finding`` raised last, in words.
         self.failed: str = ""
 
@@ -40,9 +40,11 @@ class Telling:
 
     def _is_news(self, finding: Finding) -> bool:
         history = self._known.get(finding.signature)
-        told = self._of_lines.get(finding.signature)
+        line = self._of_lines.get(finding.signature)
         if history is not None:
             told = history.told
+        else:
+            told = line.verdict if line is not None else None
         verdict = finding.verdict
         if verdict == "growing" and finding.rule != MAY_END:
             return False
@@ -59,7 +61,7 @@ class Telling:
         if history is not None:
             history.told = finding.verdict
         else:
-            self._of_lines[finding.signature] = finding.verdict
+            self._of_lines[finding.signature] = finding
 
     def _call(self, finding: Finding) -> None:
         if self._on_finding is None:
@@ -73,7 +75,13 @@ class Telling:
         self, present: Collection[str], status: Status
     ) -> list[Finding]:
         """What was told to leak and does not any more."""
-        found = []
+        found = [
+            _taken(finding, "cache", "but was let go before the end")
+            for signature, finding in self._of_lines.items()
+            if signature not in present
+            and signature not in self._known
+            and finding.confirmed
+        ]
         for signature, history in self._known.items():
             finding = history.finding
             if (
@@ -84,17 +92,20 @@ class Telling:
             ):
                 continue
             verdict: Verdict = "accumulation" if history.lets_go else "cache"
-            found.append(
-                replace(
-                    finding,
-                    verdict=verdict,
-                    severity="info",
-                    steps_to_oom=None,
-                    seconds_to_oom=None,
-                    note=_last_seen(history, status),
-                )
-            )
+            found.append(_taken(finding, verdict, _last_seen(history, status)))
         return found
+
+
+def _taken(finding: Finding, verdict: Verdict, note: str) -> Finding:
+    """What became of it: it kills nobody."""
+    return replace(
+        finding,
+        verdict=verdict,
+        severity="info",
+        steps_to_oom=None,
+        seconds_to_oom=None,
+        note=note,
+    )
 
 
 def _last_seen(history: HolderHistory, status: Status) -> str:

@@ -4,6 +4,7 @@ stops where that was measured."""
 from __future__ import annotations
 
 import math
+import os
 import re
 from itertools import pairwise
 
@@ -30,6 +31,13 @@ def advise(
     where = _where(finding)
     if finding.cycle is not None:
         return _of_cycle(finding.cycle, where)
+    if finding.held_in:
+        first = finding.held_in[0]
+        library = os.path.basename(first.library)
+        return (
+            f"clear `{first.symbol}` in {library}: a search of the process's"
+            " memory led there from what the allocating line made"
+        )
     if finding.verdict == "native":
         return (
             "no Python object holds this: look for what C++ code, a script or"

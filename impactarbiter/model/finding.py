@@ -30,6 +30,8 @@ __all__ = [
     "Kept",
     "Site",
     "TensorExample",
+    "Variable",
+    "in_words",
     "signature_of",
 ]
 
@@ -95,6 +97,23 @@ class Reader:
 
     def __str__(self) -> str:
         return f"{self.node}.{self.saved}"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a library's, as its symbols name it; ``library`` is the
+    path of the file."""
+
+    library: str
+    symbol: str
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.library)}: {self.symbol}"
+
+
+def in_words(variables: Sequence[Variable]) -> str:
+    """``ext.so: kv_cache, ext.so: rows``."""
+    return ", ".join(map(str, variables))
 
 
 @dataclass(frozen=True)
@@ -173,6 +192,8 @@ class Finding:
     ``needed_by`` are operations of live graphs that will read the example's
     memory, ``readers`` how many they are (the first of many are listed):
     none, and every backward that used it is done with it.  None: not known.
+    ``held_in``: where C or C++ code holds it, variables of libraries that a
+    search of the process's memory found to lead to half of its blocks or more.
     ``signature`` is made from site and holder when it is not given.
     """
 
@@ -211,6 +232,7 @@ class Finding:
     note: str | None = None
     needed_by: tuple[Reader, ...] | None = None
     readers: int = 0
+    held_in: tuple[Variable, ...] = ()
     signature: str = ""
 
     def __post_init__(self) -> None:

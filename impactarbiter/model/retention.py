@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..base.shell import pretty
 from .door import renderer, text_of
-from .finding import GraphCost, Reader
+from .finding import GraphCost, Reader, Variable
 from .path import Path
 from .words import RetentionVerdict
 
@@ -27,6 +27,8 @@ class Retention:
     ``needed_by``: operations of live graphs that will read its memory in
     their backward, ``readers`` of them (the first of many are listed); None:
     it has no tensor memory, or graphs were left out.
+    ``held_in``: of what only C or C++ code holds, variables of libraries that
+    a search of the process's memory found to lead there.
     ``referrers``: distinct references that were met.  ``noun``: what is
     counted, "tensor", or "array" for an array of NumPy's.
     """
@@ -45,6 +47,7 @@ class Retention:
     noun: str = "tensor"
     needed_by: tuple[Reader, ...] | None = None
     readers: int = 0
+    held_in: tuple[Variable, ...] = ()
 
     def __str__(self) -> str:
         return text_of("retention text", self)

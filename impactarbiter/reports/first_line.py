@@ -6,7 +6,7 @@ import re
 
 from ..base.shell import cell_name
 from ..base.units import format_bytes, plural
-from ..model.finding import Finding, Site
+from ..model.finding import Finding, Site, in_words
 from ..model.order import by_urgency
 from ..model.report import Report
 from ..model.words import BOUNDED, severity_rank
@@ -127,7 +127,8 @@ def _todo(finding: Finding, room: int) -> str:
         for line in (finding.patch or "").splitlines()
         if line.startswith("+") and not line.startswith("+++")
     ]
-    for text in (advice, clause, *added[:1], clause.partition(" in `")[0]):
+    held_in, short = in_words(finding.held_in[:1]), clause.split(" in `")[0]
+    for text in (advice, clause, *added[:1], held_in, short):
         if text and len(text) <= room:
             return text
     return _cut(clause, room) if room > 24 else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..base.text import clean
 from ..base.units import format_bytes, format_count, plural
-from ..model.finding import GraphCost
+from ..model.finding import GraphCost, in_words
 from ..model.path import Edge, Path, compress_runs
 from ..model.retention import Instances, Retention
 from .wording import needed_text, retained_text
@@ -54,6 +54,8 @@ def notes_of(r: Retention) -> list[tuple[str, str]]:
         notes.append(("cycle", f"{r.cycle} -> itself"))
     if r.graph is not None:
         notes.append(("graph", _graph(r.graph)))
+    if r.held_in:
+        notes.append(("held in", in_words(r.held_in)))
     if r.needed_by:
         notes.append(("needed by", needed_text(r)))
     if r.note:

@@ -16,7 +16,14 @@ from ..base.units import (
     plural,
 )
 from ..model.devices import is_on_host
-from ..model.finding import Cycle, Finding, GraphCost, Holder, Site
+from ..model.finding import (
+    Cycle,
+    Finding,
+    GraphCost,
+    Holder,
+    Site,
+    in_words,
+)
 from ..model.path import Edge
 from ..model.recording import RECORDED
 from ..model.report import LineBytes, Report
@@ -76,6 +83,9 @@ def headline(finding: Finding) -> str:
             until = "for ever, as C++ is part of it"
         return f"a garbage cycle holds {rate} {until}: {what}"
     if finding.verdict == "native":
+        if finding.held_in:
+            what = in_words(finding.held_in)
+            return f"{what} keeps {rate}, no Python path does"
         return f"C or C++ code keeps {rate}, no Python path does: {what}"
     left = "nothing has let it go"
     if finding.rule == "outgrows":
@@ -152,6 +162,8 @@ def facts(finding: Finding) -> list[Fact]:
     found = [_site_fact("allocated", finding.allocated_at)]
     if finding.path is not None:
         found.append(Fact("kept by", str(finding.path)))
+    if finding.held_in:
+        found.append(Fact("held in", in_words(finding.held_in)))
     if finding.holder is not None:
         found.append(Fact("holder", _holder_text(finding)))
     if finding.grown_at is not None:

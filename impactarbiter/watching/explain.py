@@ -10,6 +10,7 @@ from ..core.wire import Answer
 from ..knowledge.autograd import cause_of
 from ..knowledge.ipython import shell_advice
 from ..model.devices import noun_of
+from ..model.finding import Variable
 from ..model.path import Path, pattern_of
 from ..model.retention import InstanceGroup, Instances, Retention, Retentions
 
@@ -51,7 +52,10 @@ def explain(
     if len(objects) == 1 and issubclass(type(objects[0]), type):
         return _instances(objects[0])
     answers = questions.explain(objects, paths)
-    made = Retentions(map(_retention, answers))
+    made = Retentions(
+        _retention(answer, _held_in(answer, obj))
+        for answer, obj in zip(answers, objects, strict=True)
+    )
     return made[0] if len(made) == 1 else made
 
 
@@ -66,7 +70,12 @@ def retained_bytes(obj: object) -> int:
     return answer.retained_bytes + nodes
 
 
-def _retention(answer: Answer) -> Retention:
+def _held_in(answer: Answer, obj: object) -> tuple[Variable, ...]:
+    """Asked of what no Python object leads to."""
+    return questions.variables_of(obj) if answer.verdict == "native" else ()
+
+
+def _retention(answer: Answer, held_in: tuple[Variable, ...]) -> Retention:
     note = _note(answer)
     if note is None and answer.paths:
         note = shell_advice(answer.paths[0])
@@ -86,6 +95,7 @@ def _retention(answer: Answer) -> Retention:
         note=note,
         needed_by=answer.needed_by,
         readers=answer.readers,
+        held_in=held_in,
         noun=noun_of((answer.target.device,)),
     )
 

@@ -448,6 +448,14 @@ CASES: dict[str, tuple[str, str]] = {
         "",
         "_core.is_library('/a/b.py'); raises(TypeError, _core.is_library, 1)",
     ),
+    "_core.native_of_site": (
+        "site = impactarbiter._core.suspects(1)",
+        "_core.native_of_site(1); raises(TypeError, _core.native_of_site, '')",
+    ),
+    "_core.native_of_object": (
+        "_, held = tensors()",
+        "_core.native_of_object(held[0]); _core.native_of_object(1)",
+    ),
     "_core.instances": (
         "class Mine: pass\nheld = [Mine(), Mine()]\n",
         "_core.instances(Mine, 3); raises(TypeError, _core.instances, 1, 1)",

@@ -19,6 +19,7 @@ Node = TypeVar("Node")
 #: Each room of src/core may include its own files and those of rooms before.
 C_ROOMS = (
     "base",
+    "native",
     "ledger",
     "steps",
     "heap",

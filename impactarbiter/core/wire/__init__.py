@@ -45,6 +45,7 @@ from .walks import (
     graph_of,
     held_of,
     path_of,
+    variables_of,
     walk_of,
 )
 
@@ -91,5 +92,6 @@ __all__ = [
     "path_of",
     "status_of",
     "totals_of",
+    "variables_of",
     "walk_of",
 ]

@@ -6,6 +6,7 @@
 #include "../answers/census.h"
 #include "../answers/diagnosis.h"
 #include "../answers/explain.h"
+#include "../answers/native.h"
 #include "../holders/visits.h"
 #include "methods.h"
 
@@ -43,6 +44,21 @@ instances(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!n:instances", &PyType_Type, &type, &most))
         return NULL;
     return ia_instances(type, most);
+}
+
+static PyObject *
+native_of_site(PyObject *self, PyObject *arg)
+{
+    unsigned long long site = PyLong_AsUnsignedLongLong(arg);
+    (void)self;
+    return PyErr_Occurred() ? NULL : ia_native_of_site(site);
+}
+
+static PyObject *
+native_of_object(PyObject *self, PyObject *op)
+{
+    (void)self;
+    return ia_native_of_object(op);
 }
 
 /* -- holders that are known ------------------------------------------------ */
@@ -134,6 +150,10 @@ DOC(explain, "(objects, paths, ways)",
     "what each object on a path retains.");
 DOC(instances, "(type, most)",
     "(count, paths) of the live instances of a class.");
+DOC(native_of_site, "(site)",
+    "[(library, symbol, blocks that it leads to, blocks asked)] of variables\n"
+    "that lead to blocks of this line, by a search of the process's memory.");
+DOC(native_of_object, "(object)", "The same of a tensor's memory.");
 DOC(visit, "(path)",
     "(state, length, value, first item, graph, recurs, bytes, eldest item) at\n"
     "the end of a known path: \"intact\", \"broken\" or \"unknown\"; addresses,\n"
@@ -153,6 +173,8 @@ PyMethodDef ia_questions_methods[] = {
     {"diagnose", diagnose, METH_VARARGS, diagnose_doc},
     {"explain", explain, METH_VARARGS, explain_doc},
     {"instances", instances, METH_VARARGS, instances_doc},
+    {"native_of_site", native_of_site, METH_O, native_of_site_doc},
+    {"native_of_object", native_of_object, METH_O, native_of_object_doc},
     {"visit", visit, METH_O, visit_doc},
     {"forget_path", forget_path, METH_O, forget_path_doc},
     {"census", census, METH_O, census_doc},

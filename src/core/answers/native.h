@@ -1,0 +1,15 @@
+/* Which variables of libraries lead to blocks that Python does not. */
+#ifndef IA_NATIVE_H
+#define IA_NATIVE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+
+/* [(library, symbol, blocks that it leads to, blocks asked), ...] of a line's
+ * blocks: of the newest, and of some from the oldest on. */
+PyObject *ia_native_of_site(uint64_t site);
+/* The same of one object's memory. */
+PyObject *ia_native_of_object(PyObject *);
+
+#endif /* IA_NATIVE_H */

@@ -1,0 +1,273 @@
+"""Tensors that C++ keeps: which variable of which library has them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+import warm
+
+import impactarbiter
+
+TORCH = Path(torch.__file__).parent
+COMPILER = shutil.which("g++")
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")
+
+#: The first member of a tensor's Python object is its C++ tensor.  A storage
+#: that is kept alone is one that Python has never had in its hands.
+SOURCE = """
+#include <Python.h>
+#include <ATen/core/TensorBase.h>
+#include <list>
+#include <map>
+#include <vector>
+
+struct Object { PyObject_HEAD at::TensorBase tensor; };
+static at::TensorBase &tensor(PyObject *x) {
+    return reinterpret_cast<Object *>(x)->tensor;
+}
+std::vector<at::TensorBase> kept_static;
+namespace mylib {
+    std::map<long, c10::Storage> kv_cache;
+    struct Cache { std::vector<c10::Storage> rows; };
+    Cache &singleton() { static Cache cache; return cache; }
+    static Cache *lone = nullptr;
+    std::list<c10::Storage> chain;
+}
+static PyObject *keep_vector(PyObject *, PyObject *x) {
+    kept_static.push_back(tensor(x));
+    Py_RETURN_NONE;
+}
+static PyObject *keep_map(PyObject *, PyObject *x) {
+    mylib::kv_cache[mylib::kv_cache.size()] = tensor(x).storage();
+    Py_RETURN_NONE;
+}
+static PyObject *keep_singleton(PyObject *, PyObject *x) {
+    mylib::singleton().rows.push_back(tensor(x).storage());
+    Py_RETURN_NONE;
+}
+static PyObject *keep_lone(PyObject *, PyObject *x) {
+    if (mylib::lone == nullptr) mylib::lone = new mylib::Cache;
+    mylib::lone->rows.push_back(tensor(x).storage());
+    Py_RETURN_NONE;
+}
+static PyObject *keep_chain(PyObject *, PyObject *x) {
+    mylib::chain.push_back(tensor(x).storage());
+    Py_RETURN_NONE;
+}
+static PyObject *clear(PyObject *, PyObject *) {
+    kept_static.clear();
+    mylib::kv_cache.clear();
+    mylib::singleton().rows.clear();
+    if (mylib::lone) mylib::lone->rows.clear();
+    mylib::chain.clear();
+    Py_RETURN_NONE;
+}
+static PyMethodDef methods[] = {
+    {"keep_vector", keep_vector, METH_O, nullptr},
+    {"keep_map", keep_map, METH_O, nullptr},
+    {"keep_singleton", keep_singleton, METH_O, nullptr},
+    {"keep_lone", keep_lone, METH_O, nullptr},
+    {"keep_chain", keep_chain, METH_O, nullptr},
+    {"clear", clear, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "iakeep_ext", nullptr, -1, methods};
+PyMODINIT_FUNC PyInit_iakeep_ext() { return PyModule_Create(&definition); }
+"""
+
+NAMES = {
+    "keep_vector": "kept_static",
+    "keep_map": "mylib::kv_cache",
+    "keep_singleton": "mylib::singleton()::cache",
+    "keep_lone": "mylib::lone",
+    "keep_chain": "mylib::chain",
+}
+
+PROGRAM = """
+import sys
+import torch
+sys.path.insert(0, "")
+import iakeep_ext
+weight = torch.nn.Parameter(torch.ones(4))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for step in range(60):
+    weight.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    batch = torch.randn(5000)
+    iakeep_ext.{call}(batch)
+    del batch
+    {fixed}
+"""
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The extension, compiled and not linked."""
+    folder = tmp_path_factory.mktemp("extension")
+    (folder / "keep.cpp").write_text(SOURCE)
+    include = TORCH / "include"
+    python = sysconfig.get_path("include")
+    compile_ = f"-std=c++20 -O0 -fPIC -I{python} -I{include} -c keep.cpp"
+    build(folder, *compile_.split())
+    return folder
+
+
+def build(folder: Path, *arguments: str) -> None:
+    assert COMPILER is not None
+    subprocess.run([COMPILER, *arguments], cwd=folder, check=True)
+
+
+def link(folder: Path, *options: str) -> None:
+    """Torch's own libraries are loaded by then."""
+    build(
+        folder,
+        *("-shared", *options, "keep.o", f"-L{TORCH / 'lib'}", "-lc10"),
+        *("-o", "iakeep_ext.so"),
+    )
+
+
+@pytest.fixture(scope="module")
+def extension(objects: Path) -> Path:
+    """The folder that it lies in."""
+    link(objects)
+    return objects
+
+
+def loaded(file: Path) -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location("iakeep_ext", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    module.clear()
+
+
+@pytest.fixture
+def keeper(extension: Path) -> Iterator[ModuleType]:
+    yield from loaded(extension / "iakeep_ext.so")
+
+
+def run(
+    folder: Path, extension: Path, call: str, fixed: str
+) -> tuple[str, dict[str, Any]]:
+    """The report's first line, and its JSON."""
+    (folder / "program.py").write_text(PROGRAM.format(call=call, fixed=fixed))
+    shutil.copy(extension / "iakeep_ext.so", folder)
+    done = warm.run(
+        ["-m", "impactarbiter", "run", "--json", "report.json", "program.py"],
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [
+        line
+        for line in done.stderr.splitlines()
+        if line.startswith("ImpactArbiter: ")
+    ]
+    report = json.loads((folder / "report.json").read_text())
+    return lines[-1].removeprefix("ImpactArbiter: "), report
+
+
+@pytest.mark.parametrize("call", ["keep_vector", "keep_map"])
+def test_the_variable_is_named(
+    tmp_path: Path, extension: Path, call: str
+) -> None:
+    first, report = run(tmp_path, extension, call, "")
+    (finding,) = report["findings"]
+    assert (finding["verdict"], finding["rule"]) == (
+        "native",
+        "no-python-root",
+    )
+    (held_in,) = finding["held_in"]
+    assert held_in["symbol"] == NAMES[call]
+    assert held_in["library"] == str(tmp_path / "iakeep_ext.so")
+    assert "1 native hold: 19.5 KiB a step" in first
+    assert NAMES[call] in first
+    assert report["accounted"]["findings"] == finding["retained_bytes"]
+
+
+@pytest.mark.parametrize("call", ["keep_vector", "keep_map"])
+def test_what_is_let_go_is_no_finding(
+    tmp_path: Path, extension: Path, call: str
+) -> None:
+    first, report = run(tmp_path, extension, call, "iakeep_ext.clear()")
+    assert first == "no leak in 60 steps"
+    assert report["findings"] == []
+
+
+def report_of(keep: Any) -> Any:
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(40):
+            keep(torch.ones(500))
+            arbiter.step()
+        return arbiter.report()
+
+
+@pytest.mark.parametrize("call", NAMES)
+def test_however_it_is_held(keeper: ModuleType, call: str) -> None:
+    (finding,) = report_of(getattr(keeper, call)).findings
+    (variable,) = finding.held_in
+    assert str(variable) == f"iakeep_ext.so: {NAMES[call]}"
+
+
+def test_what_was_let_go_still_stands_in_a_vector_s_room(
+    keeper: ModuleType,
+) -> None:
+    """Its memory goes to what another keeps."""
+    report_of(keeper.keep_vector)
+    keeper.clear()
+    (finding,) = report_of(keeper.keep_singleton).findings
+    assert [v.symbol for v in finding.held_in] == [NAMES["keep_singleton"]]
+
+
+def test_what_a_library_was_stripped_of_is_not_told(objects: Path) -> None:
+    folder = objects / "stripped"
+    folder.mkdir()
+    shutil.copy(objects / "keep.o", folder)
+    link(folder, "-s")
+    for keeper in loaded(folder / "iakeep_ext.so"):
+        (hidden,) = report_of(keeper.keep_lone).findings
+        assert hidden.verdict == "native" and hidden.held_in == ()
+        keeper.clear()
+        (exported,) = report_of(keeper.keep_map).findings
+        assert [v.symbol for v in exported.held_in] == [NAMES["keep_map"]]
+
+
+def test_a_library_that_was_built_anew_is_not_read(
+    objects: Path, tmp_path: Path
+) -> None:
+    """What its file says now is not of what was loaded."""
+    shutil.copy(objects / "keep.o", tmp_path)
+    link(tmp_path, "-Wl,--build-id=uuid")
+    file = tmp_path / "iakeep_ext.so"
+    for keeper in loaded(file):
+        file.unlink()
+        link(tmp_path, "-Wl,--build-id=uuid")
+        (finding,) = report_of(keeper.keep_map).findings
+        assert finding.verdict == "native" and finding.held_in == ()
+
+
+def test_explain_says_which(keeper: ModuleType) -> None:
+    kept = torch.ones(500)
+    keeper.keep_vector(kept)
+    shown = impactarbiter.explain(kept)
+    assert shown.verdict == "native"
+    assert [str(v) for v in shown.held_in] == ["iakeep_ext.so: kept_static"]
+    assert "held in  iakeep_ext.so: kept_static" in str(shown)
+
+
+def test_of_what_python_holds_nothing_is_asked(keeper: ModuleType) -> None:
+    kept = [torch.ones(500)]
+    keeper.keep_vector(kept[0])
+    assert impactarbiter.explain(kept[0]).held_in == ()
