@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .model.process import Process
     from .model.report import Cost, GrowingLine, LineBytes, Report
     from .model.retention import (
+        Elsewhere,
         InstanceGroup,
         Instances,
         Retention,
@@ -86,6 +87,7 @@ __all__ = [
     "Cycle",
     "DeviceMemory",
     "Edge",
+    "Elsewhere",
     "Excerpt",
     "Finding",
     "FlightRecorder",
@@ -154,6 +156,7 @@ _HOME = {
     "Cycle": "model.finding",
     "DeviceMemory": "model.devices",
     "Edge": "model.path",
+    "Elsewhere": "model.retention",
     "Excerpt": "model.history",
     "Finding": "model.finding",
     "FlightRecorder": "watching.recorder",

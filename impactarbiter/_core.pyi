@@ -153,6 +153,7 @@ class _Walk(TypedDict):
     seconds: float
 
 class _Explained(TypedDict):
+    elsewhere: tuple[int, int, _Path] | None
     needed: tuple[int, list[tuple[str, str]]] | None
     type: str
     verdict: Literal["held", "cycle", "native", "free"]

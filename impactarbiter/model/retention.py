@@ -13,6 +13,16 @@ from .words import RetentionVerdict
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """What an object has that others hold as well: so many bytes, in so many
+    tensors, and the path by which they hold the largest."""
+
+    path: Path
+    bytes: int
+    tensors: int
+
+
+@dataclass(frozen=True)
 class Retention:
     """Who holds one object; holds no reference to it itself.
 
@@ -27,6 +37,8 @@ class Retention:
     ``needed_by``: operations of live graphs that will read its memory in
     their backward, ``readers`` of them (the first of many are listed); None:
     it has no tensor memory, or graphs were left out.
+    ``elsewhere``: where nothing would be freed with it, who else holds what it
+    has.
     ``held_in``: of what only C or C++ code holds, variables of libraries that
     a search of the process's memory found to lead there.
     ``referrers``: distinct references that were met.  ``noun``: what is
@@ -48,6 +60,7 @@ class Retention:
     needed_by: tuple[Reader, ...] | None = None
     readers: int = 0
     held_in: tuple[Variable, ...] = ()
+    elsewhere: Elsewhere | None = None
 
     def __str__(self) -> str:
         return text_of("retention text", self)

@@ -6,7 +6,7 @@ from ..base.text import clean
 from ..base.units import format_bytes, format_count, plural
 from ..model.finding import GraphCost, in_words
 from ..model.path import Edge, Path, compress_runs
-from ..model.retention import Instances, Retention
+from ..model.retention import Elsewhere, Instances, Retention
 from .wording import needed_text, retained_text
 
 _MEANING = {
@@ -54,6 +54,8 @@ def notes_of(r: Retention) -> list[tuple[str, str]]:
         notes.append(("cycle", f"{r.cycle} -> itself"))
     if r.graph is not None:
         notes.append(("graph", _graph(r.graph)))
+    if r.elsewhere is not None:
+        notes.append(("held also", _elsewhere(r.elsewhere, r.noun)))
     if r.held_in:
         notes.append(("held in", in_words(r.held_in)))
     if r.needed_by:
@@ -64,6 +66,13 @@ def notes_of(r: Retention) -> list[tuple[str, str]]:
         said = f"{r.refcount}, none from Python objects"
         notes.append(("references", said))
     return notes
+
+
+def _elsewhere(held: Elsewhere, noun: str) -> str:
+    """``optimizer.param_groups[0]['params'][0]``, and how much of it."""
+    size = f"{format_bytes(held.bytes)} of what it has"
+    more = f" and {plural(held.tensors - 1, noun)} more"
+    return f"{held.path}{more if held.tensors > 1 else ''}: {size}"
 
 
 def _graph(graph: GraphCost) -> str:

@@ -96,6 +96,7 @@ def _retention(answer: Answer, held_in: tuple[Variable, ...]) -> Retention:
         needed_by=answer.needed_by,
         readers=answer.readers,
         held_in=held_in,
+        elsewhere=answer.elsewhere,
         noun=noun_of((answer.target.device,)),
     )
 

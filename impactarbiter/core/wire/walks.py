@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ... import _core
 from ...model.finding import GraphCost, Reader, Variable
 from ...model.path import Edge, Path, name_in
+from ...model.retention import Elsewhere
 from ...model.words import RetentionVerdict
 
 if TYPE_CHECKING:
@@ -136,6 +137,14 @@ class Answer:
     still: bool
     readers: int
     needed_by: tuple[Reader, ...] | None
+    elsewhere: Elsewhere | None
+
+
+def _elsewhere(raw: tuple[int, int, _Path] | None) -> Elsewhere | None:
+    if raw is None:
+        return None
+    size, storages, path = raw
+    return Elsewhere(path_of(path), size, storages)
 
 
 def answer_of(raw: _Explained) -> Answer:
@@ -155,6 +164,7 @@ def answer_of(raw: _Explained) -> Answer:
         still=bool(raw["still"]),
         readers=readers,
         needed_by=needed_by,
+        elsewhere=_elsewhere(raw["elsewhere"]),
     )
 
 

@@ -10,6 +10,7 @@
 #include "../names/path.h"
 #include "../names/text.h"
 #include "describe.h"
+#include "elsewhere.h"
 #include "explain.h"
 #include "question.h"
 
@@ -302,7 +303,7 @@ build_target(ia_question *q, const ia_target *t, Py_ssize_t most,
     judgement j;
     answers a = {.measured = m, .cost = cost};
     PyObject *type = NULL, *costs = NULL, *tensor = NULL;
-    PyObject *needed = NULL;
+    PyObject *needed = NULL, *elsewhere = NULL;
     if (judge(q, t, &j) == 0)
         type = ia_type_build((uintptr_t)t->op);
     if (type != NULL &&
@@ -313,11 +314,15 @@ build_target(ia_question *q, const ia_target *t, Py_ssize_t most,
     if (tensor != NULL)
         needed = ia_needed_build(&q->w, q->needed, t - q->targets);
     if (needed != NULL)
+        elsewhere = cost->bytes ? Py_NewRef(Py_None)
+                                : ia_elsewhere_build(q, t->op);
+    if (elsewhere != NULL)
         return Py_BuildValue(
-            "{s:N,s:s,s:N,s:N,s:N,s:i,s:N,s:N,s:N,s:I,s:n,s:i}", "type", type,
+            "{s:N,s:s,s:N,s:N,s:N,s:i,s:N,s:N,s:N,s:N,s:I,s:n,s:i}", "type",
+            type,
             "verdict", j.verdict, "paths", a.paths, "ways", a.ways, "cycle",
             j.cycle, "forever", j.forever, "cost", costs, "tensor", tensor,
-            "needed", needed,
+            "needed", needed, "elsewhere", elsewhere,
             "referrers", t->count, "refcount",
             Py_REFCNT(t->op) - 1 - (Py_ssize_t)t->variables, "still",
             q->still || ia_the_framework == NULL);
@@ -326,6 +331,7 @@ build_target(ia_question *q, const ia_target *t, Py_ssize_t most,
     Py_XDECREF(a.ways);
     Py_XDECREF(costs);
     Py_XDECREF(tensor);
+    Py_XDECREF(needed);
     Py_XDECREF(j.cycle);
     return NULL;
 }

@@ -241,6 +241,7 @@ go_past_targets(ia_question *q)
     uint32_t count = q->w.count;
     q->w.ncuts = 0;
     q->past_targets = 1;
+    q->before_targets = count;
     for (uint32_t i = 0; i < count && q->ntargets > 0; i++) {
         uintptr_t ref = q->w.queue[i].ref;
         if (ia_ptrmap_get(&q->index, ref) == IA_PTRMAP_NONE)

@@ -50,6 +50,7 @@ typedef struct {
     uint32_t handed_capacity;
     ia_needed *needed; /* owned: by live graphs, one for each target */
     int past_targets; /* on through the targets */
+    uint32_t before_targets; /* entries when it went on through them */
     uint32_t *above; /* owned: the nearest target above each entry, or NONE */
     uint32_t traced, above_capacity;
     int still; /* what walk_begin said */
