@@ -453,7 +453,7 @@ CASES: dict[str, tuple[str, str]] = {
         "_core.native_of_site(1); raises(TypeError, _core.native_of_site, '')",
     ),
     "_core.native_of_object": (
-        "_, held = tensors()",
+        "held = [torch.ones(3)]\n",
         "_core.native_of_object(held[0]); _core.native_of_object(1)",
     ),
     "_core.instances": (
