@@ -64,6 +64,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "tiny_mlp": step("tiny_mlp"),
     "smallest_op": step("smallest_op"),
     "arrays": step("arrays"),
+    "pipeline": step("pipeline"),
     "pauses": pauses,
     "walk_200k": walk(200_000),
     "walk_1m": walk(1_000_000),
