@@ -460,6 +460,33 @@ def test_optimizer_steps_are_counted() -> None:
     assert arbiter.report().steps == 7
 
 
+def test_each_trial_s_optimizer_is_counted_from_its_first_step() -> None:
+    """The address of one that is gone goes to one that comes later."""
+    models = [torch.nn.Linear(4, 1) for _ in range(2)]
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]
+    with impactarbiter.watch() as arbiter:
+        for trial in range(6):
+            for _ in range(10):
+                forward_backward(models[trial % 2])
+                optimizers[trial % 2].step()
+        assert arbiter.report().steps == 60
+
+
+def test_two_optimizers_of_one_step_are_counted_once() -> None:
+    """One of them steps at every fifth step of the other."""
+    critic, generator = (torch.nn.Linear(4, 1) for _ in range(2))
+    often = torch.optim.SGD(critic.parameters(), lr=0.1)
+    seldom = torch.optim.SGD(generator.parameters(), lr=0.1)
+    with impactarbiter.watch() as arbiter:
+        for step in range(60):
+            forward_backward(critic)
+            often.step()
+            if step % 5 == 4:
+                forward_backward(generator)
+                seldom.step()
+        assert arbiter.report().steps == 60
+
+
 def test_an_optimizer_takes_over_from_backward() -> None:
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -59,6 +59,13 @@ add(PyObject *optimizer)
     return i;
 }
 
+static int
+is_thrown_away(uint32_t i)
+{
+    return known.round - known.items[i].round >
+           GAPS * known.items[i].gap + PATIENCE;
+}
+
 int
 ia_optimizers_step(PyObject *optimizer, uint32_t round)
 {
@@ -66,7 +73,11 @@ ia_optimizers_step(PyObject *optimizer, uint32_t round)
     int is_new = i == IA_PTRMAP_NONE;
     if (is_new && (i = add(optimizer)) == IA_PTRMAP_NONE)
         return 1;
-    int begins = is_new ? round != 1 : known.items[i].round == round;
+    /* One that was thrown away may have left its address to another; of one
+     * step alone nothing follows. */
+    int again = !is_new && known.items[i].gap > 0 && is_thrown_away(i);
+    int begins =
+        is_new || again ? round != 1 : known.items[i].round == round;
     known.round = round + (uint32_t)begins;
     if (!is_new)
         known.items[i].gap = known.round - known.items[i].round;
@@ -78,9 +89,7 @@ int
 ia_optimizer_steps(PyObject *optimizer)
 {
     uint32_t i = ia_ptrmap_get(&known.index, (uintptr_t)optimizer);
-    return i != IA_PTRMAP_NONE &&
-           known.round - known.items[i].round <=
-               GAPS * known.items[i].gap + PATIENCE;
+    return i != IA_PTRMAP_NONE && !is_thrown_away(i);
 }
 
 static void

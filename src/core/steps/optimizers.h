@@ -2,8 +2,9 @@
  *
  * A person counts one step where a program steps several optimizers in turn:
  * the two of a GAN, one a parameter.  A round begins when an optimizer steps
- * that has stepped in this round already, and when a new one comes after the
- * first round.  Addresses, never references; the GIL guards all.
+ * that has stepped in this round already, and when a new one, or one that was
+ * thrown away, comes after the first round.  Addresses, never references; the
+ * GIL guards all.
  */
 #ifndef IA_OPTIMIZERS_H
 #define IA_OPTIMIZERS_H
