@@ -191,7 +191,7 @@ for number, (key, shown) in enumerate(
         ("Key()", "<key of type Key>"),
         ("(Key(),)", "<key of type tuple>"),
         ("Word('a')", "<key of type Word>"),
-        ("Color.RED", "<key of type Color>"),
+        ("Color.RED", "<Color.RED>"),
         ("frozenset({1})", "<key of type frozenset>"),
     ]
 ):

@@ -67,6 +67,21 @@ set_weak_key(PyObject *key, char *buf, size_t size)
     snprintf(buf, size, "<weak key of type %s>", type);
 }
 
+/* The member's name where the key is one of an enum.Enum; 0 where not. */
+static int
+set_member(PyObject *key, char *buf, size_t size)
+{
+    char type[100];
+    if (ia_base_named(Py_TYPE(Py_TYPE(key)), "EnumType") == NULL)
+        return 0;
+    PyObject *name = ia_instance_attribute(key, "_name_");
+    if (name == NULL || !ia_is_name(name))
+        return 0;
+    ia_ref_type_name((uintptr_t)key, type, sizeof type);
+    snprintf(buf, size, "<%s.%s>", type, ia_utf8(name));
+    return 1;
+}
+
 int
 ia_key_text(PyObject *key, char *buf, size_t size)
 {
@@ -85,6 +100,8 @@ ia_key_text(PyObject *key, char *buf, size_t size)
         set_weak_key(key, buf, size);
         return 0;
     }
+    if (set_member(key, buf, size))
+        return 0;
     char type[100];
     ia_ref_type_name((uintptr_t)key, type, sizeof type);
     snprintf(buf, size, "<key of type %s>", type);
