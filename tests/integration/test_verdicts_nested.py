@@ -574,3 +574,34 @@ def test_growth_after_the_last_step_is_told_without_a_verdict(
         (line,) = grown.lines
         assert "model(torch.ones(1, 64))" in line.site.source
         assert line.path is not None and str(line.path).endswith(".answers")
+
+
+@pytest.mark.parametrize("carries", [True, False])
+def test_a_service_that_carries_a_graph_on_is_judged(carries: bool) -> None:
+    """However few its calls are beside those of the training."""
+    cell = nn.GRUCell(4, 8)
+    optimizer = torch.optim.SGD(cell.parameters(), lr=0.01)
+    answers: list[torch.Tensor] = []
+    with impactarbiter.watch() as arbiter:
+        for _step in range(40):
+            state = torch.zeros(1, 8)
+            for _time in range(24):
+                state = cell(torch.ones(1, 4), state)
+            optimizer.zero_grad()
+            state.sum().backward()
+            optimizer.step()
+        state = torch.zeros(1, 8)
+        for _request in range(1200):
+            state = cell(torch.ones(1, 4), state)
+            if not carries:
+                answers.append(state)
+                state = state.detach()
+        report = arbiter.report()
+    verdicts = [f.verdict for f in report.findings]
+    assert verdicts == (["leak"] if carries else [])
+    if carries:
+        assert "state" in str(report.findings[0].path)
+        assert report.step_kind == "module call"
+        assert report.later_growth is None
+    else:
+        assert report.later_growth is not None

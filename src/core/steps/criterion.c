@@ -20,12 +20,14 @@
 typedef struct {
     uint32_t site;
     ia_survivors by[IA_CLOCKS]; /* of these, the least amounts: nodes */
+    ia_survivors late;          /* the same, by the ticks of a silence */
     uint64_t nodes;
 } site_graph;
 
 static struct {
     uint32_t window;
     uint32_t warmup;
+    uint32_t silent_from; /* tick */
     site_graph *graphs; /* owned */
     uint32_t ngraphs, capacity;
     ia_ptrmap of_site; /* site + 1 -> index in graphs */
@@ -47,6 +49,20 @@ ia_criterion_forget_positions(void)
         ia_survivors_reset(&state.graphs[i].by[IA_BY_POSITION], state.warmup);
 }
 
+void
+ia_criterion_begin_silence(void)
+{
+    state.silent_from = ia_ledger_now(IA_BY_TICK);
+    for (uint32_t i = 0; i < state.ngraphs; i++)
+        ia_survivors_reset(&state.graphs[i].late, 0);
+}
+
+static uint32_t
+silence(void)
+{
+    return ia_ledger_now(IA_BY_TICK) - state.silent_from;
+}
+
 static site_graph *
 graph_of(uint32_t site)
 {
@@ -65,6 +81,7 @@ add_graph(uint32_t site)
     g->site = site;
     for (int c = 0; c < IA_CLOCKS; c++)
         ia_survivors_reset(&g->by[c], state.warmup);
+    ia_survivors_reset(&g->late, 0);
     return g;
 }
 
@@ -79,6 +96,7 @@ ia_criterion_note_graph(uint32_t site, uint64_t nodes)
     g->nodes = nodes;
     for (int c = 0; c < IA_CLOCKS; c++)
         ia_survivors_advance(&g->by[c], ia_ledger_now(c), 0, nodes);
+    ia_survivors_advance(&g->late, silence(), 0, nodes);
 }
 
 uint64_t
@@ -237,6 +255,13 @@ age_to_tell(void)
                : IA_AGE_TO_TELL;
 }
 
+static int
+graph_grows(const site_graph *g, const ia_survivors *s, uint32_t now)
+{
+    return ia_ledger_site(g->site) != NULL &&
+           grows_since(s, now, age_to_tell(), state.window, 1) < IA_BUCKETS;
+}
+
 uint32_t
 ia_criterion_check(ia_clock clock)
 {
@@ -251,12 +276,21 @@ ia_criterion_check(ia_clock clock)
     ia_ledger_turned_clear();
     for (uint32_t i = 0; i < state.ngraphs; i++) {
         ia_survivors *s = &state.graphs[i].by[clock];
-        if (s->turned && ia_ledger_site(state.graphs[i].site) != NULL)
-            found += grows_since(s, ia_ledger_now((int)clock), age_to_tell(),
-                                 state.window, 1) < IA_BUCKETS;
+        if (s->turned)
+            found += (uint32_t)graph_grows(&state.graphs[i], s,
+                                           ia_ledger_now((int)clock));
         s->turned = 0;
     }
     return found;
+}
+
+int
+ia_criterion_grows_in_silence(void)
+{
+    for (uint32_t i = 0; i < state.ngraphs; i++)
+        if (graph_grows(&state.graphs[i], &state.graphs[i].late, silence()))
+            return 1;
+    return 0;
 }
 
 uint32_t
@@ -283,6 +317,7 @@ ia_criterion_forget_site(uint32_t site)
         return;
     for (int c = 0; c < IA_CLOCKS; c++)
         ia_survivors_reset(&g->by[c], state.warmup);
+    ia_survivors_reset(&g->late, 0);
     g->nodes = 0;
 }
 

@@ -66,6 +66,11 @@ uint32_t ia_criterion_check(ia_clock clock);
 void ia_criterion_note_graph(uint32_t site, uint64_t nodes);
 /* Those of the last probe, 0 before the first. */
 uint64_t ia_criterion_graph(uint32_t site);
+/* No position comes any more, only ticks: what is noted of graphs from now on
+ * is also asked of by itself. */
+void ia_criterion_begin_silence(void);
+/* Does the graph behind some site's newest tensors grow since then? */
+int ia_criterion_grows_in_silence(void);
 /* Fills at most `room` of the sites that grow for at least `age` positions;
  * returns how many there are. */
 uint32_t ia_criterion_suspects(ia_clock clock, uint32_t age, ia_suspect *out,

@@ -34,9 +34,12 @@
  * times as many of it came since the last of the strongest as before: an
  * evaluation is seldom that long.  It takes SILENT_EVENTS of them, shared by the
  * events of the strongest kind: of one that came once little is known, and
- * rollouts of thousands of calls may lie before the first. */
+ * rollouts of thousands of calls may lie before the first.  Where each call makes
+ * a graph reach further back, one in SILENT_SHARE of all ticks is enough: an
+ * evaluation has a use for one as long as its sequences are. */
 #define SILENT_FACTOR 2
 #define SILENT_EVENTS 4096
+#define SILENT_SHARE 4
 
 /* A new optimizer is looked for at each of the first OPTIMIZER_TICKS, and then
  * at one tick in OPTIMIZER_EVERY, as it takes some microseconds. */
@@ -78,9 +81,11 @@ static struct {
     double look_by; /* seconds; 0: whenever */
     uint32_t moved_at;     /* tick at which the position last moved */
     uint32_t silent_look;  /* ticks since then at which a look is due */
+    int carries;           /* since then a graph reaches ever further back */
     uint32_t longest_step; /* ticks from one such to the next, at most */
     int suspects_wait; /* the criterion has found some since the last look */
     uint32_t next_probe; /* by the clock in force */
+    uint32_t next_late_probe; /* by ticks since the position moved */
     double started, last, boundary_seconds, callback_seconds, tick_seconds;
     double weighing_seconds, last_weighing;
 } run;
@@ -122,15 +127,16 @@ weigh_graphs(void)
     run.weighing_seconds += run.last_weighing;
 }
 
-static void
-probe_graphs(void)
+/* 1 where it was time for it. */
+static int
+probe_graphs(uint32_t now, uint32_t *next)
 {
-    uint32_t now = ia_ledger_now((int)ia_stepping_clock());
-    if (now < run.next_probe)
-        return;
+    if (now < *next)
+        return 0;
     ia_graphs_probe(PROBE_BUDGET);
     weigh_graphs();
-    run.next_probe = now + 1 + now / PROBES_PER_DOUBLING;
+    *next = now + 1 + now / PROBES_PER_DOUBLING;
+    return 1;
 }
 
 /* 0 where the look has ended this run and begun another. */
@@ -193,7 +199,7 @@ note_strongest(uint32_t until)
 static void
 strongest_comes(void)
 {
-    run.settled = 0;
+    run.settled = run.carries = 0;
     note_strongest(run.position + 1);
 }
 
@@ -204,6 +210,8 @@ successor(void)
     uint64_t known = run.kind == NO_KIND ? 0 : run.counts[run.kind];
     for (int kind = run.kind + 1; kind < IA_EVENTS; kind++) {
         uint64_t since = run.counts[kind] - run.before[kind];
+        if (run.carries && since > 0)
+            return kind;
         if (since > SILENT_FACTOR * (uint64_t)run.before[kind] &&
             since * (known > 0 ? known : 1) > SILENT_EVENTS)
             return kind;
@@ -230,7 +238,7 @@ measure_step(uint32_t ticks)
     if (run.position <= 2 || ticks > run.longest_step)
         run.longest_step = ticks;
     run.moved_at = run.tick;
-    run.silent_look = 0;
+    run.silent_look = run.next_late_probe = 0;
 }
 
 /* Whether this tick, so many `since` the position moved, is a place for looks.
@@ -249,12 +257,28 @@ is_place_to_look(int moves, uint32_t since)
 static int
 is_long_silent(uint32_t since)
 {
-    if (run.position == 0 || since < IA_AGE_TO_TELL ||
-        since <= LONGER_THAN_STEPS * run.longest_step ||
-        since < run.silent_look)
-        return 0;
-    run.silent_look = 2 * since;
-    return 1;
+    return run.position > 0 && since >= IA_AGE_TO_TELL &&
+           since > LONGER_THAN_STEPS * run.longest_step;
+}
+
+static void
+look_into_silence(uint32_t since, int check)
+{
+    ia_ledger_lock();
+    if (run.silent_look == 0)
+        ia_criterion_begin_silence();
+    ia_ledger_unlock();
+    if (since >= run.silent_look) {
+        run.silent_look = 2 * since;
+        run.suspects_wait = 1;
+    }
+    ia_graphs_end_step();
+    if (check && probe_graphs(since, &run.next_late_probe)) {
+        ia_ledger_lock();
+        run.carries = SILENT_SHARE * (uint64_t)since > run.tick &&
+                      ia_criterion_grows_in_silence();
+        ia_ledger_unlock();
+    }
 }
 
 static int
@@ -278,7 +302,8 @@ boundary(int moves)
     if (moves || ia_stepping_clock() == IA_BY_TICK) {
         ia_graphs_end_step();
         if (check)
-            probe_graphs();
+            probe_graphs(ia_ledger_now((int)ia_stepping_clock()),
+                         &run.next_probe);
     }
     run.position += moves != 0;
     run.tick++;
@@ -297,7 +322,7 @@ boundary(int moves)
     if (moves)
         measure_step(since);
     else if (is_long_silent(since))
-        run.suspects_wait = 1;
+        look_into_silence(since, check);
     if (is_place_to_look(moves, since) && is_look_wanted(start) &&
         run.options.callback != NULL) {
         run.look_at = 0;
