@@ -15,7 +15,7 @@ from ..core.wire import Held, Visit
 from ..model.finding import Finding, Holder
 from .allowlist import AllowList
 from .look import Look
-from .memory import HolderHistory
+from .memory import HolderHistory, Pace
 from .observation import Moment, observed
 from .statement import remakes
 from .watch import grown_at
@@ -249,7 +249,9 @@ class KnownHolders(dict[str, HolderHistory]):
         history.alike = sum(1 + one.others for one in fellows)
         rates = [look.rates(one) for one in fellows]
         size, count = (sum(each) for each in zip(*rates, strict=True))
-        history.pace = max(history.pace, (size, count))
+        if held.root != "cycle" or size > history.pace.bytes:
+            steps = max(map(look.span, fellows))
+            history.pace = Pace(size, count, steps, look.kind)
         history.finding = replace(
             finding,
             bytes_per_step=size,

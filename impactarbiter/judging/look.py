@@ -130,11 +130,15 @@ class Look:
         """Bytes and storages a step, by this one walk alone."""
         size = count = 0.0
         for group in held.groups:
-            span = self.status.end_of(group.last) - group.first
+            span = self.status.span(group.first, group.last)
             if group.generations > 1 and span > 0:
                 size += group.bytes / span
                 count += group.count / span
         return size, count
+
+    def span(self, held: Held) -> int:
+        """Steps in which what it has was made."""
+        return max(self.status.span(g.first, g.last) for g in held.groups)
 
     def _cycle(self, held: Held) -> Cycle | None:
         if held.cycle is None:

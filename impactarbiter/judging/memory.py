@@ -18,6 +18,26 @@ from ..model.history import Ages
 from .observation import Moment, Observation, dated, growth
 from .scaled import scaled
 
+#: A container grows evenly where something came in this part of its steps:
+#: between two visits lie as many gains as steps, however few.
+EVEN = 0.8
+
+
+#: What is made anew may be filled so many times as fast as what it replaces.
+FAR_MORE = 2
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast a holder grew until a walk, by when what it had was born:
+    ``bytes`` and ``storages`` a step, of that ``kind``, in so many ``steps``.
+    """
+
+    bytes: float = 0.0
+    storages: float = 0.0
+    steps: int = 0
+    kind: int = -1
+
 
 @dataclass
 class HolderHistory:
@@ -42,8 +62,7 @@ class HolderHistory:
     filled: tuple[Observation, Observation] | None = None
     # Nodes behind its lines' newest tensors when it was found.
     probed: Mapping[int, int] = field(default_factory=dict)
-    # Bytes and storages a step, by the walk that saw the most.
-    pace: tuple[float, float] = (0.0, 0.0)
+    pace: Pace = Pace()  # of garbage: by the walk that saw the most
     gained_at: int = 0  # `now` of the last gain
     gained: Moment | None = None  # of the last gain that was seen
     gains: int = 0  # times that it was seen grown
@@ -55,6 +74,8 @@ class HolderHistory:
     let_go_at: int = 0
     lets_go_since: int | None = None  # the same of the first time
     lets_go: bool = False  # all that was there was seen replaced
+    # A turn's variable, made anew, had more than can have come to it since.
+    carries_over: bool = False
     # Garbage like it, which a walk had seen, was gone at a later one.
     was_collected: bool = False
     broken_at: Moment | None = None  # a tick at which its path did not hold
@@ -66,6 +87,7 @@ class HolderHistory:
     # How often a statement ran for nothing, for each time that it grew this.
     idle: dict[tuple[str, int, str], float] = field(default_factory=dict)
     watched: int = 0  # times that its statement was looked for
+    resumed: bool = False  # it had stopped growing since that was seen
     # What a watch that still lasts has seen of it.
     seen_so_far: Sequence[Statement] = ()
     # Where its name alone says that it may grow; None: nobody asked yet.
@@ -85,7 +107,7 @@ class HolderHistory:
     def __post_init__(self) -> None:
         self.began = self.since
         self.remaining = self.walked.storages
-        self._note_fullness(self.last)
+        self._note_fullness(self.last, self.last.at)
 
     @property
     def visitable(self) -> bool:
@@ -162,15 +184,21 @@ class HolderHistory:
         if self.graph_is_others:
             now = replace(now, probed={})
         before = self.last
+        seen_at = now.at
         self.last = now = dated(now, before)
-        self._note_fullness(now)
+        self._note_fullness(now, seen_at)
         if now.exceeds(before):
+            # What grows again may do so by another statement.
+            self.resumed |= self.overdue() and bool(self.statements)
             self.gained_at, self.gained = now.at.now, now.at
             self.gains += 1
             if now.items and now.at.ends_step:
                 # Between two gains that were just seen lie whole steps.
                 self.base, self.top = self.base or now, now
         items = now.items or 0
+        if self.held.turn and self._carries_over(now, before):
+            self.carries_over = True
+            self.counts_from(now)
         left = now.lost_some(before) and items <= self.peak
         gone = now.emptied or now.thinned or now.lost_its_eldest(before)
         if left or gone:
@@ -196,10 +224,19 @@ class HolderHistory:
         if items > self.peak:
             self.peak, self.peak_at = items, now.at.now
 
-    def _note_fullness(self, now: Observation) -> None:
+    def _carries_over(self, now: Observation, before: Observation) -> bool:
+        """Whether its eldest is another than before, and there is far more
+        than has come at its pace since: read from a checkpoint, or copied."""
+        if not (now.items and before.items and now.lost_its_eldest(before)):
+            return False
+        pace = before.items / max(before.at.now - self.since, 1)
+        came = pace * (now.at.now - before.at.now)
+        return now.items > FAR_MORE * came
+
+    def _note_fullness(self, now: Observation, at: Moment) -> None:
         alike, items = max(len(self.fellows), 1), now.items or 0
         full = self.bound is not None and items >= self.bound * alike
-        self.full_at = (self.full_at or now.at) if full else None
+        self.full_at = (self.full_at or at) if full else None
 
     def is_emptied(
         self,
@@ -312,6 +349,8 @@ class HolderHistory:
 
     def saw(self, statements: Sequence[Statement]) -> None:
         """Takes in the statements that a watched tick has shown."""
+        if self.resumed and statements:
+            self.statements, self.idle, self.resumed = {}, {}, False
         for s in statements:
             key = (s.file, s.line, s.function)
             self.statements[key] = self.statements.get(key, 0) + s.items
@@ -349,27 +388,45 @@ class HolderHistory:
 
     # -- rates --------------------------------------------------------------
 
-    @property
-    def is_of_a_moment(self) -> bool:
-        """Whether it is no container, so that its lines say how it grows, and
-        visits have seen less of that than the walk that found it: where a step
-        has many ticks, what is alive at two of them differs by more than a few
-        steps leave behind."""
-        first = self.first.at.now
-        short = self.last.at.now - first < first - self.began
-        return short and self.length is None and self.alike == 1
-
-    def rate(self, kind: int, attribute: str) -> float | None:
-        """Growth per step of that kind since the first look; None before.
-
-        Of what has just let go, while it gathered what it let go of.
-        """
+    def _measured(self) -> tuple[Observation, Observation]:
+        """Between which two its growth was seen; of what has just let go,
+        while it gathered what it let go of."""
         first, last = self.first, self.last
         if self.base is not None and self.top is not self.base:
-            first, last = self.base, self.top or last
-        elif self.base is not None and not last.at.ends_step:
-            last = self.base
-        rate = growth(first, last, kind, attribute)
+            return self.base, self.top or last
+        if self.base is not None and not last.at.ends_step:
+            return first, self.base
+        return first, last
+
+    def is_of_a_moment(self, kind: int) -> bool:
+        """Whether visits have seen less of its growth than the walk that
+        found it: what does not come at every step, or is in use beside,
+        differs between two moments by more than a few steps leave behind."""
+        first, last = self._measured()
+        seen = last.at.steps(kind) - first.at.steps(kind)
+        even = self.length is not None and (
+            self.graph_grows or EVEN * self.pace.steps <= self.generations
+        )
+        return (
+            self.pace.kind == kind
+            and self.pace.bytes > 0
+            and seen < self.pace.steps
+            and self.alike == max(len(self.fellows), 1)
+            and not self.lets_go
+            and not even
+        )
+
+    def items_a_step(self, kind: int) -> float | None:
+        """How fast it gets longer; None for no container."""
+        walked = self.walked
+        if self.is_of_a_moment(kind) and walked.items and walked.storages:
+            items = sum(one.branches for one in self.fellows)
+            return self.pace.storages * items / walked.storages
+        return self.rate(kind, "items")
+
+    def rate(self, kind: int, attribute: str) -> float | None:
+        """Growth per step of that kind since the first look; None before."""
+        rate = growth(*self._measured(), kind, attribute)
         if not rate and self.lets_go and self.filled is not None:
             return growth(*self.filled, kind, attribute)
         return rate

@@ -13,6 +13,7 @@ class Moment:
     """When something was seen: ``now`` is position or tick, as ages are;
     ``until`` and ``then`` are as of the last of the strongest kind of events.
     ``ends_step``: not where a report asks, maybe in the middle of one.
+    ``seen`` are all events, also those that no position counts.
     """
 
     tick: int
@@ -20,6 +21,7 @@ class Moment:
     counts: Counts
     until: int
     then: Counts
+    seen: Counts
     ends_step: bool = True
 
     def steps(self, kind: int) -> int:
@@ -35,8 +37,15 @@ def moment(status: Status) -> Moment:
     """This one."""
     then = status.then
     counts = then if status.now == status.until else status.counts
-    ends = not status.asked
-    return Moment(status.ticks, status.now, counts, status.until, then, ends)
+    return Moment(
+        status.ticks,
+        status.now,
+        counts,
+        status.until,
+        then,
+        status.counts,
+        not status.asked,
+    )
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ def scaled(
     """
     known = any(one.branches for one in fellows)
     if now.items not in (None, walked.items) and known:
-        return _as_its_items(now, walked, fellows, now.items or 0, lines)
+        more = _as_its_items(now, walked, fellows, now.items or 0, lines)
+        return _as_large(more, now, walked, before, lines)
     if now.is_plain and walked.is_plain and now.items is None:
         # Its own size is seen, whatever else its line has alive.
         grown = now.size - walked.size
@@ -71,6 +72,31 @@ def _as_its_items(
         scale=scale,
         storages=round(now.storages * scale),
         held=round(now.held * scale),
+    )
+
+
+def _as_large(
+    grown: Observation,
+    now: Observation,
+    walked: Observation,
+    before: Mapping[int, SiteNow],
+    lines: Mapping[int, SiteNow],
+) -> Observation:
+    """With what came to the items as large as what its lines have gained,
+    where they have gained as many."""
+    pairs = [(before.get(s, line), line) for s, line in lines.items()]
+    count = sum(b.live_count - a.live_count for a, b in pairs)
+    size = sum(b.live_bytes - a.live_bytes for a, b in pairs)
+    came = grown.storages - now.storages
+    if not 0 < came <= count or size <= 0:
+        return grown
+    more = round(size * came / count) - (grown.held - now.held)
+    # What others hold, too, cutting it would not free.
+    freed = min(walked.bytes / walked.held, 1) if walked.held else 1.0
+    return replace(
+        grown,
+        held=grown.held + more,
+        bytes=grown.bytes + round(more * freed),
     )
 
 

@@ -88,22 +88,28 @@ def finding_of(
     holder = finding.holder
     if holder is not None:
         # Of several that are alike, one stands for all.
-        each, full = history.rate(kind, "items"), history.full_at
+        each, full = history.items_a_step(kind), history.full_at
         holder = replace(
             holder,
             length=history.length,
-            growth_per_step=each and each / max(len(history.fellows), 1),
+            # One that is full grew until then.
+            growth_per_step=(
+                each / max(len(history.fellows), 1)
+                if each and full is None
+                else None
+            ),
             alike=history.alike,
-            full_since=None if full is None else full.steps(kind),
+            full_since=None if full is None else full.seen[kind],
         )
     size = _rate(history, kind, "held", "bytes")
     count = _rate(history, kind, "storages", "freed")
     nodes = _rate(history, kind, "node_bytes", "node_bytes")
     if case.is_cycle and not size:
         # Nobody visits garbage; a walk may come after the collector.
-        size, count = history.pace
-    elif history.is_of_a_moment and any(history.pace):
-        (size, count), nodes = history.pace, None
+        size, count = history.pace.bytes, history.pace.storages
+    elif history.is_of_a_moment(kind):
+        size, count = history.pace.bytes, history.pace.storages
+        nodes = history.walked.node_bytes / history.pace.steps
     confirmed = history.confirmed_at
     made = replace(
         finding,
@@ -282,9 +288,11 @@ def _is_one_turn(
 ) -> bool:
     """Whether all that leads to it is a variable of a call that a loop makes,
     or of one pass after a training: what an epoch or an evaluation collects is
-    let go with it, but a graph is collected by nobody for a purpose, and much
-    memory may not last until then."""
+    let go with it, but a graph is collected by nobody for a purpose, much
+    memory may not last until then, and what a turn hands to the next lasts."""
     if not (history.held.turn or evaluates) or history.walked.nodes:
+        return False
+    if history.carries_over:
         return False
     return not is_much(history.last.bytes, room)
 

@@ -53,7 +53,8 @@ class StatementWatch:
         return False
 
     def _is_worth(self, history: HolderHistory) -> bool:
-        if history.statements or not history.held.visit:
+        known = history.statements and not history.resumed
+        if known or not history.held.visit:
             return False
         turns = history.watched
         return turns < TRIES or history.age > history.seen_age * 2

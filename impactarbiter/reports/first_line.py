@@ -69,7 +69,7 @@ def _of_process(report: Report, room: int) -> str:
         growths = plural(bounded, "bounded growth")
         watched += f"; {growths}, for information only"
     later = growth_words.later_in_short(report)
-    if later and report.later_growth and report.later_growth.lines:
+    if report.later_growth is not None and report.later_growth.lines:
         later += f" at {_place(report.later_growth.lines[0].site)}"
     return _cut(f"no leak in {watched}{later}", room)
 

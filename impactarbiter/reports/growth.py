@@ -241,7 +241,7 @@ def later_in_short(report: Report) -> str:
     grown = report.later_growth
     if grown is None:
         return ""
-    return f"; after that it grew {_each(grown)}"
+    return f"; then {_each(grown)} more"
 
 
 def _each(grown: LaterGrowth) -> str:

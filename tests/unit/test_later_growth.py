@@ -27,12 +27,11 @@ REPORT = Report(steps=200, step_kind="optimizer", later_growth=GROWN)
 
 def test_the_first_line_names_rate_and_line() -> None:
     assert summary(REPORT) == (
-        "no leak in 200 steps; after that it grew 1.0 KiB a module call at"
-        " zebra.py:12"
+        "no leak in 200 steps; then 1.0 KiB a module call more at zebra.py:12"
     )
     nobody = dataclasses.replace(GROWN, lines=())
     report = dataclasses.replace(REPORT, later_growth=nobody)
-    assert summary(report).endswith("it grew 1.0 KiB a module call")
+    assert summary(report).endswith("then 1.0 KiB a module call more")
 
 
 def test_the_holder_is_named_below() -> None:

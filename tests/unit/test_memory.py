@@ -8,20 +8,28 @@ from typing import Any, cast
 
 import pytest
 
-from impactarbiter.core.wire import Counts, Held, SiteNow
+from impactarbiter.core.wire import (
+    STEP_KINDS,
+    Counts,
+    Held,
+    SiteNow,
+    Statement,
+    Status,
+)
 from impactarbiter.judging.allowlist import AllowList
 from impactarbiter.judging.known import KnownHolders
-from impactarbiter.judging.memory import HolderHistory
+from impactarbiter.judging.memory import HolderHistory, Pace
 from impactarbiter.judging.observation import Moment, Observation
 from impactarbiter.judging.scaled import scaled
 from impactarbiter.model.finding import GraphCost
 
 LINE = 7
+OPTIMIZER = STEP_KINDS.index("optimizer")
 
 
 def at(tick: int) -> Moment:
     counts = Counts(optimizer=tick)
-    return Moment(tick, tick, counts, tick, counts)
+    return Moment(tick, tick, counts, tick, counts, counts)
 
 
 def seen(tick: int, items: int | None, storages: int) -> Observation:
@@ -43,7 +51,7 @@ def seen(tick: int, items: int | None, storages: int) -> Observation:
 def history(first: Observation) -> HolderHistory:
     return HolderHistory(
         "signature",
-        cast(Held, None),
+        cast(Held, SimpleNamespace(turn=True)),
         since=0,
         first=first,
         last=first,
@@ -263,3 +271,98 @@ def test_garbage_that_is_gone_was_collected(type_, gone, collected):
     known["before"].held = cycle(type_)
     known["before"].broken_at = at(60) if gone else None
     assert known._was_collected(cycle("Trainer")) == collected
+
+
+def fellow(**more: Any) -> Held:
+    usual = {"branches": 20, "older": 0, "alone": 1.0, "length": 20}
+    return cast(Held, SimpleNamespace(**usual, **more))
+
+
+def test_what_came_is_as_large_as_what_its_line_has_gained():
+    """A curriculum's tensors: 100 B each when a walk saw them, 700 B since."""
+    walked = seen(20, 20, 20)
+    then, now = alive(20), {LINE: SiteNow(60, 30_000, 0, 0, 60, 0)}
+    visit = replace(seen(60, 60, 20))
+    grown = scaled(visit, walked, [fellow()], then, now, None)
+    assert (grown.storages, grown.held, grown.bytes) == (60, 30_000, 30_000)
+
+
+def test_what_another_holder_took_is_not_this_one_s():
+    """Half of what the line has made went elsewhere: the items' share."""
+    walked = seen(20, 20, 20)
+    now = {LINE: SiteNow(100, 20 * 100 + 80 * 700, 0, 0, 100, 0)}
+    visit = seen(60, 60, 20)
+    grown = scaled(visit, walked, [fellow()], alive(20), now, None)
+    assert grown.held == 2_000 + 40 * 700
+
+
+@pytest.mark.parametrize(
+    ("generations", "until", "is_of_a_moment"),
+    [
+        (4, 24, True),  # one in four steps: four more say little
+        (4, 40, False),  # visits have seen more than the walk
+        (15, 24, False),  # one in each step: four more say all
+    ],
+)
+def test_what_comes_now_and_then_grows_as_the_walk_measured(
+    generations: int, until: int, is_of_a_moment: bool
+):
+    known = history(seen(20, 8, 8))
+    known.fellows = [fellow()]
+    known.generations = generations
+    known.pace = Pace(200.0, 2.0, 16, OPTIMIZER)
+    known.observe(seen(21, 9, 9))
+    known.observe(seen(until, 12, 12))
+    assert known.is_of_a_moment(OPTIMIZER) == is_of_a_moment
+    assert not known.is_of_a_moment(OPTIMIZER + 1)
+
+
+def test_what_grows_again_is_looked_at_again():
+    """By another statement, maybe."""
+    known = history(seen(20, 8, 8))
+    known.gained_at = 20
+    known.saw([Statement("fit.py", 61, "fit", 8, 8, 0)])
+    for tick in (21, 60):
+        known.observe(seen(tick, 9, 9))
+    assert not known.resumed
+    known.observe(seen(61, 10, 10))
+    assert known.resumed
+    known.saw([Statement("serve.py", 74, "serve", 2, 2, 0)])
+    assert list(known.statements) == [("serve.py", 74, "serve")]
+    assert not known.resumed
+
+
+def test_calls_that_no_position_counts_are_steps_of_a_service():
+    """100 of them came before they were steps, and 12 since."""
+    status = Status(
+        ticks=272,
+        position=52,
+        counts=Counts(optimizer=40, module=192),
+        strongest_until=40,
+        strongest_counts=Counts(optimizer=40, module=80),
+        kind=STEP_KINDS.index("module call"),
+        by_tick=False,
+        trained=True,
+        boundary_seconds=0.0,
+        callback_seconds=0.0,
+        tick_seconds=0.0,
+        elapsed_seconds=0.0,
+        collector=True,
+        rises=False,
+        failure=None,
+    )
+    assert status.stalled == 100
+    assert status.span(40, 51) == 112
+    assert status.span(45, 51) == 7
+    assert status.span(4, 39) == 36
+
+
+@pytest.mark.parametrize(("step", "carries"), [(26, True), (60, False)])
+def test_what_is_read_from_a_checkpoint_outlasts_its_turn(step, carries):
+    """A new list with 28 items after 23: in 26 steps 9 of them came, in 60
+    all may have."""
+    known = history(seen(70, 23, 23))
+    known.observe(replace(seen(70, 23, 23), eldest=1))
+    known.observe(replace(seen(70 + step, 28, 28), eldest=2))
+    assert known.carries_over == carries
+    assert (known.first is known.last) == carries

@@ -155,6 +155,19 @@ class Status:
         """The events until then."""
         return self.counts if self.by_tick else self.strongest_counts
 
+    @property
+    def stalled(self) -> int:
+        """Calls that no position counts: those between the last of the
+        strongest kind and the first that came in its place as a step."""
+        calls = self.counts[self.kind] - self.then[self.kind]
+        return max(calls - (self.now - self.until), 0)
+
+    def span(self, first: int, last: int) -> int:
+        """Steps in which what was born from ``first`` to ``last`` was made,
+        up to the end of that time."""
+        steps = self.end_of(last) - first
+        return steps + (self.stalled if first <= self.until <= last else 0)
+
     def end_of(self, birth: int) -> int:
         """Until when what was born then has been measured: what is from a
         training is no older for a service's calls."""
