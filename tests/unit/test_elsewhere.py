@@ -58,5 +58,13 @@ def test_what_is_asked_about_together_holds_nothing_elsewhere() -> None:
     assert one.elsewhere is None and other.elsewhere is None
 
 
+def test_what_it_holds_itself_is_not_held_elsewhere() -> None:
+    """A tensor that a list holds, and its storage, asked about together."""
+    kept = [torch.ones(1000)]
+    storage = kept[0].untyped_storage()
+    for shown in explain(kept[0], storage):
+        assert shown.retained_bytes == 0 and shown.elsewhere is None
+
+
 def test_what_holds_no_tensor() -> None:
     assert explain(Owner()).elsewhere is None

@@ -51,11 +51,14 @@ add(PyObject *op, void *arg)
     return 0;
 }
 
-/* Was it reached without a target, in what the program names? */
+/* Was it reached without a target?  What a target holds itself has the
+ * target's own entry, which is older. */
 static int
 is_held_elsewhere(const ia_question *q, const ia_reached *r)
 {
-    return r->entry != IA_NO_ENTRY && r->entry < q->before_targets;
+    return r->entry != IA_NO_ENTRY && r->entry < q->before_targets &&
+           ia_ptrmap_get(&q->index, q->w.queue[r->entry].ref) ==
+               IA_PTRMAP_NONE;
 }
 
 static void
