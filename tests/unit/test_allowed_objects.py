@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,7 +28,7 @@ def filled_dict() -> dict[str, object]:
 
 def takes(address: int, make: Callable[[], Any]) -> Any:
     """A new one at the address of one that is gone."""
-    made = tuple(make() for _ in range(200))
+    made = deque(make() for _ in range(200))  # takes no such place itself
     return next(one for one in made if id(one) == address)
 
 

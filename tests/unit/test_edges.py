@@ -913,7 +913,9 @@ case(
 )
 case(
     "current context",
-    "<context>[<ContextVar 'state'>][0]",
+    # From 3.14 on what a running call has on its stack is seen.
+    ("run().<temporary>" if sys.version_info >= (3, 14) else "<context>")
+    + "[<ContextVar 'state'>][0]",
     """
     import contextvars
     def body(ask):

@@ -1095,12 +1095,13 @@ def test_watch_leaves_for_later_what_looks_need() -> None:
         def loaded():
             return {name for name in sys.modules
                     if name.startswith("impactarbiter.")}
+        others = "sysconfig" in sys.modules
         arbiter = impactarbiter.watch(step="manual")
         early = loaded()
         assert len(early) < 25, sorted(early)
         for room in ("core.wire", "knowledge", "model", "reports"):
             assert "impactarbiter." + room not in early, room
-        assert "sysconfig" not in sys.modules
+        assert others or "sysconfig" not in sys.modules
         arbiter.step()
         assert "impactarbiter.judging.diagnostician" in loaded()
         late = loaded()

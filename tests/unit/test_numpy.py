@@ -383,7 +383,8 @@ def keep() -> Iterator[Any]:
 
 def test_in_a_dict_that_is_not_tracked(keep: Any) -> None:
     keep([{"obs": torch.zeros(1000).numpy(), "step": i} for i in range(40)])
-    assert not gc.is_tracked(kept[39])
+    # From 3.14 on every dict is tracked.
+    assert gc.is_tracked(kept[39]) == (sys.version_info >= (3, 14))
     assert held_by(lambda: kept[39]["obs"]).endswith("kept[39]['obs']")
     assert held_by(lambda: kept[39]["obs"].base).endswith(
         "kept[39]['obs'].base"

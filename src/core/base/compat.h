@@ -95,6 +95,10 @@ ia_is_gc(PyObject *op)
            (type->tp_is_gc == NULL || type->tp_is_gc(op));
 }
 
+/* Does the collector take dicts off its lists, where all that they hold needs
+ * no collecting?  From 3.14 on they stay. */
+#define IA_DICTS_LEAVE_LISTS (PY_VERSION_HEX < 0x030E0000)
+
 /* May its tp_traverse be called?  What is on no list of the collector's may be
  * half built.  A dict or tuple is not, once something refers to it: the
  * collector takes it off its lists where all that it holds is untracked too,

@@ -80,8 +80,11 @@ static void
 add_text(PyObject *op, size_t header, ia_footprint *f)
 {
     PyCompactUnicodeObject *text = (PyCompactUnicodeObject *)op;
+    PyTypeObject *type = Py_TYPE(op);
+    size_t of_subclass =
+        header + (size_t)type->tp_basicsize + ia_values_behind(type);
     if (!is_ready(op)) {
-        add_block(f, header + (size_t)Py_TYPE(op)->tp_basicsize);
+        add_block(f, of_subclass);
         return;
     }
     size_t characters =
@@ -93,7 +96,7 @@ add_text(PyObject *op, size_t header, ia_footprint *f)
     if (PyUnicode_IS_COMPACT(op)) {
         add_block(f, header + sizeof *text + characters);
     } else {
-        add_block(f, header + (size_t)Py_TYPE(op)->tp_basicsize);
+        add_block(f, of_subclass);
         add_block(f, characters);
     }
     if (text->utf8 != NULL && text->utf8 != (char *)PyUnicode_DATA(op))

@@ -12,8 +12,8 @@ typedef struct {
     PyObject *marker;
     int is_behind; /* the walk has not come to the marker yet */
     int is_other;  /* another object stands there */
-    /* The collector takes a dict off its lists where all that it holds needs
-     * no collecting; it comes back behind all others. */
+    /* One that the collector took off its lists comes back behind all
+     * others. */
     int is_dict, may_come_back;
 } noted;
 
@@ -73,6 +73,7 @@ ia_same_note(PyObject *op)
     /* One that died may have left its place to the marker. */
     forget_at((uintptr_t)marker);
     noted *n = marker != NULL ? free_place() : NULL;
+    int is_dict = IA_DICTS_LEAVE_LISTS && PyDict_CheckExact(op);
     if (n == NULL) {
         PyErr_Clear();
         Py_XDECREF(marker);
@@ -81,8 +82,8 @@ ia_same_note(PyObject *op)
     uint32_t place = (uint32_t)(n - all.items);
     *n = (noted){.address = (uintptr_t)op,
                  .marker = marker,
-                 .is_dict = PyDict_CheckExact(op),
-                 .may_come_back = PyDict_CheckExact(op) && !ia_is_tracked(op)};
+                 .is_dict = is_dict,
+                 .may_come_back = is_dict && !ia_is_tracked(op)};
     if (ia_ptrmap_set(&all.index, n->address, place) < 0 ||
         ia_ptrmap_set(&all.index, (uintptr_t)marker, place) < 0) {
         forget(n);
