@@ -96,7 +96,8 @@ measure_values(const ia_walk *w, const ia_holders *holders, ia_cost *costs)
                      ? -1
                      : 0;
     }
-    for (uint32_t i = 0; result == 0 && i < holders->count; i++)
+    uint32_t count = result == 0 && found != NULL ? holders->count : 0;
+    for (uint32_t i = 0; i < count; i++)
         if (s.set[i] != ALONE)
             costs[i] = found[s.set[i]];
     free(found);
