@@ -385,7 +385,7 @@ ia_stepping_event(ia_event event)
     boundary(strongest || (int)event == successor());
 }
 
-static ia_call_args ending;
+static _Thread_local ia_call_args ending; /* a look may let others run */
 
 void
 ia_stepping_call_ends(ia_event event, PyObject *const *args, Py_ssize_t count)
