@@ -412,6 +412,7 @@ class HolderHistory:
             and self.pace.bytes > 0
             and seen < self.pace.steps
             and self.alike == max(len(self.fellows), 1)
+            and self.held.root != "cycle"
             and not self.lets_go
             and not even
         )

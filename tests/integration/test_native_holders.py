@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 import warm
-
-import impactarbiter
 
 TORCH = Path(torch.__file__).parent
 COMPILER = shutil.which("g++")
@@ -145,20 +140,6 @@ def extension(objects: Path) -> Path:
     return objects
 
 
-def loaded(file: Path) -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("iakeep_ext", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    module.clear()
-
-
-@pytest.fixture
-def keeper(extension: Path) -> Iterator[ModuleType]:
-    yield from loaded(extension / "iakeep_ext.so")
-
-
 def run(
     folder: Path, extension: Path, call: str, fixed: str
 ) -> tuple[str, dict[str, Any]]:
@@ -206,42 +187,77 @@ def test_what_is_let_go_is_no_finding(
     assert report["findings"] == []
 
 
-def report_of(keep: Any) -> Any:
+#: What is asked in a process of its own, whose memory nobody has used before.
+ASKED = """
+import json, os, sys
+import torch
+import impactarbiter
+sys.path.insert(0, "")
+import iakeep_ext as keeper
+
+def finding_of(keep):
     with impactarbiter.watch(step="manual") as arbiter:
         for _ in range(40):
             keep(torch.ones(500))
             arbiter.step()
-        return arbiter.report()
+        (finding,) = arbiter.report().findings
+        return finding
+
+def names(asked):
+    return [asked.verdict, *(str(one) for one in asked.held_in)]
+
+{body}
+print(json.dumps(said))
+"""
+
+
+def asked(folder: Path, body: str) -> Any:
+    """What such a program says, with the extension in its folder."""
+    (folder / "program.py").write_text(ASKED.format(body=body))
+    done = warm.run(["program.py"], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def beside(tmp_path: Path, extension: Path) -> Path:
+    """A folder with the extension."""
+    shutil.copy(extension / "iakeep_ext.so", tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize("call", NAMES)
-def test_however_it_is_held(keeper: ModuleType, call: str) -> None:
-    (finding,) = report_of(getattr(keeper, call)).findings
-    (variable,) = finding.held_in
-    assert str(variable) == f"iakeep_ext.so: {NAMES[call]}"
+def test_however_it_is_held(beside: Path, call: str) -> None:
+    said = asked(beside, f"said = names(finding_of(keeper.{call}))")
+    assert said == ["native", f"iakeep_ext.so: {NAMES[call]}"]
 
 
 def test_what_was_let_go_still_stands_in_a_vector_s_room(
-    keeper: ModuleType,
+    beside: Path,
 ) -> None:
     """Its memory goes to what another keeps."""
-    report_of(keeper.keep_vector)
-    keeper.clear()
-    (finding,) = report_of(keeper.keep_singleton).findings
-    assert [v.symbol for v in finding.held_in] == [NAMES["keep_singleton"]]
+    said = asked(
+        beside,
+        "finding_of(keeper.keep_vector)\n"
+        "keeper.clear()\n"
+        "said = names(finding_of(keeper.keep_singleton))",
+    )
+    assert said[1:] == [f"iakeep_ext.so: {NAMES['keep_singleton']}"]
 
 
-def test_what_a_library_was_stripped_of_is_not_told(objects: Path) -> None:
-    folder = objects / "stripped"
-    folder.mkdir()
-    shutil.copy(objects / "keep.o", folder)
-    link(folder, "-s")
-    for keeper in loaded(folder / "iakeep_ext.so"):
-        (hidden,) = report_of(keeper.keep_lone).findings
-        assert hidden.verdict == "native" and hidden.held_in == ()
-        keeper.clear()
-        (exported,) = report_of(keeper.keep_map).findings
-        assert [v.symbol for v in exported.held_in] == [NAMES["keep_map"]]
+def test_what_a_library_was_stripped_of_is_not_told(
+    objects: Path, tmp_path: Path
+) -> None:
+    shutil.copy(objects / "keep.o", tmp_path)
+    link(tmp_path, "-s")
+    hidden, exported = asked(
+        tmp_path,
+        "hidden = names(finding_of(keeper.keep_lone))\n"
+        "keeper.clear()\n"
+        "said = hidden, names(finding_of(keeper.keep_map))",
+    )
+    assert hidden == ["native"]
+    assert exported == ["native", f"iakeep_ext.so: {NAMES['keep_map']}"]
 
 
 def test_a_library_that_was_built_anew_is_not_read(
@@ -250,24 +266,33 @@ def test_a_library_that_was_built_anew_is_not_read(
     """What its file says now is not of what was loaded."""
     shutil.copy(objects / "keep.o", tmp_path)
     link(tmp_path, "-Wl,--build-id=uuid")
-    file = tmp_path / "iakeep_ext.so"
-    for keeper in loaded(file):
-        file.unlink()
-        link(tmp_path, "-Wl,--build-id=uuid")
-        (finding,) = report_of(keeper.keep_map).findings
-        assert finding.verdict == "native" and finding.held_in == ()
+    (tmp_path / "iakeep_ext.so").rename(tmp_path / "another.so")
+    link(tmp_path, "-Wl,--build-id=uuid")
+    said = asked(
+        tmp_path,
+        "os.replace('another.so', 'iakeep_ext.so')\n"
+        "said = names(finding_of(keeper.keep_map))",
+    )
+    assert said == ["native"]
 
 
-def test_explain_says_which(keeper: ModuleType) -> None:
-    kept = torch.ones(500)
-    keeper.keep_vector(kept)
-    shown = impactarbiter.explain(kept)
-    assert shown.verdict == "native"
-    assert [str(v) for v in shown.held_in] == ["iakeep_ext.so: kept_static"]
-    assert "held in  iakeep_ext.so: kept_static" in str(shown)
+def test_explain_says_which(beside: Path) -> None:
+    told, text = asked(
+        beside,
+        "kept = torch.ones(500)\n"
+        "keeper.keep_vector(kept)\n"
+        "shown = impactarbiter.explain(kept)\n"
+        "said = names(shown), str(shown)",
+    )
+    assert told == ["native", "iakeep_ext.so: kept_static"]
+    assert "held in  iakeep_ext.so: kept_static" in text
 
 
-def test_of_what_python_holds_nothing_is_asked(keeper: ModuleType) -> None:
-    kept = [torch.ones(500)]
-    keeper.keep_vector(kept[0])
-    assert impactarbiter.explain(kept[0]).held_in == ()
+def test_of_what_python_holds_nothing_is_asked(beside: Path) -> None:
+    told = asked(
+        beside,
+        "kept = [torch.ones(500)]\n"
+        "keeper.keep_vector(kept[0])\n"
+        "said = names(impactarbiter.explain(kept[0]))",
+    )
+    assert len(told) == 1

@@ -51,7 +51,7 @@ def seen(tick: int, items: int | None, storages: int) -> Observation:
 def history(first: Observation) -> HolderHistory:
     return HolderHistory(
         "signature",
-        cast(Held, SimpleNamespace(turn=True)),
+        cast(Held, SimpleNamespace(turn=True, root="frame")),
         since=0,
         first=first,
         last=first,

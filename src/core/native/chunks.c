@@ -14,7 +14,7 @@
 #define BEFORE_IN_USE ((size_t)1)
 #define OWN_PAGES ((size_t)2)
 #define BITS ((size_t)7)
-#define ALIGNMENT ((size_t)16)
+#define PIECE_ALIGNMENT ((size_t)16)
 #define SMALLEST ((size_t)32)
 /* A thread's heap begins at a multiple of this (HEAP_MAX_SIZE), with a head
  * and, where it is the arena's first, the arena in front: below a page. */
@@ -30,8 +30,8 @@ size_t
 ia_chunk_size(const size_t head[2], size_t room)
 {
     size_t size = head[1] & ~BITS;
-    return size >= SMALLEST && size % ALIGNMENT == 0 && size <= room ? size
-                                                                     : 0;
+    int is_one = size >= SMALLEST && size % PIECE_ALIGNMENT == 0;
+    return is_one && size <= room ? size : 0;
 }
 
 int
@@ -130,9 +130,9 @@ thread_heap(view *v, uintptr_t begin, uintptr_t limit, size_t page,
             uintptr_t *first)
 {
     size_t head[2];
-    for (*first = begin + 2 * ALIGNMENT;
+    for (*first = begin + 2 * PIECE_ALIGNMENT;
          *first < limit && *first < begin + BEFORE_FIRST;
-         *first += ALIGNMENT) {
+         *first += PIECE_ALIGNMENT) {
         if (read_head(v, *first, head) < 0)
             break;
         if (!(head[1] & BEFORE_IN_USE) || (head[1] & OWN_PAGES) ||

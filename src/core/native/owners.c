@@ -25,8 +25,8 @@
 /* Pieces that one level leads to; those of a block that everything refers to
  * are more, and tell nothing. */
 #define MOST_PIECES 4096
-/* Bytes that are read in all: some seconds. */
-#define MOST_BYTES ((uint64_t)8 << 30)
+/* Bytes that are read in all, in some three seconds. */
+#define MOST_BYTES ((uint64_t)4 << 30)
 /* Variables that are noted, with a name or without. */
 #define MOST_HITS 64
 /* Who has an object has its beginning, or that of a base class: an address
