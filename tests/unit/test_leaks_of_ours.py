@@ -633,7 +633,7 @@ if "snapshot" in impactarbiter.__all__:
     )
 
 
-#: Cases with a walk of the heap in each call.
+#: Cases with a walk of the heap, or a search of memory, in each call.
 SLOW = (
     "watch",
     "Arbiter",
@@ -648,6 +648,7 @@ SLOW = (
     "_core.explain",
     "_core.instances",
     "_core.forget_path",
+    "_core.native_of",
 )
 
 
