@@ -13,6 +13,10 @@ from dataclasses import replace
 from ..core.wire import Held, SiteNow
 from .observation import Observation
 
+#: The part of what is alive of its lines from which on they are a holder's
+#: own: a value or two may be in use beside.
+OWN = 0.8
+
 
 def scaled(
     now: Observation,
@@ -30,7 +34,7 @@ def scaled(
     known = any(one.branches for one in fellows)
     if now.items not in (None, walked.items) and known:
         more = _as_its_items(now, walked, fellows, now.items or 0, lines)
-        return _as_large(more, now, walked, before, lines)
+        return _as_large(more, now, walked, fellows, before, lines)
     if now.is_plain and walked.is_plain and now.items is None:
         # Its own size is seen, whatever else its line has alive.
         grown = now.size - walked.size
@@ -79,16 +83,22 @@ def _as_large(
     grown: Observation,
     now: Observation,
     walked: Observation,
+    fellows: Sequence[Held],
     before: Mapping[int, SiteNow],
     lines: Mapping[int, SiteNow],
 ) -> Observation:
     """With what came to the items as large as what its lines have gained,
-    where they have gained as many."""
+    where they make little for others: a line may make a loss of four bytes
+    and a hidden state, each for a list of its own."""
     pairs = [(before.get(s, line), line) for s, line in lines.items()]
-    count = sum(b.live_count - a.live_count for a, b in pairs)
+    had = sum(then.live_count for then, _now in pairs)
+    count = sum(line.live_count for _then, line in pairs) - had
     size = sum(b.live_bytes - a.live_bytes for a, b in pairs)
+    # Those of the warm-up are alive, too, and of no group.
+    counted = sum(one.branches for one in fellows)
+    ours = now.storages * (walked.items or 0) / max(counted, 1)
     came = grown.storages - now.storages
-    if not 0 < came <= count or size <= 0:
+    if came <= 0 or ours < OWN * had or not came <= count <= came / OWN:
         return grown
     more = round(size * came / count) - (grown.held - now.held)
     # What others hold, too, cutting it would not free.

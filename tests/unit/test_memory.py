@@ -288,12 +288,22 @@ def test_what_came_is_as_large_as_what_its_line_has_gained():
 
 
 def test_what_another_holder_took_is_not_this_one_s():
-    """Half of what the line has made went elsewhere: the items' share."""
+    """Half of what the line has made went elsewhere: which is not known."""
     walked = seen(20, 20, 20)
     now = {LINE: SiteNow(100, 20 * 100 + 80 * 700, 0, 0, 100, 0)}
     visit = seen(60, 60, 20)
     grown = scaled(visit, walked, [fellow()], alive(20), now, None)
-    assert grown.held == 2_000 + 40 * 700
+    assert grown.held == 6_000
+
+
+def test_a_line_may_make_small_ones_beside_large_ones():
+    """A loss of 4 B for each hidden state of 8,192 B, kept elsewhere."""
+    walked = replace(seen(20, 20, 20), held=80, bytes=80)
+    then = {LINE: SiteNow(40, 20 * 8196, 0, 0, 40, 0)}
+    now = {LINE: SiteNow(120, 60 * 8196, 0, 0, 120, 0)}
+    visit = replace(walked, at=at(60), items=60)
+    grown = scaled(visit, walked, [fellow()], then, now, None)
+    assert (grown.storages, grown.held) == (60, 240)
 
 
 @pytest.mark.parametrize(
