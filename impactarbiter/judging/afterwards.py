@@ -7,8 +7,9 @@ the report beside what was measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ..core import heap
 from ..core.sources import site_of
@@ -49,13 +50,13 @@ class Afterwards:
         if found.keys() <= self._sites or walks.pause(found, status, room):
             return
         self._sites = frozenset(found)
-        self.lines = tuple(self._lines(walks.apart(found, status), found))
+        lines = self._lines(walks.apart(found, status), found)
+        self.lines = tuple(islice(lines, MOST_LINES))
 
     def _lines(
         self, look: Look, found: Mapping[int, Suspect]
-    ) -> Iterable[LaterLine]:
+    ) -> Iterator[LaterLine]:
         """The lines that keep the most first."""
-        told = 0
         for suspect in sorted(found.values(), key=lambda s: -s.live_bytes):
             held = _holds_most(look, suspect.site)
             if held is not None and self.allow.allows(
@@ -64,9 +65,6 @@ class Afterwards:
                 continue
             path = held.path.upto(held.depth) if held is not None else None
             yield LaterLine(site_of(suspect.site), path)
-            told += 1
-            if told == MOST_LINES:
-                return
 
     def growth(
         self,

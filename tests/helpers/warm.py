@@ -24,7 +24,7 @@ import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 SERVER = Path(__file__).with_name("warm_server.py")
 #: What most programs of ours import sooner or later.
@@ -106,6 +106,20 @@ def run(
         asked.forget()
         raise subprocess.TimeoutExpired(arguments, timeout, *said)
     return subprocess.CompletedProcess(arguments, code, *said)
+
+
+def watched(folder: Path, text: str) -> tuple[str, dict[str, Any]]:
+    """The first line and the JSON of the report on a program of this text."""
+    (folder / "program.py").write_text(text)
+    done = run(
+        ["-m", "impactarbiter", "run", "--json", "report.json", "program.py"],
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    begin = "ImpactArbiter: "
+    lines = [x for x in done.stderr.splitlines() if x.startswith(begin)]
+    report = json.loads((folder / "report.json").read_text())
+    return lines[-1].removeprefix(begin), report
 
 
 class Program:

@@ -144,20 +144,8 @@ def run(
     folder: Path, extension: Path, call: str, fixed: str
 ) -> tuple[str, dict[str, Any]]:
     """The report's first line, and its JSON."""
-    (folder / "program.py").write_text(PROGRAM.format(call=call, fixed=fixed))
     shutil.copy(extension / "iakeep_ext.so", folder)
-    done = warm.run(
-        ["-m", "impactarbiter", "run", "--json", "report.json", "program.py"],
-        cwd=folder,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = [
-        line
-        for line in done.stderr.splitlines()
-        if line.startswith("ImpactArbiter: ")
-    ]
-    report = json.loads((folder / "report.json").read_text())
-    return lines[-1].removeprefix("ImpactArbiter: "), report
+    return warm.watched(folder, PROGRAM.format(call=call, fixed=fixed))
 
 
 @pytest.mark.parametrize("call", ["keep_vector", "keep_map"])

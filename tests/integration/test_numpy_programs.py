@@ -3,7 +3,6 @@ leaky and fixed, and their first line."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -73,19 +72,7 @@ KINDS = {
 def run(folder: Path, **parts: Any) -> tuple[str, dict[str, Any]]:
     """The report's first line, and its JSON."""
     text = PROGRAM.format(**{"item": "", "room": 60, **parts})
-    (folder / "program.py").write_text(text)
-    done = warm.run(
-        ["-m", "impactarbiter", "run", "--json", "report.json", "program.py"],
-        cwd=folder,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = [
-        line
-        for line in done.stderr.splitlines()
-        if line.startswith("ImpactArbiter: ")
-    ]
-    report = json.loads((folder / "report.json").read_text())
-    return lines[-1].removeprefix("ImpactArbiter: "), report
+    return warm.watched(folder, text)
 
 
 @pytest.mark.parametrize("kind", KINDS)

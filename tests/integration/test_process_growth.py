@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -57,19 +56,7 @@ HOLES = {
 def run(folder: Path, **parts: str) -> tuple[str, dict[str, Any]]:
     """The report's first line, and its JSON."""
     text = PROGRAM.format(**{"fixed": "", **parts})
-    (folder / "program.py").write_text(text)
-    done = warm.run(
-        ["-m", "impactarbiter", "run", "--json", "report.json", "program.py"],
-        cwd=folder,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = [
-        line
-        for line in done.stderr.splitlines()
-        if line.startswith("ImpactArbiter: ")
-    ]
-    report = json.loads((folder / "report.json").read_text())
-    return lines[-1].removeprefix("ImpactArbiter: "), report
+    return warm.watched(folder, text)
 
 
 @pytest.mark.parametrize(
