@@ -19,7 +19,7 @@ export TOKENIZERS_PARALLELISM ?= false
 SOURCES := setup.py pyproject.toml README.md LICENSE \
     $(shell find src impactarbiter -name __pycache__ -prune -o -print)
 
-.PHONY: help demo docs lab test quick whole public traces bench asan sweep lint venv \
+.PHONY: help demo docs lab test test-libraries test-ground quick whole public traces bench asan sweep lint venv \
     build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
     check-torch-suite check-long check-static check-faults tsan valgrind table peers bench-compare \
@@ -30,6 +30,8 @@ help:
 	@echo 'make demo    find the leak of examples/finetune_gpt2.py'
 	@echo 'make lab     the eight leaks of the leaks lab and their fixes'
 	@echo 'make test    run the tests; TESTS=tests/unit ARGS="-k ledger" for some'
+	@echo 'make test-libraries  those beside transformers, Lightning, trackers, Jupyter'
+	@echo 'make test-ground     plain C, memory that fails, leaks of our own'
 	@echo 'make quick   the tests that take a minute'
 	@echo 'make whole   whole programs, leaky and fixed: what is said of each'
 	@echo 'make traces  the criterion alone, on what programs were recorded to do'
@@ -66,13 +68,15 @@ lab: build
 	@OMP_NUM_THREADS=1 $(PY) -P examples/leaks_lab/run.py --jobs 2 \
 	    --out build/lab $(ARGS)
 
-# Every walk goes through all that was imported: what imports the largest
-# libraries has a process of its own.
-HEAVY := tests/integration/test_lightning.py \
-    tests/integration/test_transformers.py tests/integration/test_article.py \
-    tests/unit/test_op_db.py tests/integration/test_session.py \
-    tests/integration/test_mcp.py tests/unit/test_statistics.py \
-    tests/integration/test_stormlog_differential.py
+# Tests beside other people's libraries and tools, and those of the ground that
+# all stands on, have runs of their own.  Every walk goes through all that was
+# imported: what imports the largest libraries shares no process with the rest.
+LIBRARIES := $(addprefix tests/integration/test_,$(addsuffix .py,accelerate \
+    article dashboard enable examples jupyter lab lightning mcp \
+    pytest_plugin serving session stormlog_differential stormlog_docs \
+    torchrun trackers transformers trl)) \
+    tests/unit/test_op_db.py tests/unit/test_statistics.py
+GROUND := tests/native tests/faults tests/cuda tests/unit/test_leaks_of_ours.py
 # A file's tests in one process: its fixtures are made once; in the order that
 # tests/conftest.py gives them.
 RUN_TESTS = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(PYTEST) -n $(JOBS) \
@@ -81,12 +85,19 @@ RUN_TESTS = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(PYTEST) -n $(JOBS) \
 test: build
 	@echo '== tests'
 ifeq ($(TESTS),tests)
-	@$(RUN_TESTS) --durations 20 $(HEAVY:%=--ignore %) tests $(ARGS)
-	@echo '== tests with the largest libraries'
-	@$(RUN_TESTS) --durations 20 $(HEAVY) $(ARGS)
+	@$(RUN_TESTS) --durations 20 \
+	    $(patsubst %,--ignore %,$(LIBRARIES) $(GROUND)) tests $(ARGS)
 else
 	@$(RUN_TESTS) --durations 20 $(TESTS) $(ARGS)
 endif
+
+test-libraries: build
+	@echo '== tests beside other libraries and tools'
+	@$(RUN_TESTS) --durations 20 $(LIBRARIES) $(ARGS)
+
+test-ground: build
+	@echo '== tests of the ground: plain C, failing memory, our own leaks'
+	@$(RUN_TESTS) --durations 20 $(GROUND) $(ARGS)
 
 QUICK := rules criterion ledger edges walk_oracle findings knowledge patches \
     reports rooms statistics units
