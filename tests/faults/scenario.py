@@ -245,7 +245,42 @@ def carrying(out: Outcome, folder: str) -> None:
         out.statements += [str(site.source) for site in found]
 
 
-SCENARIOS = [training, questions, recording, photographing, carrying]
+class Keeper(torch.nn.Module):
+    """Once it is a script, Python has none of the tensors that it keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept = torch.jit.Attribute([], list[torch.Tensor])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.kept.append(x * 2)
+        return self.kept[-1] + 1
+
+
+def searching(out: Outcome, folder: str) -> None:
+    """The variable that leads to them is searched for in all memory."""
+    keeper = torch.jit.script(Keeper())
+    arbiter = out.call("watch", lambda: impactarbiter.watch(**OPTIONS))
+    out.given.clear()
+    out.given["sums"] = []
+    for i in range(STEPS):
+        out.given["sums"].append(float(keeper(torch.full((9,), i)).sum()))
+        if arbiter:
+            arbiter.step()
+    report = out.call("stop", arbiter.stop) if arbiter else None
+    if report is not None:
+        out.said += report.warnings
+        out.given["stop"] = summary(report)
+
+
+SCENARIOS = [
+    training,
+    questions,
+    recording,
+    photographing,
+    carrying,
+    searching,
+]
 
 
 # -- cases -------------------------------------------------------------------

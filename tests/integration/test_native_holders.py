@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import mmap
+import os
 import shutil
 import subprocess
 import sysconfig
@@ -59,6 +61,11 @@ static PyObject *keep_chain(PyObject *, PyObject *x) {
     mylib::chain.push_back(tensor(x).storage());
     Py_RETURN_NONE;
 }
+static void *noted;
+static PyObject *note(PyObject *, PyObject *x) {
+    noted = tensor(x).data_ptr();
+    Py_RETURN_NONE;
+}
 static PyObject *clear(PyObject *, PyObject *) {
     kept_static.clear();
     mylib::kv_cache.clear();
@@ -73,6 +80,7 @@ static PyMethodDef methods[] = {
     {"keep_singleton", keep_singleton, METH_O, nullptr},
     {"keep_lone", keep_lone, METH_O, nullptr},
     {"keep_chain", keep_chain, METH_O, nullptr},
+    {"note", note, METH_O, nullptr},
     {"clear", clear, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -284,3 +292,76 @@ def test_of_what_python_holds_nothing_is_asked(beside: Path) -> None:
         "said = names(impactarbiter.explain(kept[0]))",
     )
     assert len(told) == 1
+
+
+LOADS = """
+import ctypes, shutil, threading
+from impactarbiter import _core
+shutil.copy("iakeep_ext.so", "another.so")
+libc = ctypes.CDLL(None)
+libc.dlopen.argtypes = [ctypes.c_char_p, ctypes.c_int]
+libc.dlopen.restype = ctypes.c_void_p
+libc.dlclose.argtypes = [ctypes.c_void_p]
+loads = 0
+over = threading.Event()
+
+def load():
+    global loads
+    while not over.is_set():
+        libc.dlclose(libc.dlopen(b"./another.so", os.RTLD_NOW))
+        loads += 1
+
+kept = torch.ones(500)
+keeper.note(kept)
+threads = [threading.Thread(target=load, daemon=True) for _ in range(4)]
+with impactarbiter.watch(step="manual"):
+    for thread in threads:
+        thread.start()
+    found = [_core.native_of_object(kept) for _ in range(40)]
+over.set()
+for thread in threads:
+    thread.join()
+said = loads > 0, {one[1] for each in found for one in each} == {"noted"}
+"""
+
+
+def test_other_threads_may_load_libraries_meanwhile(beside: Path) -> None:
+    """The loader's lock is never waited for under that of its list."""
+    assert asked(beside, LOADS) == [True, True]
+
+
+RESERVED = """
+import mmap
+from pathlib import Path
+from impactarbiter import _core
+
+NO_RESERVE = 0x4000  # mmap has its name only in newer versions
+reserved = mmap.mmap(
+    -1,
+    {size},
+    flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE,
+)
+
+def tables():
+    text = Path("/proc/self/status").read_text()
+    return 1024 * int(text.partition("VmPTE:")[2].split()[0])
+
+kept = torch.ones(500)
+keeper.keep_lone(kept)
+with impactarbiter.watch(step="manual"):
+    before = tables()
+    found = [one[1] for one in _core.native_of_object(kept)]
+said = found, tables() - before
+"""
+
+
+@pytest.mark.parametrize("share", [0.5, 2])
+def test_memory_that_is_only_reserved_stays_so(
+    beside: Path, share: float
+) -> None:
+    """Its pages are not read: each would get one, and a place in a table."""
+    pages = int(os.sysconf("SC_PHYS_PAGES") * share)
+    body = RESERVED.format(size=pages * mmap.PAGESIZE)
+    found, tables = asked(beside, body)
+    assert found == ["mylib::lone"]
+    assert tables < pages * 8 / 10  # a word each

@@ -3,6 +3,7 @@
 #include "../base/array.h"
 #include "chunks.h"
 #include "memory.h"
+#include "pages.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -146,13 +147,14 @@ thread_heap(view *v, uintptr_t begin, uintptr_t limit, size_t page,
 }
 
 /* The first heads of pages: pieces with pages of their own, and threads'
- * heaps. */
+ * heaps.  What has never been written to is passed over: to read it would give
+ * it pages. */
 static int
 add_pages(ia_extents *e, view *v, uintptr_t at, uintptr_t limit)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), head[2], size;
     uintptr_t first, end;
-    while (at < limit) {
+    while ((at = ia_pages_next(at, limit)) < limit) {
         if (at % HEAP_ALIGNMENT == 0 &&
             (end = thread_heap(v, at, limit, page, &first)) > at) {
             if (add_pieces(e, v, first, end) == 0)
@@ -203,6 +205,8 @@ add_mapping(ia_extents *e, const mapping *m)
     view *v = &ahead;
     uintptr_t end;
     v->size = 0;
+    if (m->end - m->begin > ia_pages_memory())
+        return 0; /* reserved, as no malloc does */
     if (!m->is_heap)
         return add_pages(e, v, m->begin, m->end);
     end = follow(v, m->begin, m->end, (size_t)sysconf(_SC_PAGESIZE));
@@ -215,6 +219,7 @@ ia_extents_find(ia_extents *e)
     char line[512];
     mapping all = {0}, one;
     int bad = 0;
+    ia_pages_begin();
     FILE *maps = fopen("/proc/self/maps", "re");
     while (maps != NULL && !bad && fgets(line, sizeof line, maps) != NULL) {
         if (!read_mapping(line, &one))
@@ -229,6 +234,7 @@ ia_extents_find(ia_extents *e)
     }
     bad = bad || add_mapping(e, &all) < 0;
     memset(&ahead, 0, sizeof ahead);
+    ia_pages_end();
     if (maps != NULL)
         fclose(maps);
     return bad ? -1 : 0;

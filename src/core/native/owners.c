@@ -210,7 +210,8 @@ static void
 look_into(search *s, uintptr_t begin, uintptr_t end, content *c)
 {
     uintptr_t at = begin;
-    for (size_t n; at < end; at += n * sizeof(uintptr_t)) {
+    for (size_t n; at < end && s->bytes_read <= MOST_BYTES;
+         at += n * sizeof(uintptr_t)) {
         n = fill_window(s, at, end);
         add_content(c, t.window, n, (at - begin) / sizeof(uintptr_t));
         if (n == 0)

@@ -5,6 +5,7 @@
 #include "segments.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,33 @@
 /* The program itself has no name in the loader's list. */
 #define PROGRAM "/proc/self/exe"
 
-static const void *
-function_named(const char *name)
+/* What is asked of the loader before its list is gone through: it answers
+ * dlsym() and dladdr() under a lock that another thread's dlopen() may have,
+ * which waits for that of the list. */
+typedef struct {
+    ia_segments *found;
+    const void *useless[3]; /* addresses in libraries that are left out */
+    char folder[PATH_MAX];  /* ours, with its slash; empty: not known */
+} search;
+
+#define MOST_USELESS (sizeof((search *)0)->useless / sizeof(void *))
+
+/* Through the interpreter everything can be reached; the allocator and the
+ * loader know all memory. */
+static void
+begin(search *s, ia_segments *found)
 {
-    return dlsym(RTLD_DEFAULT, name);
+    Dl_info us;
+    *s = (search){.found = found,
+                  .useless = {&PyType_Type, dlsym(RTLD_DEFAULT, "malloc"),
+                              dlsym(RTLD_DEFAULT, "__tls_get_addr")}};
+    if (!dladdr((const void *)(uintptr_t)ia_segments_find, &us) ||
+        us.dli_fname == NULL)
+        return;
+    const char *slash = strrchr(us.dli_fname, '/');
+    size_t length = slash ? (size_t)(slash - us.dli_fname) + 1 : 0;
+    if (length < sizeof s->folder)
+        memcpy(s->folder, us.dli_fname, length);
 }
 
 static int
@@ -32,26 +56,20 @@ has_address(const struct dl_phdr_info *info, const void *address)
 }
 
 static int
-is_beside_us(const char *path)
+is_beside_us(const search *s, const char *path)
 {
-    Dl_info us;
-    if (!dladdr((const void *)(uintptr_t)ia_segments_find, &us) ||
-        us.dli_fname == NULL)
-        return 0;
-    const char *slash = strrchr(us.dli_fname, '/');
-    size_t length = slash ? (size_t)(slash - us.dli_fname) + 1 : 0;
-    return length && strncmp(path, us.dli_fname, length) == 0 &&
+    size_t length = strlen(s->folder);
+    return length && strncmp(path, s->folder, length) == 0 &&
            strchr(path + length, '/') == NULL;
 }
 
-/* Through the interpreter everything can be reached; the allocator and the
- * loader know all memory. */
 static int
-is_of_no_use(const struct dl_phdr_info *info)
+is_of_no_use(const search *s, const struct dl_phdr_info *info)
 {
-    return has_address(info, &PyType_Type) ||
-           has_address(info, function_named("malloc")) ||
-           has_address(info, function_named("__tls_get_addr"));
+    for (size_t i = 0; i < MOST_USELESS; i++)
+        if (has_address(info, s->useless[i]))
+            return 1;
+    return 0;
 }
 
 static int
@@ -75,14 +93,15 @@ add(ia_segments *s, const struct dl_phdr_info *info, const ia_segment *one)
 static int
 add_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    ia_segments *s = arg;
+    search *s = arg;
+    ia_segments *found = s->found;
     (void)size;
-    if (is_of_no_use(info))
+    if (is_of_no_use(s, info))
         return 0;
-    for (int i = 0; i < info->dlpi_phnum && !s->failed; i++) {
+    for (int i = 0; i < info->dlpi_phnum && !found->failed; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         ia_segment one = {.base = info->dlpi_addr,
-                          .is_own = is_beside_us(info->dlpi_name)};
+                          .is_own = is_beside_us(s, info->dlpi_name)};
         if (p->p_type == PT_LOAD && (p->p_flags & PF_W))
             one.begin = info->dlpi_addr + p->p_vaddr;
         else if (p->p_type == PT_TLS && info->dlpi_tls_data != NULL) {
@@ -92,15 +111,17 @@ add_library(struct dl_phdr_info *info, size_t size, void *arg)
         else
             continue;
         one.end = one.begin + p->p_memsz;
-        s->failed = add(s, info, &one) < 0;
+        found->failed = add(found, info, &one) < 0;
     }
-    return s->failed;
+    return found->failed;
 }
 
 int
 ia_segments_find(ia_segments *s)
 {
-    dl_iterate_phdr(add_library, s);
+    search one;
+    begin(&one, s);
+    dl_iterate_phdr(add_library, &one);
     return s->failed ? -1 : 0;
 }
 
