@@ -57,6 +57,20 @@ def test_what_is_kept_is_suspect_at_any_pace(run, every: int) -> None:
     assert suspects() == [COUNT]
 
 
+def test_what_was_emptied_began_then(run) -> None:
+    """After eleven steps; the ten since then are none to tell of yet."""
+    alive: list[int] = []
+
+    def turn(step: int) -> None:
+        alive.append(step)
+        born(step)
+        while step == 10 and alive:
+            died(alive.pop())
+
+    run(turn, 21)
+    assert suspects() == []
+
+
 def test_what_is_replaced_is_not(run) -> None:
     def turn(step: int) -> None:
         born(step)

@@ -132,6 +132,17 @@ minima_rise(const ia_survivors *s, uint32_t from, int amounts)
     return 1;
 }
 
+/* Was there never less of it since then?  What falls below where it began has
+ * grown from there on at most. */
+static int
+begins_least(const ia_survivors *s, uint32_t from)
+{
+    for (uint32_t i = from + 1; i <= s->current; i++)
+        if (s->low_bytes[i] < s->low_bytes[from])
+            return 0;
+    return 1;
+}
+
 /* What is let go without keeping up with what comes leaves the least amount
  * rising, and as fast later on as before: what leaves in the end as fast as it
  * comes, such as sessions of any length, slows down from the first on. */
@@ -174,7 +185,7 @@ grows_since(const ia_survivors *s, uint32_t now, uint32_t age, uint32_t window,
         uint32_t old = now - ia_survivors_begin(s, i);
         if (ia_survivors_begin(s, i) > now || old < age)
             break;
-        if (amounts ? minima_rise(s, i, 1)
+        if (amounts ? begins_least(s, i) && minima_rise(s, i, 1)
                     : s->born[i] > 0 && is_even(s, i, window) &&
                           (old > 2 * s->life || minima_rise(s, i, 0)))
             return i;
