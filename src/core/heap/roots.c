@@ -142,16 +142,23 @@ add_frames(ia_roots *roots, PyThreadState *tstate, int user)
     return 0;
 }
 
-/* The calling thread first, then the others. */
+static PyThreadState *
+oldest_thread(void)
+{
+    PyInterpreterState *interp = PyInterpreterState_Get();
+    PyThreadState *t = PyInterpreterState_ThreadHead(interp), *next;
+    while ((next = PyThreadState_Next(t)) != NULL)
+        t = next;
+    return t;
+}
+
+/* The main thread first: what waits there for a worker outlives that one's
+ * calls. */
 static int
 add_all_frames(ia_roots *roots, int user)
 {
-    PyThreadState *here = PyThreadState_Get();
-    if (add_frames(roots, here, user) < 0)
-        return -1;
-    PyThreadState *t = PyInterpreterState_ThreadHead(here->interp);
-    for (; t != NULL; t = PyThreadState_Next(t))
-        if (t != here && add_frames(roots, t, user) < 0)
+    for (PyThreadState *t = oldest_thread(); t != NULL; t = t->prev)
+        if (add_frames(roots, t, user) < 0)
             return -1;
     return 0;
 }
