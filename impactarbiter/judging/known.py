@@ -30,7 +30,7 @@ class KnownHolders(dict[str, HolderHistory]):
     def __init__(self, allow: AllowList) -> None:
         super().__init__()
         self._allow = allow
-        self._names: dict[tuple[int, str], str] = {}
+        self._names: dict[tuple[int | str, str], str] = {}
         #: Of rules, by signature: as the last walk found them.
         self.allowed: dict[str, Finding] = {}
 
@@ -169,20 +169,22 @@ class KnownHolders(dict[str, HolderHistory]):
         fellows: Sequence[Held],
         present: Collection[str],
     ) -> None:
-        """A container that goes by another name now is the one it was."""
-        if fellows[0].length is None:
-            return
-        named = [(held.owners[0], held.type) for held in fellows]
+        """A container that goes by another name now is the one it was; so is
+        a value in the same place that has something of the same lines, though
+        another line's is the most of it now."""
+        named = [(_identity(held), held.type) for held in fellows]
         before = self._names.get(named[0], signature)
         self._names.update(dict.fromkeys(named, signature))
-        if (
-            before != signature
-            and before not in present
-            and signature not in self
-            and before in self
+        if before == signature or before in present or signature in self:
+            return
+        history = self.get(before)
+        lines = {group.site for held in fellows for group in held.groups}
+        if history is None or (
+            fellows[0].length is None and not history.is_suspect(lines)
         ):
-            history = self[signature] = self.pop(before)
-            history.signature = signature
+            return
+        self[signature] = self.pop(before)
+        history.signature = signature
 
     def _remember(
         self,
@@ -327,6 +329,13 @@ class KnownHolders(dict[str, HolderHistory]):
         history = self.pop(signature, None)
         for path in history.paths if history is not None else ():
             heap.forget(path)
+
+
+def _identity(held: Held) -> int | str:
+    """A container's address; a value's place, as each is a new object."""
+    if held.length is not None:
+        return held.owners[0]
+    return str(held.path.upto(held.depth))
 
 
 def _with(holder: Holder | None, beside: tuple[str, ...]) -> Holder | None:

@@ -89,16 +89,21 @@ def _as_large(
 ) -> Observation:
     """With what came to the items as large as what its lines have gained,
     where they make little for others: a line may make a loss of four bytes
-    and a hidden state, each for a list of its own."""
+    and a hidden state, each for a list of its own, or few large values that
+    are in use beside many small ones."""
     pairs = [(before.get(s, line), line) for s, line in lines.items()]
     had = sum(then.live_count for then, _now in pairs)
     count = sum(line.live_count for _then, line in pairs) - had
     size = sum(b.live_bytes - a.live_bytes for a, b in pairs)
     # Those of the warm-up are alive, too, and of no group.
     counted = sum(one.branches for one in fellows)
-    ours = now.storages * (walked.items or 0) / max(counted, 1)
+    ours = (walked.items or 0) / max(counted, 1)
+    if now.storages * ours < OWN * had or now.held * ours < OWN * sum(
+        then.live_bytes for then, _now in pairs
+    ):
+        return grown
     came = grown.storages - now.storages
-    if came <= 0 or ours < OWN * had or not came <= count <= came / OWN:
+    if came <= 0 or not came <= count <= came / OWN:
         return grown
     more = round(size * came / count) - (grown.held - now.held)
     # What others hold, too, cutting it would not free.

@@ -22,6 +22,7 @@ from impactarbiter.judging.memory import HolderHistory, Pace
 from impactarbiter.judging.observation import Moment, Observation
 from impactarbiter.judging.scaled import scaled
 from impactarbiter.model.finding import GraphCost
+from impactarbiter.model.path import Edge, Path
 
 LINE = 7
 OPTIMIZER = STEP_KINDS.index("optimizer")
@@ -273,6 +274,34 @@ def test_garbage_that_is_gone_was_collected(type_, gone, collected):
     assert known._was_collected(cycle("Trainer")) == collected
 
 
+@pytest.mark.parametrize(
+    ("lines", "known_as"), [({LINE, 8}, "two"), ({8}, "one")]
+)
+def test_a_value_keeps_its_past_when_another_line_has_most_of_it(
+    lines: set[int], known_as: str
+):
+    """Its graph grows by several lines; in its place is a new object now."""
+
+    def mean(lines: set[int], address: int) -> Held:
+        groups = [SimpleNamespace(site=site) for site in lines]
+        edge = Edge("attribute", "mean", "Tensor", ".mean")
+        held = SimpleNamespace(
+            length=None,
+            type="Tensor",
+            path=Path("fit()", (edge,)),
+            depth=1,
+            owners=(address,),
+            groups=groups,
+        )
+        return cast(Held, held)
+
+    known = KnownHolders(AllowList(()))
+    known["one"] = history(seen(20, None, 4))
+    known._recognise("one", [mean({LINE}, 64)], {"one"})
+    known._recognise("two", [mean(lines, 128)], {"two"})
+    assert list(known) == [known_as]
+
+
 def fellow(**more: Any) -> Held:
     usual = {"branches": 20, "older": 0, "alone": 1.0, "length": 20}
     return cast(Held, SimpleNamespace(**usual, **more))
@@ -304,6 +333,16 @@ def test_a_line_may_make_small_ones_beside_large_ones():
     visit = replace(walked, at=at(60), items=60)
     grown = scaled(visit, walked, [fellow()], then, now, None)
     assert (grown.storages, grown.held) == (60, 240)
+
+
+def test_a_line_may_have_few_large_ones_in_use_beside_many_small_ones():
+    """One of 30,000 B was alive when the walk was made, one of 90,000 now."""
+    walked = seen(20, 20, 20)
+    then = {LINE: SiteNow(21, 20 * 100 + 30_000, 0, 0, 21, 0)}
+    now = {LINE: SiteNow(24, 23 * 100 + 90_000, 0, 0, 24, 0)}
+    visit = seen(23, 23, 20)
+    grown = scaled(visit, walked, [fellow()], then, now, None)
+    assert (grown.storages, grown.held) == (23, 2300)
 
 
 @pytest.mark.parametrize(
@@ -359,6 +398,7 @@ def test_calls_that_no_position_counts_are_steps_of_a_service():
         elapsed_seconds=0.0,
         collector=True,
         rises=False,
+        silent=False,
         failure=None,
     )
     assert status.stalled == 100
