@@ -61,6 +61,7 @@ class _Status(TypedDict):
     elapsed_seconds: float
     collector: bool
     rises: bool
+    silent: bool
     failure: str | None
 
 class _Retained(TypedDict):

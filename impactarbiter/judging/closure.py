@@ -79,8 +79,11 @@ def after_the_last_step(
     steadily: their kind, how many they were and bytes each; None otherwise.
 
     Steps say nothing of it, and the calls in their place only once they are
-    many beside those that came with steps.
+    many beside those that came with steps.  An evaluation that is as long as
+    those before it gathers what they gathered.
     """
+    if not status.silent:
+        return None
     for kind in CALLS:
         before = status.strongest_counts[kind]
         tail = [

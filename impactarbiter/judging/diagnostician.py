@@ -207,6 +207,7 @@ class Diagnostician:
             if suspect and len(history.fellows) > 1:
                 # Those that began since the walk nobody visits.
                 history.gained_at = status.now
+            history.rising = _rising(history, suspects)
             grows = history.gains > 0 and not history.overdue()
             if not (suspect or grows or history.confirmed_at):
                 continue
@@ -216,7 +217,6 @@ class Diagnostician:
                 forecast,
                 needed,
                 last_word and suspect,
-                _rising(history, suspects),
                 last_word,
             )
             if finding is not None:
@@ -231,7 +231,6 @@ class Diagnostician:
         forecast: Forecast,
         needed: int,
         sure: bool,
-        rising: Sequence[int] = (),
         last_word: bool = True,
     ) -> Finding | None:
         """The holder's finding by the table of rules."""
@@ -241,9 +240,7 @@ class Diagnostician:
             and history.age >= self._long_enough
             and history.first.at.tick == history.last.at.tick
         )
-        case = case_of(
-            history, status, forecast, needed, old, rising, last_word
-        )
+        case = case_of(history, status, forecast, needed, old, last_word)
         left = self._steps_left(status)
         return finding_of(history, case, status, forecast, left)
 

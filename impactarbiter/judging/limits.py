@@ -30,10 +30,10 @@ _LONGER, _SHORTER = (ast.Gt, ast.GtE), (ast.Lt, ast.LtE, ast.Eq)
 @dataclass(frozen=True)
 class End:
     """By a test of its length, by another statement that empties it, or for
-    want of new keys; where that stands."""
+    want of new keys; where that stands, None where its type does it."""
 
     kind: Literal["length", "emptied", "keys"]
-    site: Site
+    site: Site | None
 
 
 @lru_cache(maxsize=256)

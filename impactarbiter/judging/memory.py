@@ -81,6 +81,7 @@ class HolderHistory:
     broken_at: Moment | None = None  # a tick at which its path did not hold
     # Its path held again after that, or not while its statement was sought.
     comes_and_goes: bool = False
+    rising: Sequence[int] = ()  # since when its lines do, steadily
     confirmed_at: Moment | None = None
     told: str | None = None  # the verdict that was announced
     statements: dict[tuple[str, int, str], int] = field(default_factory=dict)
@@ -364,6 +365,17 @@ class HolderHistory:
         """Whether it has not gained for longer than a third of its age: as
         the criterion asks it of a line."""
         return 3 * (self.last.at.now - self.gained_at) > self.age
+
+    @property
+    def outgrew(self) -> bool:
+        """Whether some of a container's items were seen leaving, though that
+        judges it no more."""
+        return (
+            self.lets_go_since is not None
+            and not self.lets_go
+            and not self.graph_grows
+            and self.length is not None
+        )
 
     def outgrows(self, since: int) -> bool:
         """Whether it lets go of less than comes: its line's least rises

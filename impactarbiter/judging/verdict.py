@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..core import heap
-from ..core.wire import CALLS, Status
+from ..core.wire import CALLS, Held, Status
 from ..knowledge.advice import advise
 from ..model.finding import Finding, GraphCost, Site
 from ..model.words import is_confirmed
@@ -27,11 +27,10 @@ def case_of(
     forecast: Forecast,
     needed: int,
     old: bool,
-    rising: Collection[int] = (),
     last_word: bool = True,
 ) -> Case:
     """All that the verdict is found from; ``old``: found now, and sure;
-    ``rising``: since when its lines rise steadily; ``last_word``: a report."""
+    ``last_word``: a report."""
     held, finding = history.held, history.finding
     assert finding is not None
     one_pass = _is_one_pass(history, status)
@@ -55,7 +54,10 @@ def case_of(
         lets_go=history.lets_go,
         # What leaves from below a new key is no answer to how many come.
         outgrows=not (end is not None and end.kind == "keys")
-        and any(history.outgrows(since) for since in rising),
+        and (
+            any(history.outgrows(since) for since in history.rising)
+            or (last_word and history.outgrew and not one_pass)
+        ),
         overdue=history.overdue(),
         gained=(history.gains > 0 and not history.is_the_same) or old,
         one_pass=one_pass,
@@ -251,15 +253,27 @@ def _came_after_the_last_step(broken: Moment, status: Status) -> bool:
 
 def _end(history: HolderHistory, room: int | None) -> End | None:
     """How the source may end its growth, wherever it was seen to grow, or by
-    its name seems to; where it holds much, memory may be short before that.
+    its name seems to, or how its type may; where it holds much, memory may be
+    short before that.
     """
     if history.length is None or is_much(history.last.bytes, room):
         return None
+    if _is_memo(history.held):
+        return End("keys", None)
     found = _ends(history)
     return None if None in found else next(iter(found), None)
 
 
+def _is_memo(held: Held) -> bool:
+    """Whether it is functools.lru_cache's: it asks for each key before it sets
+    it."""
+    edges = held.path.edges
+    return held.depth < len(edges) and edges[held.depth].kind == "lru_cache"
+
+
 def _end_site(history: HolderHistory) -> Site | None:
+    if _is_memo(history.held):
+        return None
     return next((end.site for end in _ends(history) if end is not None), None)
 
 

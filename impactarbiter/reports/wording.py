@@ -70,6 +70,8 @@ def headline(finding: Finding) -> str:
         end = "not confirmed yet"
         if finding.may_end_at is not None:
             end = f"{finding.may_end_at} may end that"
+        elif finding.rule == "may-end":
+            end = "keys that come again may end that"
         return f"{what} has kept {rate} so far; {end}"
     if finding.verdict == "accumulation":
         return f"{what} collects {rate} and lets go in between"

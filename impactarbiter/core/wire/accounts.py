@@ -114,7 +114,8 @@ class Status:
     calls, whatever its steps are.  ``kind``: what a step is, an index of
     STEP_KINDS.
     ``collector``: the collector runs by itself.  ``rises``: the process was
-    seen to grow beside its tensors.  ``failure`` of a hook.
+    seen to grow beside its tensors.  ``silent``: time has stood still for
+    longer than between any two steps.  ``failure`` of a hook.
     """
 
     ticks: int
@@ -131,6 +132,7 @@ class Status:
     elapsed_seconds: float
     collector: bool
     rises: bool
+    silent: bool
     failure: str | None
     #: A report asks, wherever in a step; looks are made where one ends.
     asked: bool = False
@@ -197,6 +199,7 @@ def status_of(raw: _Status) -> Status:
         elapsed_seconds=raw["elapsed_seconds"],
         collector=raw["collector"],
         rises=raw["rises"],
+        silent=raw["silent"],
         failure=raw["failure"],
     )
 

@@ -471,8 +471,8 @@ ia_stepping_status(void)
 {
     const char *failed = ia_failure();
     return Py_BuildValue(
-        "{s:I,s:I,s:N,s:I,s:N,s:i,s:i,s:O,s:d,s:d,s:d,s:d,s:O,s:O,s:N}", "ticks",
-        run.tick, "position", run.position, "counts",
+        "{s:I,s:I,s:N,s:I,s:N,s:i,s:i,s:O,s:d,s:d,s:d,s:d,s:O,s:O,s:O,s:N}",
+        "ticks", run.tick, "position", run.position, "counts",
         ia_counts_build(run.counts), "strongest_until", run.strongest_until,
         "strongest_counts", ia_counts_build(run.before), "kind",
         kind_of_steps(), "clock", (int)ia_stepping_clock(), "trained",
@@ -481,6 +481,7 @@ ia_stepping_status(void)
         "tick_seconds", run.tick_seconds, "elapsed_seconds",
         ia_seconds() - run.started, "collector",
         run.collector_waits || PyGC_IsEnabled() ? Py_True : Py_False,
-        "rises", ia_curves_rise() ? Py_True : Py_False, "failure",
+        "rises", ia_curves_rise() ? Py_True : Py_False, "silent",
+        is_long_silent(run.tick - run.moved_at) ? Py_True : Py_False, "failure",
         failed ? ia_str(failed) : Py_NewRef(Py_None));
 }

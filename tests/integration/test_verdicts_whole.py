@@ -1,0 +1,127 @@
+"""Verdicts on programs as people write them, in small: what is told while they
+run, and once they have let go of everything."""
+
+from __future__ import annotations
+
+import functools
+import random
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+import pytest
+import torch
+from torch import nn
+
+import impactarbiter
+from impactarbiter import Finding
+
+
+class Engine:
+    """Answers eight requests in turns; a client in seven hangs up, and its
+    session is kept."""
+
+    def __init__(self) -> None:
+        self.model = nn.Linear(32, 32)
+        self.sessions: dict[int, torch.Tensor] = {}
+
+    def serve(self, requests: int) -> None:
+        coming = iter(range(requests))
+        active = {next(coming): 20 + turns for turns in range(8)}
+        with torch.no_grad():
+            while active:
+                for request, left in list(active.items()):
+                    state = self.sessions.get(request, torch.zeros(1, 32))
+                    self.sessions[request] = self.model(state)
+                    active[request] = left - 1
+                    if left == 1:
+                        self.close(request)
+                        del active[request]
+                        for new in islice(coming, 1):
+                            active[new] = 20 + new % 13
+
+    def close(self, request: int) -> None:
+        if request % 7 != 3:
+            del self.sessions[request]
+
+
+def run(requests: int) -> None:
+    Engine().serve(requests)
+
+
+def test_what_outgrew_all_that_left_is_a_leak_when_its_owner_is_gone() -> None:
+    with impactarbiter.watch() as arbiter:
+        run(280)
+        report = arbiter.report()
+    (finding,) = report.findings
+    assert (finding.verdict, finding.rule) == ("leak", "outgrows")
+    assert finding.holder is not None
+    assert finding.holder.expression.endswith(".sessions")
+    assert finding.bytes_per_step == pytest.approx(128 / (7 * 26), rel=0.3)
+
+
+def serve_in_a_thread(requests: int) -> None:
+    engine = Engine()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(engine.serve, requests).result()
+
+
+def test_the_name_is_that_of_the_thread_that_waits() -> None:
+    """A worker's call, `Engine.serve().self`, is another at each request."""
+    with impactarbiter.watch() as arbiter:
+        serve_in_a_thread(280)
+        report = arbiter.report()
+    (finding,) = report.findings
+    assert finding.holder is not None
+    name = finding.holder.expression
+    assert name == "serve_in_a_thread().engine.sessions"
+
+
+@functools.cache
+def table(length: int) -> torch.Tensor:
+    return torch.arange(length * 16.0)
+
+
+def test_a_memo_may_end_while_the_program_runs() -> None:
+    """Sixty lengths are all there are: nobody knows after thirty steps."""
+    table.cache_clear()
+    lengths = list(range(1, 61))
+    random.Random(0).shuffle(lengths)
+    told: list[Finding] = []
+    with impactarbiter.watch(on_finding=told.append) as arbiter:
+        for step in range(200):
+            table(lengths[step % 60]).sum()
+            arbiter.step()
+        report = arbiter.report()
+    table.cache_clear()
+    assert not report.findings
+    (finding,) = told
+    assert (finding.verdict, finding.rule) == ("growing", "may-end")
+    assert "keys that come again may end that" in str(finding)
+
+
+def test_a_memo_whose_keys_never_come_again_is_a_leak() -> None:
+    table.cache_clear()
+    with impactarbiter.watch() as arbiter:
+        for step in range(60):
+            table(step + 1).sum()
+            arbiter.step()
+        report = arbiter.report()
+    table.cache_clear()
+    (finding,) = report.findings
+    assert finding.verdict == "leak"
+
+
+def test_an_evaluation_as_long_as_those_before_it_is_no_growth() -> None:
+    """What it gathers is let go of when it ends, as those before did."""
+    model = nn.Linear(64, 64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with impactarbiter.watch() as arbiter:
+        for _epoch in range(3):
+            for _step in range(30):
+                model(torch.ones(8, 64)).sum().backward()
+                optimizer.step()
+            with torch.no_grad():
+                outputs = [model(torch.ones(2, 64)) for _ in range(100)]
+        report = arbiter.report()
+    assert len(outputs) == 100 and not report.findings
+    assert report.later_growth is None
