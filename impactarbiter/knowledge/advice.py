@@ -136,6 +136,12 @@ def _of_graph(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
             "run the forward under `torch.no_grad()`: the program has no"
             f" backward, and {where} keeps the graph of each step{stops}"
         )
+    if holder is not None and holder.type == "Parameter":
+        return (
+            f"update {where} under `torch.no_grad()`: what is written into a"
+            " parameter in place leaves it the graph of every step so far"
+            f"{stops}"
+        )
     if holder is not None and holder.beside:
         return (
             f"detach before adding to {where} and to {holder.others}: they"
