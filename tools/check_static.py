@@ -71,6 +71,11 @@ SUPPRESSED = [
         "copies made before one failed are freed in the loop that counts"
         " down, which the analyzer leaves early",
     ),
+    Suppression(
+        "src/core/native/segments.c",
+        "-Wanalyzer-malloc-leak",
+        "paths are the list's: ia_segments_free() frees them",
+    ),
 ]
 
 
