@@ -99,6 +99,23 @@ STAYS = {
                 losses = losses + [torch.ones(64)]
                 step()
         """,
+    "made anew of the one before, with another": """
+        def add(losses):
+            return 0, losses + [torch.ones(64)]
+        losses = []
+        for epoch in range(3):
+            for batch in range(EPOCH):
+                loss, losses = add(losses)
+                step()
+        """,
+    "made anew of what was made of the one before": """
+        kept = {"all": ()}
+        for epoch in range(3):
+            for batch in range(EPOCH):
+                given = {"more": 1, **kept}
+                _, kept = 0, {"all": given["all"] + (torch.ones(64),)}
+                step()
+        """,
     "a loop beside it": """
         for epoch in range(3):
             losses = []

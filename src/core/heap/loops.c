@@ -103,43 +103,26 @@ ia_loops_around(ia_frame *f)
 
 /* -- variables that are set anew ------------------------------------------- */
 
+/* Variables of one code that are told apart; what is beyond is no matter of a
+ * loop's. */
+#define MOST_VARIABLES 256
+
+/* What is known at an instruction of a turn: which variables are made of one's
+ * value before, and the same of the statement so far. */
 typedef struct {
-    int slot;        /* or -1 */
-    PyObject *name;  /* borrowed; for slot -1 */
-    PyObject *names; /* co_names, borrowed */
-} variable;
+    int is_global; /* names of co_names, else slots */
+    uint8_t made_of[MOST_VARIABLES];
+    int reads;   /* the statement: one of these */
+    int targets; /* what is unpacked, and not stored yet */
+    int stored;  /* it has stored: the next one begins with what stores none */
+    int after_loop; /* what is popped is the iterator, perhaps in a value */
+} flow;
 
+/* Variables that an instruction loads or stores: how many, at most two. */
 static int
-is_of(const variable *v, const ia_instruction *i)
+loaded(const flow *f, const ia_instruction *i, int at[2])
 {
-    if (v->slot >= 0)
-        return i->arg == v->slot;
-    return i->arg < PyTuple_GET_SIZE(v->names) &&
-           PyTuple_GET_ITEM(v->names, i->arg) == v->name; /* interned */
-}
-
-static int
-stores(const variable *v, const ia_instruction *i)
-{
-    switch (i->op) {
-    case STORE_FAST:
-    case STORE_DEREF:
-        return v->slot >= 0 && is_of(v, i);
-    case STORE_NAME:
-        return v->slot < 0 && is_of(v, i);
-#ifdef STORE_FAST_STORE_FAST
-    case STORE_FAST_STORE_FAST:
-    case STORE_FAST_LOAD_FAST:
-        return i->arg >> 4 == v->slot;
-#endif
-    default:
-        return 0;
-    }
-}
-
-static int
-reads(const variable *v, const ia_instruction *i)
-{
+    at[0] = i->arg;
     switch (i->op) {
     case LOAD_FAST:
     case LOAD_DEREF:
@@ -149,24 +132,54 @@ reads(const variable *v, const ia_instruction *i)
 #ifdef LOAD_FAST_BORROW
     case LOAD_FAST_BORROW:
 #endif
-        return v->slot >= 0 && is_of(v, i);
+        return !f->is_global;
     case LOAD_NAME:
-        return v->slot < 0 && is_of(v, i);
+        return f->is_global;
 #ifdef LOAD_FAST_LOAD_FAST
     case LOAD_FAST_LOAD_FAST:
 #ifdef LOAD_FAST_BORROW_LOAD_FAST_BORROW
     case LOAD_FAST_BORROW_LOAD_FAST_BORROW:
 #endif
-        return i->arg >> 4 == v->slot || (i->arg & 15) == v->slot;
+        at[0] = i->arg >> 4;
+        at[1] = i->arg & 15;
+        return f->is_global ? 0 : 2;
+    case STORE_FAST_LOAD_FAST:
+        at[0] = i->arg & 15;
+        return !f->is_global;
 #endif
     default:
         return 0;
     }
 }
 
-/* Does it end what may be read for the value of the next store? */
 static int
-ends_statement(int op)
+stored(const flow *f, const ia_instruction *i, int at[2])
+{
+    at[0] = i->arg;
+    switch (i->op) {
+    case STORE_FAST:
+    case STORE_DEREF:
+        return !f->is_global;
+    case STORE_NAME:
+        return f->is_global;
+#ifdef STORE_FAST_STORE_FAST
+    case STORE_FAST_STORE_FAST:
+        at[0] = i->arg >> 4;
+        at[1] = i->arg & 15;
+        return f->is_global ? 0 : 2;
+    case STORE_FAST_LOAD_FAST:
+        at[0] = i->arg >> 4;
+        return !f->is_global;
+#endif
+    default:
+        return 0;
+    }
+}
+
+/* What a store takes off the stack, be it a variable's or another; 0 where the
+ * instruction is none. */
+static int
+targets_of(int op)
 {
     switch (op) {
     case STORE_FAST:
@@ -175,30 +188,84 @@ ends_statement(int op)
     case STORE_GLOBAL:
     case STORE_ATTR:
     case STORE_SUBSCR:
-    case POP_TOP:
-    case FOR_ITER:
 #ifdef STORE_FAST_STORE_FAST
-    case STORE_FAST_STORE_FAST:
     case STORE_FAST_LOAD_FAST:
 #endif
         return 1;
+#ifdef STORE_FAST_STORE_FAST
+    case STORE_FAST_STORE_FAST:
+        return 2;
+#endif
     default:
         return 0;
     }
 }
 
+static int
+unpacked(const ia_instruction *i)
+{
+    if (i->op == UNPACK_SEQUENCE)
+        return i->arg;
+    /* So many before the starred one, so many after it. */
+    return i->op == UNPACK_EX ? (i->arg & 0xFF) + (i->arg >> 8) + 1 : 0;
+}
+
+/* Before an instruction: does a statement begin? */
+static void
+begin_statement(flow *f, const ia_instruction *i)
+{
+    if (f->stored && f->targets == 0 && targets_of(i->op) == 0)
+        f->reads = f->stored = 0;
+}
+
+/* What it stores is made of what the statement has read; `surely`: no jump
+ * leads past it. */
+static void
+follow(flow *f, const ia_instruction *i, int surely)
+{
+    int at[2], count = stored(f, i, at), taken = targets_of(i->op);
+    for (int n = 0; n < count; n++)
+        if (at[n] < MOST_VARIABLES && (f->reads || surely))
+            f->made_of[at[n]] = (uint8_t)f->reads;
+    f->targets -= f->targets < taken ? f->targets : taken;
+    if (unpacked(i))
+        f->targets += unpacked(i) - (f->targets > 0);
+    f->stored |= taken > 0 || (i->op == POP_TOP && !f->after_loop);
+#ifdef STORE_FAST_STORE_FAST
+    if (i->op == STORE_FAST_LOAD_FAST && f->targets == 0)
+        f->reads = f->stored = 0; /* the load is the next one's */
+#endif
+#ifdef END_FOR
+    f->after_loop = i->op == END_FOR;
+#endif
+    count = loaded(f, i, at);
+    for (int n = 0; n < count; n++)
+        f->reads |= at[n] < MOST_VARIABLES && f->made_of[at[n]];
+}
+
+static int
+is_stored(const flow *f, const ia_instruction *i, int variable)
+{
+    int at[2], count = stored(f, i, at);
+    return (count > 0 && at[0] == variable) ||
+           (count > 1 && at[1] == variable);
+}
+
 /* Does each turn of the loop set it, to what is not made of the value before?
  * No jump leads past the store, nor to it with another value. */
 static int
-sets_anew(const ia_instructions *all, const loop *l, const variable *v)
+sets_anew(const ia_instructions *all, const loop *l, int variable,
+          int is_global)
 {
+    flow f = {.is_global = is_global};
     Py_ssize_t past = l->begin; /* where the furthest jump inside it leads */
     ia_instruction i = {.next = l->begin};
-    int is_read = 0;
+    f.made_of[variable] = 1;
     while (ia_instructions_at(all, i.next, &i) && i.at < l->end) {
-        if (stores(v, &i) && !is_read && past < i.at)
+        begin_statement(&f, &i);
+        if (is_stored(&f, &i, variable) && !f.reads && past < i.at)
             return 1;
-        is_read = ends_statement(i.op) ? 0 : is_read || reads(v, &i);
+        follow(&f, &i, past < i.at);
         Py_ssize_t to = i.next + 2 * (Py_ssize_t)i.arg;
         if (goes_on(i.op) && to <= l->end && to > past)
             past = to;
@@ -206,19 +273,31 @@ sets_anew(const ia_instructions *all, const loop *l, const variable *v)
     return 0;
 }
 
+/* A slot, or with slot -1 the place of a name, which is interned; -1 where
+ * there is none that is told apart. */
+static int
+variable_of(const PyCodeObject *code, int slot, const PyObject *name)
+{
+    Py_ssize_t i = slot, count = PyTuple_GET_SIZE(code->co_names);
+    for (i = slot; slot < 0 && ++i < count;)
+        if (PyTuple_GET_ITEM(code->co_names, i) == name)
+            break;
+    return i < MOST_VARIABLES && (slot >= 0 || i < count) ? (int)i : -1;
+}
+
 int
 ia_loops_renew(ia_frame *f, int slot, PyObject *name)
 {
     PyCodeObject *code = ia_frame_code(f);
-    variable v = {slot, name, code->co_names};
+    int variable = variable_of(code, slot, name);
     ia_instructions all;
     loop found;
     Py_ssize_t from = 0;
     int renews = 0;
-    if (ia_instructions_open(&all, code) < 0)
+    if (variable < 0 || ia_instructions_open(&all, code) < 0)
         return 0;
     while (!renews && next_loop(&all, ia_frame_instr(f), &from, &found))
-        renews = sets_anew(&all, &found, &v);
+        renews = sets_anew(&all, &found, variable, slot < 0);
     ia_instructions_close(&all);
     return renews;
 }

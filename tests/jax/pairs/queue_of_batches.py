@@ -21,7 +21,7 @@ def main():
     for _ in range(80):
         for _ in range(2 if LEAKY else 1):
             key, sub = jax.random.split(key)
-            batches.put(jax.random.normal(sub, (16, 32)))  # collects: .queue
+            batches.put(jax.random.normal(sub, (16, 32)))  # holder: .queue
         w = step(w, batches.get())
     print(batches.qsize(), float(w.sum()))
     return batches
