@@ -14,6 +14,10 @@ from ..base.errors import ImpactArbiterError
 
 #: torch's own extension module names the Python that has loaded it.
 _TORCH = re.compile(r"/torch/_C\.cpython-(\d)(\d+)(t?)[.-]")
+#: What the others load that are watched.
+_OTHERS = re.compile(
+    r"/jaxlib/[^/]+\.so$|/tensorflow/python/_pywrap_tensorflow[^/]*\.so$"
+)
 _EXTENSION = re.compile(r"\.cpython-(\d)(\d+)(t?)[.-][^/]*\.so")
 _PYTHON = re.compile(r"/(?:lib)?python(\d)(?:\.(\d+))?[^/]*$")
 #: Our core where its file was replaced since it was loaded.
@@ -117,7 +121,7 @@ def _check_python(pid: int, files: list[str]) -> None:
     if extension is None and _first(_PYTHON, files) is None:
         raise AttachError(
             f"process {pid} is no Python program: expected one that runs"
-            " PyTorch"
+            " PyTorch, JAX or TensorFlow"
         )
     torch = _first(_TORCH, files)
     found = torch or extension
@@ -127,10 +131,10 @@ def _check_python(pid: int, files: list[str]) -> None:
             f" Python {_ours()}: install impactarbiter into that one and use"
             " its own command"
         )
-    if torch is None:
+    if torch is None and _first(_OTHERS, files) is None:
         raise AttachError(
-            f"process {pid} has not imported torch (yet): there is nothing to"
-            " watch in it"
+            f"process {pid} has not imported torch, JAX or TensorFlow (yet):"
+            " there is nothing to watch in it"
         )
     if any(_REPLACED.search(file) for file in files):
         raise AttachError(

@@ -169,6 +169,8 @@ class Arbiter:
         #: Why there is no report of one that is over.
         self._excuse: str | None = None
         self._loading = False
+        # Last of all: another thread may end a step before they are in.
+        self._failures = failures.from_now()
         _remember()
         self._hooks: hooks.Hooks | None = hooks.start(
             every=every,
@@ -178,7 +180,6 @@ class Arbiter:
             numpy=numpy,
             callback=self._look,
         )
-        self._failures = failures.from_now()
         hooks.look_at(FIRST_TICK)
         _current = self
 

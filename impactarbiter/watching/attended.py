@@ -19,6 +19,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..base.files import write_atomic
+from ..core import ledger
 from ..judging.allowlist import AllowList
 from ..judging.masks import obfuscated
 from ..model.finding import Finding
@@ -199,6 +200,8 @@ class Attended:
     def _is_over(self) -> bool:
         if arbiters.current() is not self.arbiter:
             return True  # the program watches itself now
+        if ledger.status().failure is not None:
+            return True  # its report says why
         if os.path.exists(os.path.join(self.folder, "stop")):
             return True
         most = self.most_steps

@@ -268,6 +268,21 @@ def test_a_process_that_ends_meanwhile(tmp_path: Path) -> None:
         assert "watched" in done.stdout
 
 
+FAILS = """
+    from impactarbiter.judging import diagnostician
+    diagnostician.Diagnostician.look = lambda *_: 1 / 0
+"""
+
+
+def test_a_watch_that_ends_by_itself(tmp_path: Path) -> None:
+    text = loop(before=textwrap.indent(textwrap.dedent(FAILS), "    ").strip())
+    with running(tmp_path, text) as process:
+        done = attach(process, "--steps", "1000000")
+        assert done.returncode == 0, done.stderr
+        assert "watching ended early: " in done.stdout
+        assert "ZeroDivisionError" in done.stdout
+
+
 def test_a_process_that_is_killed_meanwhile(
     tmp_path: Path,
 ) -> None:
@@ -349,6 +364,14 @@ def test_another_python() -> None:
     for version, said in (("310", "Python 3.10,"), (f"{ours}t", "t, this")):
         with pytest.raises(AttachError, match=said):
             target._check_python(1, [torch.format(version)])
+    numpy = f"/v/numpy/_core/umath.cpython-{ours}-x86_64-linux-gnu.so"
+    for other in (
+        "/v/jaxlib/_jax.so",
+        "/v/tensorflow/python/_pywrap_tensorflow_internal.so",
+    ):
+        target._check_python(1, [numpy, other])
+    with pytest.raises(AttachError, match="torch, JAX or TensorFlow"):
+        target._check_python(1, [numpy])
     core = "/v/impactarbiter/_core.cpython-311-x86_64-linux-gnu.so (deleted)"
     with pytest.raises(AttachError, match="was replaced since"):
         target._check_python(1, [torch.format(ours), core])

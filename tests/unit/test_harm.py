@@ -28,6 +28,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import impactarbiter
 from impactarbiter import _core, _torch
+from impactarbiter.core import hooks
 from impactarbiter.judging.diagnostician import Diagnostician
 from impactarbiter.watching.arbiter import current
 
@@ -1192,3 +1193,19 @@ def test_the_package_may_be_thrown_out_of_sys_modules(steps: int) -> None:
     """
     )
     run(code)
+
+
+def test_a_look_before_watch_has_returned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another thread ends steps as soon as the hooks are in."""
+    start = hooks.start
+
+    def and_step(**options: Any) -> hooks.Hooks:
+        made = start(**options)
+        options["callback"](5)
+        return made
+
+    monkeypatch.setattr(hooks, "start", and_step)
+    with impactarbiter.watch() as arbiter:
+        assert not arbiter.report().warnings
