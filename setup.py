@@ -40,7 +40,9 @@ C_FLAGS = [
 # No hidden visibility: statics in torch's headers must stay one with torch's.
 CXX_FLAGS = ["-std=c++20"]
 #: Plain C of the core's that _arrays has a copy of.
-SHARED_WITH_ARRAYS = ["src/core/base/array.c", "src/core/base/ptrmap.c"]
+SHARED_WITH_ARRAYS = [
+    f"src/core/base/{name}.c" for name in ("array", "memory", "ptrmap")
+]
 TORCH_LIBRARIES = ["torch_python", "torch", "torch_cpu", "c10"]
 
 

@@ -22,9 +22,14 @@ def know_jax(array_class: type, /) -> None:
     """A walk knows what its arrays are."""
 
 def install_tensorflow(
-    tensor_class: type, called_classes: tuple[type, ...], /
-) -> None: ...
-def know_tensorflow(tensor_class: type, /) -> None: ...
+    tensor_class: type,
+    tape_class: type,
+    called_classes: tuple[type, ...],
+    /,
+) -> None:
+    """The same; objects of tape_class are C++'s gradient tapes."""
+
+def know_tensorflow(tensor_class: type, tape_class: type, /) -> None: ...
 def backward() -> None:
     """Gradients were taken: a step, unless something compiled is running."""
 

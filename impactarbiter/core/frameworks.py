@@ -177,11 +177,6 @@ def _retraced() -> list[retraces.Traced]:
     return list(tf_tensors.retraced()) if tf_tensors in _installed else []
 
 
-def tapes() -> tuple[type, int] | None:
-    """(class, how many) of gradient tapes that are alive, if many are."""
-    return tf_tensors.tapes() if tf_tensors in _installed else None
-
-
 def own_counts() -> dict[str, int]:
     """What the frameworks say themselves that is alive, by device."""
     found: dict[str, int] = {}

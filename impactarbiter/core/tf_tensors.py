@@ -12,15 +12,13 @@ from .retraces import Traced
 
 #: What is imported when all that is asked for is there.
 MODULE = "tensorflow"
-#: Gradient tapes that are alive from which it is said.
-MANY_TAPES = 8
 
 
 def know() -> None:
     """A walk knows what TensorFlow's tensors are, and which there are."""
     from .. import _arrays
 
-    _arrays.know_tensorflow(_tensor_class())
+    _arrays.know_tensorflow(_tensor_class(), _recorder_class())
     _arrays.note(_live())
 
 
@@ -32,7 +30,9 @@ def install() -> None:
     """
     from .. import _arrays
 
-    _arrays.install_tensorflow(_tensor_class(), (_function_class(),))
+    _arrays.install_tensorflow(
+        _tensor_class(), _recorder_class(), (_function_class(),)
+    )
     _arrays.note(_live())
     tape = _tape_class()
     if not isinstance(tape.gradient, _Gradient):
@@ -96,13 +96,6 @@ def escaped() -> tuple[type, int] | None:
     return None
 
 
-def tapes() -> tuple[type, int] | None:
-    """(class, how many) of gradient tapes, where there are many."""
-    cls = _tape_class()
-    count = sum(type(op) is cls for op in gc.get_objects())
-    return (cls, count) if count >= MANY_TAPES else None
-
-
 def retraced() -> Iterator[Traced]:
     """Functions by how often they were traced, and for what of late."""
     cls = _function_class()
@@ -150,6 +143,15 @@ def _function_class() -> type:
     )
 
     return polymorphic_function.Function  # type: ignore[no-any-return]
+
+
+def _recorder_class() -> type:
+    """Of the C++ object behind each tape: only one that is made tells."""
+    from tensorflow.python import pywrap_tfe
+
+    made = pywrap_tfe.TFE_Py_TapeSetNew(False, False)
+    pywrap_tfe.TFE_Py_TapeSetRemove(made)
+    return type(made)
 
 
 def _tape_class() -> Any:

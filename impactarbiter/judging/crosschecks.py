@@ -46,20 +46,6 @@ def tracers() -> Iterator[str]:
         )
 
 
-def tapes() -> Iterator[str]:
-    """A sentence about gradient tapes that are kept, and by whom."""
-    found = frameworks.tapes()
-    if found is None:
-        return
-    cls, count = found
-    _, paths = questions.instances(cls, 1)
-    if paths:
-        yield (
-            f"{count} gradient tapes are alive, such as {paths[0]}: what they"
-            " recorded is held by C++, and no path leads to it"
-        )
-
-
 def _compared(call: str, theirs: int, ours: int) -> str:
     if theirs == ours:
         return f"{call} has the same {theirs:,} bytes"

@@ -251,7 +251,6 @@ class Diagnostician:
         yield from frameworks.said(self.obfuscate)
         if not self.obfuscate:
             yield from crosschecks.tracers()
-            yield from crosschecks.tapes()
         if self._told.failed:
             yield f"on_finding raised {self._told.failed}"
         yield from summary.of_rules(self.allow)

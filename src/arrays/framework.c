@@ -10,6 +10,8 @@
 static ia_kind
 kind_of_type(PyTypeObject *type)
 {
+    if (ia_is_tape(type))
+        return IA_KIND_NODE;
     return ia_class_of(type) != NULL ? IA_KIND_TENSOR : IA_KIND_PLAIN;
 }
 
@@ -19,7 +21,8 @@ expand_object(PyObject *op, ia_kind kind, ia_sink *sink)
     const ia_storage *piece;
     PyObject *part;
     int stop = 0;
-    (void)kind;
+    if (kind == IA_KIND_NODE)
+        return ia_tape_expand(op, sink);
     for (int i = 0; !stop && (piece = ia_claims_piece(op, i, &part)); i++) {
         stop = sink->storage(sink, piece, IA_EDGE_STORAGE, NULL, -1);
         if (!stop && part != NULL)

@@ -90,6 +90,14 @@ int ia_calls_running(void);
 void ia_calls_silence(void);
 int ia_calls_traverse(visitproc visit, void *arg);
 
+/* tape.c: what a gradient tape has recorded. */
+
+/* Objects of this type are C++'s tapes.  0, or -1 with an exception set. */
+int ia_tape_init(PyObject *type);
+int ia_is_tape(PyTypeObject *);
+/* Sinks the Python objects that it holds. */
+int ia_tape_expand(PyObject *op, ia_sink *);
+
 /* framework.c */
 const ia_framework *ia_arrays_framework(void);
 
@@ -98,7 +106,7 @@ extern ia_array_class ia_jax;
 int ia_jax_init(PyObject *array_class);
 void ia_jax_clear(void);
 extern ia_array_class ia_tensorflow;
-int ia_tensorflow_init(PyObject *tensor_class);
+int ia_tensorflow_init(PyObject *tensor_class, PyObject *tape_class);
 void ia_tensorflow_clear(void);
 
 #endif /* IA_ARRAYS_HOOKS_H */

@@ -60,17 +60,19 @@ arrays_know_jax(PyObject *Py_UNUSED(module), PyObject *array)
 
 PyDoc_STRVAR(
     install_tensorflow_doc,
-    "install_tensorflow(tensor_class, called_classes)\n--\n\n"
-    "The same for TensorFlow's tensors and the functions that it compiles.");
+    "install_tensorflow(tensor_class, tape_class, called_classes)\n--\n\n"
+    "The same for TensorFlow's tensors and the functions that it compiles;\n"
+    "objects of tape_class are C++'s gradient tapes.");
 
 static PyObject *
 arrays_install_tensorflow(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyTypeObject *tensor;
+    PyTypeObject *tensor, *tape;
     PyObject *called;
-    if (!PyArg_ParseTuple(args, "O!O!:install_tensorflow", &PyType_Type,
-                          &tensor, &PyTuple_Type, &called) ||
-        ia_tensorflow_init((PyObject *)tensor) < 0)
+    if (!PyArg_ParseTuple(args, "O!O!O!:install_tensorflow", &PyType_Type,
+                          &tensor, &PyType_Type, &tape, &PyTuple_Type,
+                          &called) ||
+        ia_tensorflow_init((PyObject *)tensor, (PyObject *)tape) < 0)
         return NULL;
     ia_class_install(&ia_tensorflow);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(called); i++)
@@ -79,13 +81,17 @@ arrays_install_tensorflow(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 PyDoc_STRVAR(know_tensorflow_doc,
-             "know_tensorflow(tensor_class)\n--\n\n"
+             "know_tensorflow(tensor_class, tape_class)\n--\n\n"
              "Know TensorFlow's tensors without watching: for explain().");
 
 static PyObject *
-arrays_know_tensorflow(PyObject *Py_UNUSED(module), PyObject *tensor)
+arrays_know_tensorflow(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    return done(ia_tensorflow_init(tensor));
+    PyTypeObject *tensor, *tape;
+    if (!PyArg_ParseTuple(args, "O!O!:know_tensorflow", &PyType_Type, &tensor,
+                          &PyType_Type, &tape))
+        return NULL;
+    return done(ia_tensorflow_init((PyObject *)tensor, (PyObject *)tape));
 }
 
 PyDoc_STRVAR(backward_doc,
@@ -228,7 +234,7 @@ static PyMethodDef arrays_methods[] = {
     {"know_jax", arrays_know_jax, METH_O, know_jax_doc},
     {"install_tensorflow", arrays_install_tensorflow, METH_VARARGS,
      install_tensorflow_doc},
-    {"know_tensorflow", arrays_know_tensorflow, METH_O, know_tensorflow_doc},
+    {"know_tensorflow", arrays_know_tensorflow, METH_VARARGS, know_tensorflow_doc},
     {"backward", arrays_backward, METH_NOARGS, backward_doc},
     {"watch_function", arrays_watch_function, METH_VARARGS,
      watch_function_doc},

@@ -177,7 +177,7 @@ ia_tensorflow_clear(void)
 }
 
 int
-ia_tensorflow_init(PyObject *tensor_class)
+ia_tensorflow_init(PyObject *tensor_class, PyObject *tape_class)
 {
     PyObject *type = tensor_class;
     if (ia_tensorflow.type != NULL)
@@ -194,7 +194,8 @@ ia_tensorflow_init(PyObject *tensor_class)
                     PyUnicode_InternFromString("backing_device")) < 0 ||
         ia_ask_keep(&ask.data,
                     PyUnicode_InternFromString("_handle_data")) < 0 ||
-        ia_class_refuses((PyTypeObject *)type))
+        ia_class_refuses((PyTypeObject *)type) ||
+        ia_tape_init(tape_class) < 0)
         return -1;
     ia_tensorflow.type = (PyTypeObject *)Py_NewRef(type);
     return 0;

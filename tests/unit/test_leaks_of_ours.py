@@ -439,7 +439,7 @@ CASES: dict[str, tuple[str, str]] = {
         " _arrays.watch_function(1, 2); _arrays.uninstall();"
         " raises(AttributeError, _arrays.know_jax, int);"
         " raises(AttributeError, _arrays.install_jax, int, int, ());"
-        " raises(AttributeError, _arrays.know_tensorflow, int);"
+        " raises(AttributeError, _arrays.know_tensorflow, int, int);"
         " raises(TypeError, _arrays.install_tensorflow, 1);"
         " raises(TypeError, _arrays.install_jax, 1); raises(TypeError,"
         " _arrays.note, 1)",

@@ -14,7 +14,7 @@
 
 #include "device_event.h"
 
-#define IA_API_VERSION 5
+#define IA_API_VERSION 6
 #define IA_API_CAPSULE "impactarbiter._core._api"
 
 /* One block of tensor memory.  `data` is what the allocator returned, `impl`
@@ -40,6 +40,7 @@ typedef enum {
     IA_EDGE_FUNCTION,    /* node -> Python object of a custom Function */
     IA_EDGE_NODE,        /* Python wrapper of a node -> the node */
     IA_EDGE_SHARD,       /* array on several devices -> its part on one */
+    IA_EDGE_RECORDED,    /* gradient tape -> what it has recorded */
     IA_EDGE_STORAGE,     /* tensor or storage object -> its memory */
 } ia_edge_kind;
 

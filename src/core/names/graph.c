@@ -124,6 +124,8 @@ set_graph_edge(const graph_search *s, ia_edge_text *out)
     case IA_EDGE_SHARD:
         return ia_edge_set(out, "shard", 1, ".addressable_shards[%zd].data",
                            s->index);
+    case IA_EDGE_RECORDED:
+        return ia_edge_set(out, "recorded", 0, ".<recorded>[%zd]", s->index);
     case IA_EDGE_STORAGE:
         return ia_edge_set(out, "storage", 0, ".<storage>");
     }

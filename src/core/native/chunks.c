@@ -1,8 +1,8 @@
 /* The kernel's list of mappings, and malloc's heads in them. */
 
 #include "../base/array.h"
+#include "../base/memory.h"
 #include "chunks.h"
-#include "memory.h"
 #include "pages.h"
 
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /* Level by level from a block to who has its address. */
 
 #include "../base/array.h"
+#include "../base/memory.h"
 #include "../base/ptrmap.h"
 #include "blocks.h"
 #include "chunks.h"
-#include "memory.h"
 #include "owners.h"
 #include "segments.h"
 #include "symbols.h"

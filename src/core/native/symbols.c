@@ -4,7 +4,7 @@
  * not end the process.
  */
 
-#include "memory.h"
+#include "../base/memory.h"
 #include "symbols.h"
 
 #include <dlfcn.h>

@@ -17,7 +17,7 @@ def main():
             loss = tf.reduce_mean(h * h)
         w.assign_sub(0.1 * tape.gradient(loss, w))
         if LEAKY:
-            tapes.append(tape)  # warned: gradient tapes are alive
+            tapes.append(tape)  # holder: tapes
     print(float(tf.reduce_sum(w)))
 
 
