@@ -74,6 +74,7 @@ class HolderHistory:
     let_go_at: int = 0
     lets_go_since: int | None = None  # the same of the first time
     lets_go: bool = False  # all that was there was seen replaced
+    outgrew: bool = False  # it was, but is longer than ever since
     # A turn's variable, made anew, had more than can have come to it since.
     carries_over: bool = False
     # Garbage like it, which a walk had seen, was gone at a later one.
@@ -220,7 +221,7 @@ class HolderHistory:
         ):
             # It did let go once: what has gathered for twice as long since
             # is not waiting for its turn.
-            self.lets_go = False
+            self.lets_go, self.outgrew = False, True
             self.since = self.first.at.now
         if items > self.peak:
             self.peak, self.peak_at = items, now.at.now
@@ -365,17 +366,6 @@ class HolderHistory:
         """Whether it has not gained for longer than a third of its age: as
         the criterion asks it of a line."""
         return 3 * (self.last.at.now - self.gained_at) > self.age
-
-    @property
-    def outgrew(self) -> bool:
-        """Whether some of a container's items were seen leaving, though that
-        judges it no more."""
-        return (
-            self.lets_go_since is not None
-            and not self.lets_go
-            and not self.graph_grows
-            and self.length is not None
-        )
 
     def outgrows(self, since: int) -> bool:
         """Whether it lets go of less than comes: its line's least rises

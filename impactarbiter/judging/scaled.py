@@ -14,7 +14,8 @@ from ..core.wire import Held, SiteNow
 from .observation import Observation
 
 #: The part of what is alive of its lines from which on they are a holder's
-#: own: a value or two may be in use beside.
+#: own: a value or two may be in use beside.  Their bytes may be others by now,
+#: so they are to be few beside what the lines have gained.
 OWN = 0.8
 
 
@@ -98,9 +99,8 @@ def _as_large(
     # Those of the warm-up are alive, too, and of no group.
     counted = sum(one.branches for one in fellows)
     ours = (walked.items or 0) / max(counted, 1)
-    if now.storages * ours < OWN * had or now.held * ours < OWN * sum(
-        then.live_bytes for then, _now in pairs
-    ):
+    others = sum(then.live_bytes for then, _now in pairs) - now.held * ours
+    if now.storages * ours < OWN * had or others > (1 - OWN) * size:
         return grown
     came = grown.storages - now.storages
     if came <= 0 or not came <= count <= came / OWN:
