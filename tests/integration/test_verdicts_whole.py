@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import random
 from concurrent.futures import ThreadPoolExecutor
+from heapq import heappush
 from itertools import islice
 
 import pytest
@@ -74,6 +75,19 @@ def test_the_name_is_that_of_the_thread_that_waits() -> None:
     assert finding.holder is not None
     name = finding.holder.expression
     assert name == "serve_in_a_thread().engine.sessions"
+
+
+def test_a_heap_that_keeps_all_has_another_first_item_all_the_time() -> None:
+    order = random.Random(0)
+    heap: list[tuple[float, torch.Tensor]] = []
+    with impactarbiter.watch() as arbiter:
+        for step in range(200):
+            heappush(heap, (order.random() - step / 50, torch.ones(64)))
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = report.findings
+    assert (finding.verdict, finding.rule) == ("leak", "keeps-all")
+    assert len(heap) == 200
 
 
 @functools.cache

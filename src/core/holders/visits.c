@@ -324,6 +324,20 @@ eldest_item(PyObject *op)
     return first_item(op);
 }
 
+/* The eldest of `before` while it is there, be it at another place: the first
+ * item of a heap is its least. */
+static uintptr_t
+eldest_since(PyObject *op, uintptr_t before)
+{
+    uintptr_t now = eldest_item(op);
+    if (now == before || before == 0 || !PyList_Check(op))
+        return now;
+    for (Py_ssize_t i = 1; i < Py_SIZE(op); i++)
+        if ((uintptr_t)PyList_GET_ITEM(op, i) == before)
+            return before;
+    return now;
+}
+
 static void
 read_tensor(path *p, PyObject *op, ia_visit *v)
 {
@@ -360,7 +374,7 @@ read_holder(path *p, PyObject *op, ia_visit *v)
     } else if (p->container) {
         p->length = v->length = ia_container_length(op);
         v->first = v->length > 0 ? first_item(op) : 0;
-        p->eldest = v->eldest = eldest_item(op);
+        p->eldest = v->eldest = eldest_since(op, p->eldest);
     } else if (still && ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR) {
         read_tensor(p, op, v);
     } else {
@@ -387,7 +401,7 @@ stands_in(const path *p, PyObject *op)
 {
     return p->eldest != 0 && Py_TYPE(op) == p->type &&
            ia_container_length(op) >= p->length &&
-           eldest_item(op) == p->eldest;
+           eldest_since(op, p->eldest) == p->eldest;
 }
 
 static ia_visit
