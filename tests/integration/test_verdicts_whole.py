@@ -3,6 +3,7 @@ run, and once they have let go of everything."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -75,6 +76,36 @@ def test_the_name_is_that_of_the_thread_that_waits() -> None:
     assert finding.holder is not None
     name = finding.holder.expression
     assert name == "serve_in_a_thread().engine.sessions"
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    step: int
+    history: list[torch.Tensor]
+
+
+def advance(state: State) -> State:
+    history = [torch.ones(64), *state.history]
+    return dataclasses.replace(state, step=state.step + 1, history=history)
+
+
+def test_a_state_that_each_step_makes_anew_is_followed() -> None:
+    """Object and list are others each time; the eldest item is the same."""
+    state = State(0, [])
+    told: list[Finding] = []
+    with impactarbiter.watch(on_finding=told.append) as arbiter:
+        for _step in range(80):
+            state = advance(state)
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = report.findings
+    assert finding.verdict == "leak" and len(told) == 1
+    assert finding.bytes_per_step == pytest.approx(256, rel=0.05)
+    assert finding.holder is not None
+    assert finding.holder.expression.endswith("().state.history")
+    assert finding.grown_at is not None
+    assert finding.grown_at.source == "state = advance(state)"
+    assert len(state.history) == 80
 
 
 def test_a_heap_that_keeps_all_has_another_first_item_all_the_time() -> None:

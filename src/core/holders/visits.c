@@ -19,7 +19,8 @@
 
 typedef struct {
     uintptr_t ref;
-    Py_ssize_t place; /* among what the link before it shows */
+    PyTypeObject *type; /* of an object; compared, never followed */
+    Py_ssize_t place;   /* among what the link before it shows */
 } hop;
 
 typedef struct {
@@ -185,6 +186,14 @@ free_place(void)
     return NULL;
 }
 
+static hop
+link_to(uintptr_t ref)
+{
+    PyTypeObject *type =
+        IA_TAG(ref) == IA_TAG_OBJECT ? Py_TYPE((PyObject *)ref) : NULL;
+    return (hop){ref, type, -1};
+}
+
 uint32_t
 ia_visits_remember(const ia_walk *w, uint32_t holder, int container)
 {
@@ -208,7 +217,7 @@ ia_visits_remember(const ia_walk *w, uint32_t holder, int container)
     if (container && IA_TAG(w->queue[holder].ref) == IA_TAG_OBJECT)
         p->type = Py_TYPE((PyObject *)w->queue[holder].ref);
     for (uint32_t entry = holder; n > 0; entry = w->queue[entry].parent)
-        links[--n] = (hop){w->queue[entry].ref, -1};
+        links[--n] = link_to(w->queue[entry].ref);
     uint32_t found = 1;
     still = w->graph;
     for (; found < p->count; found++) {
@@ -284,14 +293,47 @@ breaks(const path *p, uint32_t link)
     return 0;
 }
 
-static int
-follow(path *p, uint32_t upto)
+/* What stands where a link led to: a name that is given another value leads to
+ * what is there now. */
+static PyObject *
+at_link(const path *p, uint32_t i)
 {
+    search s = {.wanted = 0, .place = p->links[i].place};
+    search_in(p->links[i - 1].ref, &s);
+    return s.there != 0 && IA_TAG(s.there) == IA_TAG_OBJECT
+               ? (PyObject *)s.there
+               : NULL;
+}
+
+/* To a container by way of another object of the same type: a state that each
+ * step makes anew, with more in it.  Whether it is that container, its items
+ * say. */
+static int
+move_on(path *p, uint32_t i)
+{
+    PyObject *now = p->container ? at_link(p, i) : NULL;
+    if (now == NULL || Py_TYPE(now) != p->links[i].type)
+        return 0;
+    p->links[i].ref = (uintptr_t)now;
+    return 1;
+}
+
+/* Down to the link before the last; *moved is the first that is another
+ * object by now, or the last. */
+static int
+follow(path *p, uint32_t *moved)
+{
+    uint32_t last = *moved = p->count - 1;
     if (!is_root_alive(p))
         return breaks(p, 0);
-    for (uint32_t i = 1; i < upto; i++)
-        if (!follow_link(p, i))
-            return breaks(p, i);
+    for (uint32_t i = 1; i < last; i++) {
+        if (follow_link(p, i))
+            continue;
+        if (i < *moved)
+            *moved = i;
+        if (!move_on(p, i))
+            return breaks(p, *moved);
+    }
     return 1;
 }
 
@@ -382,18 +424,6 @@ read_holder(path *p, PyObject *op, ia_visit *v)
     }
 }
 
-/* What stands where the last link led to: a name that is given another value
- * leads to what is there now. */
-static PyObject *
-at_last_link(const path *p)
-{
-    search s = {.wanted = 0, .place = p->links[p->count - 1].place};
-    search_in(p->links[p->count - 2].ref, &s);
-    return s.there != 0 && IA_TAG(s.there) == IA_TAG_OBJECT
-               ? (PyObject *)s.there
-               : NULL;
-}
-
 /* Is it the container of the last visit, made anew with more in it?  Its eldest
  * item is alive as long as one of the two has it. */
 static int
@@ -408,15 +438,16 @@ static ia_visit
 visit_path(path *p)
 {
     ia_visit v = {.state = IA_PATH_BROKEN, .length = -1, .names = -1};
-    if (p->count == 1 || !follow(p, p->count - 1))
+    uint32_t moved;
+    if (p->count == 1 || !follow(p, &moved))
         return v;
     hop *last = &p->links[p->count - 1];
     PyObject *op = p->container && follow_link(p, p->count - 1)
                        ? (PyObject *)last->ref
-                       : at_last_link(p);
+                       : at_link(p, p->count - 1);
     if (p->container && (uintptr_t)op != last->ref) {
         if (op == NULL || !stands_in(p, op)) {
-            breaks(p, p->count - 1);
+            breaks(p, moved);
             return v;
         }
         last->ref = (uintptr_t)op;
