@@ -171,7 +171,9 @@ class KnownHolders(dict[str, HolderHistory]):
     ) -> None:
         """A container that goes by another name now is the one it was; so is
         a value in the same place that has something of the same lines, though
-        another line's is the most of it now."""
+        another line's is the most of it now.  Garbage has no place."""
+        if fellows[0].length is None and fellows[0].root == "cycle":
+            return
         named = [(_identity(held), held.type) for held in fellows]
         before = self._names.get(named[0], signature)
         self._names.update(dict.fromkeys(named, signature))
