@@ -287,6 +287,7 @@ def test_a_value_keeps_its_past_when_another_line_has_most_of_it(
         edge = Edge("attribute", "mean", "Tensor", ".mean")
         held = SimpleNamespace(
             length=None,
+            root="frame",
             type="Tensor",
             path=Path("fit()", (edge,)),
             depth=1,
