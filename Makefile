@@ -23,7 +23,7 @@ SOURCES := setup.py pyproject.toml README.md LICENSE \
     build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
     check-torch-suite check-long check-static check-faults tsan valgrind table peers bench-compare \
-    check-jax check-tensorflow
+    check-jax check-tensorflow check-together
 .DELETE_ON_ERROR:
 
 help:
@@ -53,6 +53,7 @@ help:
 	@echo 'make check-torch-suite   PyTorch tests, plain and watched'
 	@echo 'make check-jax           JAX, flax, optax, equinox, without torch'
 	@echo 'make check-tensorflow    TensorFlow and Keras, without torch'
+	@echo 'make check-together      torch, JAX, TensorFlow and NumPy at once'
 	@echo 'make gpu-check           on a GPU: build, test and measure there'
 	@echo 'make check-cuda-build    without one: torch for CUDA on a fake GPU'
 	@echo 'make check-cuda-compile  without CUDA: its headers and src/cuda'
@@ -284,7 +285,9 @@ check-torch-suite: build
 # An environment each, without torch: setup.py builds no _torch there.
 JAX_VENV := build/check-jax
 TENSORFLOW_VENV := build/check-tensorflow
-JAX_PACKAGES := 'jax[cpu]' flax optax equinox
+# What attach and notebooks need comes with them.
+JAX_PACKAGES := 'jax[cpu]' flax optax equinox 'pyinjector>=1.4' nbclient \
+    ipykernel
 # Only $(1)'s own settings and folder: tests/conftest.py knows torch.
 FRAMEWORK_TESTS = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(2)/bin/python -P \
     -m pytest -c $(1)/pytest.ini --rootdir $(1) --confcutdir $(1) $(1)
@@ -305,6 +308,14 @@ check-tensorflow: $(TENSORFLOW_VENV)/.done
 	@echo '== programs and ledger of TensorFlow'
 	@TF_CPP_MIN_LOG_LEVEL=3 \
 	    $(call FRAMEWORK_TESTS,tests/tensorflow,$(TENSORFLOW_VENV)) $(ARGS)
+
+# torch from $(VENV), which lends the packages of the other two.
+SITE_PACKAGES = $$($(1)/bin/python -c 'import site; print(site.getsitepackages()[0])')
+check-together: build $(JAX_VENV)/.done $(TENSORFLOW_VENV)/.done
+	@echo '== torch, JAX, TensorFlow and NumPy in one process'
+	@IMPACTARBITER_BESIDE=$(call SITE_PACKAGES,$(JAX_VENV)):$(call \
+	    SITE_PACKAGES,$(TENSORFLOW_VENV)) \
+	    $(call FRAMEWORK_TESTS,tests/together,$(VENV)) $(ARGS)
 
 $(TENSORFLOW_VENV)/.done:
 	@echo '== installing TensorFlow into $(TENSORFLOW_VENV)'

@@ -1,24 +1,18 @@
 """What watching costs a JAX program: interleaved pairs, with and without.
 
-    build/check-jax/bin/python -P benchmarks/jax_cost.py [PAIRS]
+    build/check-jax/bin/python benchmarks/jax_cost.py [PAIRS]
 
-A pair is the same loop run twice in one process, once watched, in turn which
-comes first.  Printed is the median ratio of the pairs with its quartiles, and
-the median time of a step without.
+What is printed, framework_pairs.py says.
 """
 
 from __future__ import annotations
 
-import statistics
-import sys
-import time
 from collections.abc import Callable
 
+import framework_pairs
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-import impactarbiter
 
 
 @jax.jit
@@ -69,38 +63,5 @@ LOOPS: dict[str, tuple[Callable[[int], None], int]] = {
 }
 
 
-def timed(loop: Callable[[int], None], count: int, watched: bool) -> float:
-    if watched:
-        arbiter = impactarbiter.watch()
-        loop(count // 10)
-    start = time.perf_counter()
-    loop(count)
-    took = (time.perf_counter() - start) / count
-    if watched:
-        arbiter.stop()
-    return took
-
-
-def main() -> None:
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 15
-    for name, (loop, count) in LOOPS.items():
-        timed(loop, count // 4, False)
-        timed(loop, count // 4, True)
-        ratios, plain = [], []
-        for number in range(pairs):
-            first = timed(loop, count, bool(number % 2))
-            second = timed(loop, count, not number % 2)
-            without, with_us = (
-                (second, first) if number % 2 else (first, second)
-            )
-            ratios.append(with_us / without)
-            plain.append(without)
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        print(
-            f"{name}: {middle:.3f} ({low:.3f} to {high:.3f}) of"
-            f" {statistics.median(plain) * 1e6:.1f} us"
-        )
-
-
 if __name__ == "__main__":
-    main()
+    framework_pairs.main(LOOPS)

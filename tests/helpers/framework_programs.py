@@ -2,8 +2,7 @@
 launcher reports of them.
 
 A leaky program marks one line with what is to be said of it:
-``# holder: NAME`` (a finding without a bound), ``# collects: NAME`` (one with
-a bound), ``# warned: TEXT`` (a warning).
+``# holder: NAME`` (a finding without a bound), ``# warned: TEXT`` (a warning).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 BOUNDED = {"accumulation", "cache"}
-_MARK = re.compile(r"# (holder|collects|warned): (.+)$")
+_MARK = re.compile(r"# (holder|warned): (.+)$")
 
 
 def report(program: Path, *args: str, folder: Path) -> dict[str, Any]:
@@ -54,9 +53,7 @@ def check_leaky(program: Path, found: dict[str, Any]) -> None:
         assert any(text in warning for warning in found["warnings"])
         assert {f["verdict"] for f in unbounded(found)} <= {"native"}
         return
-    findings = unbounded(found) if kind == "holder" else found["findings"]
-    (finding,) = findings
-    assert (kind == "holder") is (finding in unbounded(found))
+    (finding,) = unbounded(found)
     assert text in finding["holder"]["expression"]
     assert line in lines_of(finding)
 

@@ -1,0 +1,165 @@
+"""Other ways in than the launcher: a process that runs already, a notebook,
+pytest."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbclient
+import nbformat
+
+LOOP = """
+import jax
+import jax.numpy as jnp
+
+step = jax.jit(lambda w, x: (w - 0.01 * (x.T @ (x @ w)), (x @ w).sum()))
+
+
+class Trainer:
+    def __init__(self):
+        self.losses = []
+
+    def train(self, steps):
+        w = jnp.ones((8, 4))
+        for i in range(steps):
+            w, loss = step(w, jnp.full((16, 8), 0.01 * (i % 5)))
+            self.losses.append(loss)
+
+
+trainer = Trainer()
+"""
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "impactarbiter", *args]
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    program = folder / "program.py"
+    program.write_text(
+        LOOP + "trainer.train(9)\nprint('ready', flush=True)\n"
+        "import time\nwhile True:\n    trainer.train(20)\n"
+        "    time.sleep(0.02)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-P", str(program)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def ask(*args: str) -> str:
+    done = subprocess.run(command(*args), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_process_that_runs_already(tmp_path: Path) -> None:
+    said = tmp_path / "said.json"
+    with running(tmp_path) as process:
+        pid = str(process.pid)
+        for _ in range(2):
+            ask("attach", "--steps", "120", "--json", str(said), pid)
+            found = json.loads(said.read_text())
+            (finding,) = found["findings"]
+            assert finding["verdict"] == "leak"
+            assert finding["holder"]["expression"] == "__main__.trainer.losses"
+            assert finding["grown_at"]["line"] == 16
+            assert found["step_kind"] == "compiled call"
+            assert found["steps"] >= 120
+        held = ask("attach", "--explain", "trainer.losses[3]", pid)
+        assert "__main__.trainer.losses[3]" in held
+        assert "[] float32 jax:cpu:0" in held
+        once = ask("top", "--once", pid)
+        assert re.search(r"losses", once)
+        assert process.poll() is None
+
+
+def cells(folder: Path, *sources: str) -> list[str]:
+    """What each cell of a notebook has shown."""
+    made = nbformat.v4
+    notebook: Any = made.new_notebook(
+        cells=[made.new_code_cell(source) for source in sources]
+    )
+    nbclient.NotebookClient(
+        notebook,
+        timeout=120,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
+    ).execute()
+    return [
+        "\n".join(
+            output.get("text") or output.get("data", {}).get("text/plain", "")
+            for output in cell.outputs
+        )
+        for cell in notebook.cells
+    ]
+
+
+def test_a_notebook(tmp_path: Path) -> None:
+    shown = cells(
+        tmp_path,
+        LOOP.strip(),
+        "%load_ext impactarbiter\n%watch_memory",
+        "trainer.train(60)",
+        "%watch_memory report",
+        "%watch_memory off",
+        "%who_holds trainer.losses[3]",
+        "%%memory_leaks\nfor _ in range(40): step(jax.numpy.ones((8, 4)),"
+        " jax.numpy.ones((16, 8)))",
+        "kept = []",
+        "%%memory_leaks --runs 12\nkept.append(jax.numpy.ones(100) + 1)",
+    )
+    assert "leak: __main__.trainer.losses keeps 4 B in 1 array" in shown[2]
+    assert "holder      __main__.trainer.losses: list of 60" in shown[3]
+    assert re.search(r"grown at    In\[1\]:15 in Trainer.train", shown[3])
+    assert "kept by  __main__.trainer.losses[3]\n" in shown[5]
+    assert "no leak in 40 steps" in shown[6]
+    assert "holder      __main__.kept: list of 12" in shown[8]
+    assert "400 B in 1 array" in shown[8]
+
+
+def test_pytest_runs_a_test_again(tmp_path: Path) -> None:
+    test = tmp_path / "test_arrays.py"
+    test.write_text(
+        textwrap.dedent("""
+            import jax.numpy as jnp
+            import pytest
+
+            history = []
+
+            def test_keeps():
+                history.append(jnp.ones(100))
+
+            def test_lets_go():
+                assert float(jnp.ones(100).sum()) == 100
+        """)
+    )
+    done = subprocess.run(
+        [
+            *[sys.executable, "-P", "-m", "pytest", "-q", "--tensor-leaks"],
+            *["-p", "no:cacheprovider", str(test)],
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if "PYTEST" not in k},
+    )
+    assert "test_arrays.history keeps 400 B in 1 array" in done.stdout
+    assert "1 failed, 1 passed" in done.stdout
