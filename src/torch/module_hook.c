@@ -16,6 +16,7 @@
 #define LAST_RESCAN ((uint64_t)1 << 20)
 
 static ternaryfunc original_call; /* slot_tp_call, as Module has it */
+static PyTypeObject *hooked;      /* Module; borrowed while reporting */
 static int reporting;
 static uint64_t births, next_rescan;
 static IA_OF_THREAD int depth;
@@ -78,6 +79,7 @@ ia_module_install(ia_torch_state *state)
         original_call = base->tp_call;
     }
     find_call_impl(state->module_class);
+    hooked = base;
     reporting = 1;
     births = 0;
     next_rescan = FIRST_RESCAN;
@@ -98,9 +100,20 @@ ia_module_uninstall(ia_torch_state *state)
     return ia_class_tree_visit(state->module_class, unhook_class);
 }
 
+/* Whoever sets Module.__call__, as torch.fx does while it traces, has the slots
+ * of all classes set anew. */
+static int
+is_taken_off(void)
+{
+    return reporting && hooked->tp_call == original_call;
+}
+
 int
 ia_module_rescan_is_due(void)
 {
+    if (is_taken_off()) {
+        return 1;
+    }
     if (++births < next_rescan) {
         return 0;
     }
