@@ -51,17 +51,17 @@ is_user(ia_frame *f)
     return user;
 }
 
-/* A coroutine keeps its variables from call to call; what a library calls, it
- * calls again by rules of its own. */
+/* A coroutine keeps its variables from call to call.  What a library calls is
+ * part of the turn in which that was called; else it calls that again by rules
+ * of its own. */
 static int
 is_made_by_loop(const ia_ptrmap *turns, ia_frame *f)
 {
     ia_frame *caller = ia_frame_back(f);
-    if (caller == NULL || ia_frame_is_generator(f) || ran_before(f) ||
-        !is_user(caller))
+    if (caller == NULL || ia_frame_is_generator(f) || ran_before(f))
         return 0;
     return ia_ptrmap_get(turns, (uintptr_t)caller) != IA_PTRMAP_NONE ||
-           ia_loops_around(caller);
+           (is_user(caller) && ia_loops_around(caller));
 }
 
 /* From the outermost call inwards: what a turn calls is part of it. */
