@@ -207,7 +207,7 @@ class Diagnostician:
             if suspect and len(history.fellows) > 1:
                 # Those that began since the walk nobody visits.
                 history.gained_at = status.now
-            history.rising = _rising(history, suspects)
+            _note_lines(history, suspects)
             grows = history.gains > 0 and not history.overdue()
             if not (suspect or grows or history.confirmed_at):
                 continue
@@ -448,12 +448,11 @@ class Diagnostician:
         return found
 
 
-def _rising(
+def _note_lines(
     history: HolderHistory, suspects: Mapping[int, Suspect]
-) -> list[int]:
-    """Since when those of its lines do whose least rises steadily."""
-    return [
-        suspects[site].since
-        for site in history.sites
-        if site in suspects and suspects[site].kinds & GROWS_STEADILY
-    ]
+) -> None:
+    """Since when those of its lines rise whose least does so steadily, and
+    how long what they made has lived."""
+    lines = [suspects[site] for site in history.sites if site in suspects]
+    history.rising = [s.since for s in lines if s.kinds & GROWS_STEADILY]
+    history.lived = max((s.life for s in lines), default=history.lived)

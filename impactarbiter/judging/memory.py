@@ -12,7 +12,13 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..core.wire import Held, SiteNow, Statement, Visit
+from ..core.wire import (
+    PROBES_PER_DOUBLING,
+    Held,
+    SiteNow,
+    Statement,
+    Visit,
+)
 from ..model.finding import Finding, GraphCost
 from ..model.history import Ages
 from .observation import Moment, Observation, dated, growth
@@ -83,6 +89,7 @@ class HolderHistory:
     # Its path held again after that, or not while its statement was sought.
     comes_and_goes: bool = False
     rising: Sequence[int] = ()  # since when its lines do, steadily
+    lived: int = 0  # the longest lifetime of theirs that ended
     confirmed_at: Moment | None = None
     told: str | None = None  # the verdict that was announced
     statements: dict[tuple[str, int, str], int] = field(default_factory=dict)
@@ -367,6 +374,18 @@ class HolderHistory:
         the criterion asks it of a line."""
         return 3 * (self.last.at.now - self.gained_at) > self.age
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether what a container has may wait for its turn to leave, which
+        nobody saw yet: others that its lines made have died at half its age,
+        and these do not rise steadily."""
+        return (
+            self.length is not None
+            and not self.graph_grows
+            and not self.rising
+            and self.age <= 2 * self.lived
+        )
+
     def outgrows(self, since: int) -> bool:
         """Whether it lets go of less than comes: its line's least rises
         steadily ``since`` then, and for a fourth of that time it has gone on
@@ -375,8 +394,11 @@ class HolderHistory:
             return False
         length = self.last.at.now - since
         begin = max(since, self.lets_go_since)
+        lasted = min(self.let_go_at, self.peak_at) - begin
         return (
-            4 * (min(self.let_go_at, self.peak_at) - begin) > length
+            4 * lasted > length
+            # What lives for so long reaches its number no sooner.
+            and lasted >= self.lets_go_since - self.began
             and 3 * (self.last.at.now - self.peak_at) <= length
         )
 
@@ -400,19 +422,29 @@ class HolderHistory:
             return first, self.base
         return first, last
 
+    def _steps_seen(self, kind: int) -> int:
+        first, last = self._measured()
+        return last.at.steps(kind) - first.at.steps(kind)
+
+    def is_of_old_probes(self, kind: int) -> bool:
+        """Whether visits have seen fewer steps than lie between two probes of
+        graphs: what the last one found is no growth of these steps alone."""
+        between = self.last.at.steps(kind) / PROBES_PER_DOUBLING
+        return self.pace.kind == kind and self._steps_seen(kind) < min(
+            between, self.pace.steps
+        )
+
     def is_of_a_moment(self, kind: int) -> bool:
         """Whether visits have seen less of its growth than the walk that
         found it: what does not come at every step, or is in use beside,
         differs between two moments by more than a few steps leave behind."""
-        first, last = self._measured()
-        seen = last.at.steps(kind) - first.at.steps(kind)
         even = self.length is not None and (
             self.graph_grows or EVEN * self.pace.steps <= self.generations
         )
         return (
             self.pace.kind == kind
             and self.pace.bytes > 0
-            and seen < self.pace.steps
+            and self._steps_seen(kind) < self.pace.steps
             and self.alike == max(len(self.fellows), 1)
             and self.held.root != "cycle"
             and not self.lets_go

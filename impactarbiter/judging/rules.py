@@ -31,7 +31,8 @@ class Case:
     nothing but calls comes.  ``one_turn``: it is a variable of a call that a
     loop makes, one that a loop sets anew, or of one pass after a training;
     ``returned``: that has returned.  ``remade``: it is a single value that is
-    made anew, and nothing says from the old one.
+    made anew, and nothing says from the old one.  ``last_word``: a report
+    asks, and what was not seen grown will not be.
     """
 
     root: str = "module"
@@ -52,6 +53,7 @@ class Case:
     one_pass: bool = False
     one_turn: bool = False
     returned: bool = False
+    last_word: bool = False
     age: int = 0
     needed: int = 0
 
@@ -122,7 +124,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "stopped",
-        lambda case: (case.gained or case.died) and case.overdue,
+        lambda case: (
+            (case.gained or case.died or case.last_word) and case.overdue
+        ),
         None,
         "it has not grown for a third of the time that it was filled in",
     ),

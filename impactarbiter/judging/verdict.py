@@ -51,7 +51,7 @@ def case_of(
         limited=end is not None and end.kind == "length",
         may_end=end is not None and not history.walked.nodes,
         remade=history.is_remade,
-        lets_go=history.lets_go,
+        lets_go=history.lets_go or history.may_wait,
         # What leaves from below a new key is no answer to how many come.
         outgrows=not (end is not None and end.kind == "keys")
         and (
@@ -63,6 +63,7 @@ def case_of(
         one_pass=one_pass,
         one_turn=_is_one_turn(history, one_pass and status.trained, room),
         returned=history.broken_at is not None or history.died,
+        last_word=last_word,
         age=history.age,
         needed=needed,
     )
@@ -111,6 +112,7 @@ def finding_of(
         size, count = history.pace.bytes, history.pace.storages
     elif history.is_of_a_moment(kind):
         size, count = history.pace.bytes, history.pace.storages
+    if history.walked.node_bytes and history.is_of_old_probes(kind):
         nodes = history.walked.node_bytes / history.pace.steps
     confirmed = history.confirmed_at
     made = replace(

@@ -121,6 +121,20 @@ def test_a_heap_that_keeps_all_has_another_first_item_all_the_time() -> None:
     assert len(heap) == 200
 
 
+def test_calls_are_seen_though_others_set_module_call_anew() -> None:
+    """As torch.fx does for each trace."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    kept: list[torch.Tensor] = []
+    with impactarbiter.watch() as arbiter:
+        for _step in range(60):
+            torch.fx.symbolic_trace(net)
+            with torch.no_grad():
+                kept.append(net(torch.ones(1, 4)))
+        report = arbiter.report()
+    assert report.steps >= 59
+    assert len(report.findings) == 1 and len(kept) == 60
+
+
 @functools.cache
 def table(length: int) -> torch.Tensor:
     return torch.arange(length * 16.0)

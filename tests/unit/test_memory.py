@@ -155,16 +155,38 @@ def test_what_left_between_two_looks_did_so_after_the_first():
     assert not known.outgrows(since=362)
 
 
-@pytest.mark.parametrize(("most", "outgrows"), [(64, False), (1000, True)])
-def test_what_has_just_reached_its_bound_does_not_outgrow_it(most, outgrows):
+@pytest.mark.parametrize(
+    ("most", "until", "outgrows"),
+    [
+        (64, 130, False),
+        (1000, 110, False),  # what lives for 60 steps may be all there yet
+        (1000, 130, True),
+    ],
+)
+def test_what_has_just_reached_its_bound_does_not_outgrow_it(
+    most, until, outgrows
+):
     """From step 60 on something leaves at each."""
     known = history(replace(seen(20, 20, 20), eldest=1))
-    for step in range(21, 110):
+    for step in range(21, until):
         left = max(step - 60, 0)
         now = seen(step, min(step - left // 2, most), 20)
         known.observe(replace(now, eldest=1 + left))
-    assert known.let_go_at == 108
+    assert known.let_go_at == until - 2
     assert known.outgrows(since=3) == outgrows
+
+
+@pytest.mark.parametrize(
+    ("lived", "rising", "may_wait"),
+    [(40, (), True), (20, (), False), (40, (3,), False)],
+)
+def test_what_lives_for_long_may_wait_for_its_turn(lived, rising, may_wait):
+    """Rows of a table of which the last three of each user stay."""
+    known = history(seen(20, 20, 20))
+    known.fellows = [fellow()]
+    known.observe(seen(60, 30, 20))
+    known.lived, known.rising = lived, rising
+    assert known.may_wait == may_wait
 
 
 @pytest.mark.parametrize(

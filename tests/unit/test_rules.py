@@ -132,6 +132,11 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
         "unconfirmed",
         "growing",
     ),
+    "what did not grow for long, at a report": (
+        replace(UNSEEN, overdue=True, last_word=True),
+        "stopped",
+        None,
+    ),
     "what its own source limits": (
         replace(LEAK, limited=True),
         "own-limit",

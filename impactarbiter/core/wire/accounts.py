@@ -336,6 +336,8 @@ GROWS_ANEW, GROWS_STEADILY = _core.GROWS_ANEW, _core.GROWS_STEADILY
 #: Ages at which a line is suspect, and the window that goes with them.
 AGE_FOR_REPORT, AGE_TO_TELL = _core.AGE_FOR_REPORT, _core.AGE_TO_TELL
 USUAL_WINDOW = _core.USUAL_WINDOW
+#: Graphs are probed again after this part of the run.
+PROBES_PER_DOUBLING = _core.PROBES_PER_DOUBLING
 
 
 @dataclass(frozen=True)

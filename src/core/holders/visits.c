@@ -389,11 +389,11 @@ read_tensor(path *p, PyObject *op, ia_visit *v)
         v->bytes = memory.bytes;
     if (node == NULL || node == p->node)
         return;
-    if (p->node != NULL)
-        v->recurs = ia_graphs_lead_back(node, p->node, p->sequence,
-                                        IA_NODES_BACK)
-                        ? IA_LEADS_BACK
-                        : IA_MADE_ANEW;
+    int back = p->node == NULL ? -1
+                               : ia_graphs_lead_back(node, p->node, p->sequence,
+                                                     IA_NODES_BACK);
+    if (back >= 0)
+        v->recurs = back ? IA_LEADS_BACK : IA_MADE_ANEW;
     p->node = node;
     p->sequence = ia_the_framework->node_sequence(node);
 }

@@ -12,6 +12,7 @@
 #include "../recorder/bundle.h"
 #include "../recorder/recorder.h"
 #include "../steps/criterion.h"
+#include "../steps/graphs.h"
 #include "constants.h"
 
 PyObject *
@@ -96,6 +97,8 @@ ia_constants_add(PyObject *module)
         PyModule_AddIntConstant(module, "AGE_FOR_REPORT", IA_AGE_FOR_REPORT) <
             0 ||
         PyModule_AddIntConstant(module, "AGE_TO_TELL", IA_AGE_TO_TELL) < 0 ||
+        PyModule_AddIntConstant(module, "PROBES_PER_DOUBLING",
+                                IA_PROBES_PER_DOUBLING) < 0 ||
         PyModule_AddIntConstant(module, "USUAL_WINDOW", IA_USUAL_WINDOW) < 0)
         return -1;
     if (PyModule_AddIntConstant(module, "MOST_BUNDLES", IA_MAX_KEPT) < 0 ||

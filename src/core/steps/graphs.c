@@ -91,7 +91,7 @@ ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
                .least = sequence};
     int found = 0;
     if (p.seen == NULL)
-        return 0;
+        return -1;
     probe_node(&p.sink, root, IA_EDGE_GRAD_FN, NULL, -1);
     while (p.depth > 0 && p.nodes < budget && !p.failed && !found) {
         void *at = p.stack[--p.depth];
@@ -102,7 +102,7 @@ ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
     }
     ia_bitmap_free(p.seen);
     free(p.stack);
-    return found;
+    return p.failed && !found ? -1 : found;
 }
 
 void

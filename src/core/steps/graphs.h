@@ -11,6 +11,10 @@
 void ia_graphs_reset(void);
 /* Marks where in time a step ended, by the clock in force. */
 void ia_graphs_end_step(void);
+/* Graphs are probed as often as the criterion looks at a site: again after
+ * this part of the run. */
+#define IA_PROBES_PER_DOUBLING 16
+
 /* Measures, `budget` nodes in all at most, and tells the criterion. */
 void ia_graphs_probe(uint64_t budget);
 /* Counts the nodes that live tensors lead to, each once, and what they take
@@ -22,8 +26,8 @@ int ia_graphs_weigh(uint64_t budget, uint64_t *nodes, uint64_t *bytes);
 
 /* Whether the graph of `root` leads back to another node, which had that
  * sequence number: nodes' addresses are used again, their numbers are not.  0
- * too where it was not found among the `budget` newest.  Within a walk's
- * brackets. */
+ * too where it was not found among the `budget` newest, -1 when memory is
+ * short.  Within a walk's brackets. */
 int ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
                         uint64_t budget);
 

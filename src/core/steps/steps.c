@@ -46,9 +46,7 @@
 #define OPTIMIZER_TICKS 256
 #define OPTIMIZER_EVERY 64
 
-/* Graphs are probed as often as the criterion looks at a site; a probe visits
- * PROBE_BUDGET nodes at most. */
-#define PROBES_PER_DOUBLING 16
+/* Nodes that a probe visits at most. */
 #define PROBE_BUDGET 400000
 
 /* All graphs together are weighed where they are probed, WEIGH_BUDGET nodes at
@@ -135,7 +133,7 @@ probe_graphs(uint32_t now, uint32_t *next)
         return 0;
     ia_graphs_probe(PROBE_BUDGET);
     weigh_graphs();
-    *next = now + 1 + now / PROBES_PER_DOUBLING;
+    *next = now + 1 + now / IA_PROBES_PER_DOUBLING;
     return 1;
 }
 
