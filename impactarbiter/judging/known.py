@@ -171,22 +171,45 @@ class KnownHolders(dict[str, HolderHistory]):
     ) -> None:
         """A container that goes by another name now is the one it was; so is
         a value in the same place that has something of the same lines, though
-        another line's is the most of it now.  Garbage has no place."""
-        if fellows[0].length is None and fellows[0].root == "cycle":
-            return
-        named = [(_identity(held), held.type) for held in fellows]
-        before = self._names.get(named[0], signature)
-        self._names.update(dict.fromkeys(named, signature))
+        another line's is the most of it now.  A garbage cycle has no place:
+        any object of it may be what a walk names it by."""
+        lines = {group.site for held in fellows for group in held.groups}
+        if fellows[0].root == "cycle":
+            before = ""
+            if all(held.forever for held in fellows):
+                before = self._cycle_of(lines, present)
+        else:
+            named = [(_identity(held), held.type) for held in fellows]
+            before = self._names.get(named[0], signature)
+            self._names.update(dict.fromkeys(named, signature))
         if before == signature or before in present or signature in self:
             return
         history = self.get(before)
-        lines = {group.site for held in fellows for group in held.groups}
         if history is None or (
             fellows[0].length is None and not history.is_suspect(lines)
         ):
             return
         self[signature] = self.pop(before)
         history.signature = signature
+
+    def _cycle_of(
+        self, lines: Collection[int], present: Collection[str]
+    ) -> str:
+        """The cycles of these lines that no collector frees, and that were
+        there until now, by the name of another object; an empty name where
+        there were none."""
+        return next(
+            (
+                signature
+                for signature, history in self.items()
+                if history.held.root == "cycle"
+                and history.held.forever
+                and history.broken_at is None
+                and signature not in present
+                and history.is_suspect(lines)
+            ),
+            "",
+        )
 
     def _remember(
         self,

@@ -325,6 +325,32 @@ def test_a_value_keeps_its_past_when_another_line_has_most_of_it(
     assert list(known) == [known_as]
 
 
+@pytest.mark.parametrize(
+    ("forever", "known_as"), [(True, "two"), (False, "one")]
+)
+def test_garbage_that_stays_is_known_by_any_of_its_objects(
+    forever: bool, known_as: str
+):
+    """The collector frees other garbage: what lies there now may be new."""
+
+    def cycle(name: str) -> Held:
+        groups = [SimpleNamespace(site=LINE)]
+        held = SimpleNamespace(
+            root="cycle",
+            type=name,
+            forever=forever,
+            length=None,
+            groups=groups,
+        )
+        return cast(Held, held)
+
+    known = KnownHolders(AllowList(()))
+    known["one"] = history(seen(20, None, 4))
+    known["one"].held = cycle("Tensor")
+    known._recognise("two", [cycle("OrderedDict")], {"two"})
+    assert list(known) == [known_as]
+
+
 def fellow(**more: Any) -> Held:
     usual = {"branches": 20, "older": 0, "alone": 1.0, "length": 20}
     return cast(Held, SimpleNamespace(**usual, **more))
