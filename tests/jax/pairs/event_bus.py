@@ -13,7 +13,8 @@ class Bus:
         self.listeners = {}
 
     def subscribe(self, topic, listener):
-        self.listeners.setdefault(topic, []).append(listener)
+        rows = self.listeners.setdefault(topic, [])
+        rows.append(listener)  # holder: listeners
 
     def unsubscribe(self, topic, listener):
         self.listeners[topic].remove(listener)
@@ -48,7 +49,7 @@ class Agent:
             if step == 0:
                 self.returns.append(float(states[-1].sum()))
 
-        self.bus.subscribe("update", on_update)  # holder: listeners
+        self.bus.subscribe("update", on_update)
         self.policy = self.policy + 0.01 * jnp.mean(rewards)
         self.bus.publish("update", 0 if len(self.returns) < 5 else 1)
         if not LEAKY:
