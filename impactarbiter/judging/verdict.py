@@ -260,8 +260,6 @@ def _end(history: HolderHistory, room: int | None) -> End | None:
     """
     if history.length is None or is_much(history.last.bytes, room):
         return None
-    if _is_memo(history.held):
-        return End("keys", None)
     found = _ends(history)
     return None if None in found else next(iter(found), None)
 
@@ -274,12 +272,12 @@ def _is_memo(held: Held) -> bool:
 
 
 def _end_site(history: HolderHistory) -> Site | None:
-    if _is_memo(history.held):
-        return None
     return next((end.site for end in _ends(history) if end is not None), None)
 
 
 def _ends(history: HolderHistory) -> list[End | None]:
+    if _is_memo(history.held):
+        return [End("keys", None)]
     finding = history.finding
     name = None
     if finding is not None and finding.holder is not None:

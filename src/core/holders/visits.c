@@ -27,7 +27,6 @@ typedef struct {
     uint32_t number; /* 0 = free */
     ia_root_kind root;
     PyCodeObject *code; /* of a frame; compared, never followed */
-    PyTypeObject *type; /* of a container; compared, never followed */
     uintptr_t eldest;  /* item of a container at the last visit */
     Py_ssize_t length; /* likewise */
     int container;
@@ -214,8 +213,6 @@ ia_visits_remember(const ia_walk *w, uint32_t holder, int container)
                 .links = links};
     if (start->kind == IA_ROOT_FRAME)
         p->code = ia_frame_code((ia_frame *)IA_ADDRESS(start->ref));
-    if (container && IA_TAG(w->queue[holder].ref) == IA_TAG_OBJECT)
-        p->type = Py_TYPE((PyObject *)w->queue[holder].ref);
     for (uint32_t entry = holder; n > 0; entry = w->queue[entry].parent)
         links[--n] = link_to(w->queue[entry].ref);
     uint32_t found = 1;
@@ -429,7 +426,7 @@ read_holder(path *p, PyObject *op, ia_visit *v)
 static int
 stands_in(const path *p, PyObject *op)
 {
-    return p->eldest != 0 && Py_TYPE(op) == p->type &&
+    return p->eldest != 0 && Py_TYPE(op) == p->links[p->count - 1].type &&
            ia_container_length(op) >= p->length &&
            eldest_since(op, p->eldest) == p->eldest;
 }
