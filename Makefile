@@ -285,9 +285,9 @@ check-torch-suite: build
 # An environment each, without torch: setup.py builds no _torch there.
 JAX_VENV := build/check-jax
 TENSORFLOW_VENV := build/check-tensorflow
-# What attach and notebooks need comes with them.
-JAX_PACKAGES := 'jax[cpu]' flax optax equinox 'pyinjector>=1.4' nbclient \
-    ipykernel
+# What tests, attach and notebooks need comes with them.
+WITH_FRAMEWORKS := 'numpy>=1.26' 'setuptools>=77' pytest hypothesis \
+    'pyinjector>=1.4' nbclient ipykernel
 # Only $(1)'s own settings and folder: tests/conftest.py knows torch.
 FRAMEWORK_TESTS = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(2)/bin/python -P \
     -m pytest -c $(1)/pytest.ini --rootdir $(1) --confcutdir $(1) $(1)

@@ -4,18 +4,11 @@ pytest."""
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import nbclient
-import nbformat
+import framework_uses as uses
 
 LOOP = """
 import jax
@@ -37,45 +30,22 @@ class Trainer:
 
 trainer = Trainer()
 """
-
-
-def command(*args: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "impactarbiter", *args]
-
-
-@contextmanager
-def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    program = folder / "program.py"
-    program.write_text(
-        LOOP + "trainer.train(9)\nprint('ready', flush=True)\n"
-        "import time\nwhile True:\n    trainer.train(20)\n"
-        "    time.sleep(0.02)\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-P", str(program)],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            yield process
-        finally:
-            process.kill()
-
-
-def ask(*args: str) -> str:
-    done = subprocess.run(command(*args), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+FOREVER = """
+trainer.train(9)
+print("ready", flush=True)
+import time
+while True:
+    trainer.train(20)
+    time.sleep(0.02)
+"""
 
 
 def test_a_process_that_runs_already(tmp_path: Path) -> None:
     said = tmp_path / "said.json"
-    with running(tmp_path) as process:
+    with uses.running(tmp_path, LOOP + FOREVER) as process:
         pid = str(process.pid)
         for _ in range(2):
-            ask("attach", "--steps", "120", "--json", str(said), pid)
+            uses.ask("attach", "--steps", "120", "--json", str(said), pid)
             found = json.loads(said.read_text())
             (finding,) = found["findings"]
             assert finding["verdict"] == "leak"
@@ -83,38 +53,17 @@ def test_a_process_that_runs_already(tmp_path: Path) -> None:
             assert finding["grown_at"]["line"] == 16
             assert found["step_kind"] == "compiled call"
             assert found["steps"] >= 120
-        held = ask("attach", "--explain", "trainer.losses[3]", pid)
+        held = uses.ask("attach", "--explain", "trainer.losses[3]", pid)
         assert "__main__.trainer.losses[3]" in held
         assert "[] float32 jax:cpu:0" in held
-        once = ask("top", "--once", pid)
+        once = uses.ask("top", "--once", pid)
         # A watch of its own, and a few steps old.
         assert re.search(r"step \d+", once)
         assert process.poll() is None
 
 
-def cells(folder: Path, *sources: str) -> list[str]:
-    """What each cell of a notebook has shown."""
-    made = nbformat.v4
-    notebook: Any = made.new_notebook(
-        cells=[made.new_code_cell(source) for source in sources]
-    )
-    nbclient.NotebookClient(
-        notebook,
-        timeout=120,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(folder)}},
-    ).execute()
-    return [
-        "\n".join(
-            output.get("text") or output.get("data", {}).get("text/plain", "")
-            for output in cell.outputs
-        )
-        for cell in notebook.cells
-    ]
-
-
 def test_a_notebook(tmp_path: Path) -> None:
-    shown = cells(
+    shown = uses.cells(
         tmp_path,
         LOOP.strip(),
         "%load_ext impactarbiter\n%watch_memory",
@@ -137,8 +86,8 @@ def test_a_notebook(tmp_path: Path) -> None:
 
 
 def test_pytest_runs_a_test_again(tmp_path: Path) -> None:
-    test = tmp_path / "test_arrays.py"
-    test.write_text(
+    said = uses.tensor_leaks(
+        tmp_path,
         textwrap.dedent("""
             import jax.numpy as jnp
             import pytest
@@ -150,17 +99,7 @@ def test_pytest_runs_a_test_again(tmp_path: Path) -> None:
 
             def test_lets_go():
                 assert float(jnp.ones(100).sum()) == 100
-        """)
+        """),
     )
-    done = subprocess.run(
-        [
-            *[sys.executable, "-P", "-m", "pytest", "-q", "--tensor-leaks"],
-            *["-p", "no:cacheprovider", str(test)],
-        ],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={k: v for k, v in os.environ.items() if "PYTEST" not in k},
-    )
-    assert "test_arrays.history keeps 400 B in 1 array" in done.stdout
-    assert "1 failed, 1 passed" in done.stdout
+    assert "test_arrays.history keeps 400 B in 1 array" in said
+    assert "1 failed, 1 passed" in said

@@ -23,6 +23,8 @@ arbiter = impactarbiter.watch()
 {later}
 
 kept = {{name: [] for name in ("torch", "jax", "tensorflow", "numpy")}}
+of_imports = arbiter.report().accounted.get("numpy", 0)
+stays = [jnp.ones(1000), tf.Variable(tf.ones(2000)), np.ones(4000)]
 net = torch.nn.Linear(8, 8)
 optimizer = torch.optim.SGD(net.parameters())
 step = jax.jit(lambda x: x + 1)
@@ -40,7 +42,7 @@ def train():
 
 train()
 report = arbiter.report()
-print(impactarbiter.retained_bytes(kept))
+print(impactarbiter.retained_bytes(kept), of_imports)
 report.to_json({out!r})
 """
 IMPORTS = """import torch
@@ -49,6 +51,8 @@ import tensorflow as tf
 import numpy as np
 """
 BYTES = {"torch": 256, "jax": 512, "tensorflow": 1024, "numpy": 16384}
+#: What the program keeps without growing, by its row in a report.
+STAYS = {"jax": 4000, "tensorflow": 8000, "numpy": 32000, "parameters": 288}
 
 
 @pytest.mark.parametrize("when", ["before", "later"])
@@ -70,7 +74,8 @@ def test_all_at_once(tmp_path: Path, when: str) -> None:
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == 60 * sum(BYTES.values())
+    retained, of_imports = map(int, done.stdout.split())
+    assert retained == 60 * sum(BYTES.values())
     report = json.loads(out.read_text())
     assert report["step_kind"] == "optimizer"
     assert report["steps"] == 60
@@ -84,5 +89,10 @@ def test_all_at_once(tmp_path: Path, when: str) -> None:
     }
     assert any("has the same" in said for said in report["cross_checks"])
     assert {"torch", "jax", "tensorflow"} <= report["environment"].keys()
+    accounted = report["accounted"]
+    rows = STAYS | {"numpy": STAYS["numpy"] + of_imports}
+    assert {name: accounted[name] for name in rows} == rows
+    assert accounted["findings"] == retained
+    assert sum(accounted.values()) == report["live_bytes"]
     devices = {f["tensors"][0]["device"] for f in report["findings"]}
     assert devices >= {"cpu", "jax:cpu:0", "tensorflow:cpu:0", "numpy"}
