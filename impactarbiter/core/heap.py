@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from .. import _core
-from ..model.finding import Variable
 from . import wire
 
 
@@ -92,12 +91,6 @@ def visit_all(paths: Sequence[int]) -> wire.Visit:
 def forget(path: int) -> None:
     """That path is not visited any more."""
     _core.forget_path(path)
-
-
-def variables_of(site: int) -> tuple[Variable, ...]:
-    """Variables of libraries that lead to what is alive of one line; a search
-    of the process's memory, some tenths of a second."""
-    return wire.variables_of(_core.native_of_site(site))
 
 
 def census(path: int) -> dict[Any, int] | None:

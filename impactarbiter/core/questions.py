@@ -34,8 +34,34 @@ def explain(
 
 
 def variables_of(obj: object) -> tuple[Variable, ...]:
-    """Variables of libraries that lead to a tensor's memory."""
-    return wire.variables_of(_core.native_of_object(obj))
+    """What in C++ leads to a tensor's memory."""
+    return _variables(_core.native_of_object(obj))
+
+
+def variables_of_site(site: int) -> tuple[Variable, ...]:
+    """What in C++ leads to what is alive of one line; a search of the
+    process's memory, some tenths of a second."""
+    return _variables(_core.native_of_site(site))
+
+
+def _variables(
+    raw: list[tuple[object, str | None, int, int]],
+) -> tuple[Variable, ...]:
+    return tuple(
+        variable
+        for owner, symbol, *_ in raw
+        for variable in (
+            _wrapped(owner)
+            if symbol is None
+            else [Variable(str(owner), symbol)]
+        )
+    )
+
+
+def _wrapped(owner: object) -> list[Variable]:
+    """The C++ object that this Python object wraps, by a path to it."""
+    (answer,) = explain((owner,), 1, ways=False)
+    return [Variable("", answer.target.type, path) for path in answer.paths]
 
 
 def instances(cls: type, most: int) -> tuple[int, list[Path]]:

@@ -243,7 +243,9 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
         needed_by=_readers(finding.needed_by, masks),
         held_in=tuple(
             Variable(
-                masks.of("library", v.library), masks.of("variable", v.symbol)
+                masks.of("library", v.library) if v.library else "",
+                masks.of("variable", v.symbol),
+                masks.path(v.path),
             )
             for v in finding.held_in
         ),

@@ -1,11 +1,11 @@
-"""Which variable of a library has what no Python object holds."""
+"""What in C++ has what no Python object holds."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from ..core import heap
+from ..core import questions
 from ..core.sources import site_of
 from ..knowledge.advice import advise
 from ..model.finding import Finding, Variable
@@ -21,13 +21,13 @@ class NativeSearch:
     _found: dict[str, tuple[Variable, ...]] = field(default_factory=dict)
 
     def named(self, finding: Finding, sites: Collection[int]) -> Finding:
-        """The finding with the variables that lead to its line's blocks."""
+        """The finding with what leads to its line's blocks."""
         if finding.rule not in RULES:
             return finding
         if finding.signature not in self._found:
             self._found[finding.signature] = next(
                 (
-                    heap.variables_of(site)
+                    questions.variables_of_site(site)
                     for site in sites
                     if site_of(site) == finding.allocated_at
                 ),

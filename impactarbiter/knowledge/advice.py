@@ -33,6 +33,13 @@ def advise(
         return _of_cycle(finding.cycle, where)
     if finding.held_in:
         first = finding.held_in[0]
+        if first.path is not None:
+            return (
+                f"empty what C++ keeps behind `{first.path}`"
+                f" ({first.symbol}), or let go of it: a search of the"
+                " process's memory led there from what the allocating line"
+                " made"
+            )
         library = os.path.basename(first.library)
         return (
             f"clear `{first.symbol}` in {library}: a search of the process's"

@@ -101,13 +101,20 @@ class Reader:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of a library's, as its symbols name it; ``library`` is the
-    path of the file."""
+    """What C++ code holds something in.
+
+    A variable of a library's, as its symbols name it; ``library`` is the path
+    of the file.  Or a C++ object that a Python object wraps: ``path`` leads to
+    that one, ``symbol`` is its type, ``library`` is empty.
+    """
 
     library: str
     symbol: str
+    path: Path | None = None
 
     def __str__(self) -> str:
+        if self.path is not None:
+            return f"C++ behind {self.path} ({self.symbol})"
         return f"{os.path.basename(self.library)}: {self.symbol}"
 
 
@@ -192,8 +199,9 @@ class Finding:
     ``needed_by`` are operations of live graphs that will read the example's
     memory, ``readers`` how many they are (the first of many are listed):
     none, and every backward that used it is done with it.  None: not known.
-    ``held_in``: where C or C++ code holds it, variables of libraries that a
-    search of the process's memory found to lead to half of its blocks or more.
+    ``held_in``: where C or C++ code holds it, the variables of libraries, or
+    the one wrapped object, that a search of the process's memory found to lead
+    to half of its blocks or more.
     ``signature`` is made from site and holder when it is not given.
     """
 

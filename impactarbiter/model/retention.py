@@ -39,8 +39,9 @@ class Retention:
     it has no tensor memory, or graphs were left out.
     ``elsewhere``: where nothing would be freed with it, who else holds what it
     has.
-    ``held_in``: of what only C or C++ code holds, variables of libraries that
-    a search of the process's memory found to lead there.
+    ``held_in``: of what only C or C++ code holds, the variables of libraries,
+    or the one wrapped object, that a search of the process's memory found to
+    lead there.
     ``referrers``: distinct references that were met.  ``noun``: what is
     counted, "tensor", or "array" for an array of NumPy's.
     """

@@ -66,6 +66,13 @@ static PyObject *note(PyObject *, PyObject *x) {
     noted = tensor(x).data_ptr();
     Py_RETURN_NONE;
 }
+/* What the C++ object behind a script holds its attributes in. */
+static void *noted_behind;
+static PyObject *note_behind(PyObject *, PyObject *x) {
+    noted_behind = **reinterpret_cast<void ***>(
+        reinterpret_cast<char *>(x) + sizeof(PyObject));
+    Py_RETURN_NONE;
+}
 static PyObject *clear(PyObject *, PyObject *) {
     kept_static.clear();
     mylib::kv_cache.clear();
@@ -81,6 +88,7 @@ static PyMethodDef methods[] = {
     {"keep_lone", keep_lone, METH_O, nullptr},
     {"keep_chain", keep_chain, METH_O, nullptr},
     {"note", note, METH_O, nullptr},
+    {"note_behind", note_behind, METH_O, nullptr},
     {"clear", clear, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -292,6 +300,30 @@ def test_of_what_python_holds_nothing_is_asked(beside: Path) -> None:
         "said = names(impactarbiter.explain(kept[0]))",
     )
     assert len(told) == 1
+
+
+SCRIPT = """
+class Keeper(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = torch.jit.Attribute([], list[torch.Tensor])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.kept.append(x + 1)
+        return x
+
+script = torch.jit.script(Keeper())
+said = [names(finding_of(script))]
+keeper.note_behind(script._c)
+said.append(names(finding_of(script)))
+"""
+
+
+def test_of_two_answers_neither_is_told(beside: Path) -> None:
+    """A word of the heap may be left over; which one cannot be known."""
+    alone, noted = asked(beside, SCRIPT)
+    assert alone == ["native", "C++ behind __main__.script._c (ScriptModule)"]
+    assert noted == ["native"]
 
 
 LOADS = """

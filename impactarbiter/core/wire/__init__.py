@@ -46,7 +46,6 @@ from .walks import (
     graph_of,
     held_of,
     path_of,
-    variables_of,
     walk_of,
 )
 
@@ -94,6 +93,5 @@ __all__ = [
     "path_of",
     "status_of",
     "totals_of",
-    "variables_of",
     "walk_of",
 ]

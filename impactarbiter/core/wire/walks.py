@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import _core
-from ...model.finding import GraphCost, Reader, Variable
+from ...model.finding import GraphCost, Reader
 from ...model.path import Edge, Path, name_in
 from ...model.retention import Elsewhere
 from ...model.words import RetentionVerdict
@@ -88,13 +88,6 @@ def readers_of(
     if raw is None:
         return 0, None
     return raw[0], tuple(Reader(*one) for one in raw[1])
-
-
-def variables_of(
-    raw: list[tuple[str, str, int, int]],
-) -> tuple[Variable, ...]:
-    """Of libraries, each by the file's path and its symbol."""
-    return tuple(Variable(library, symbol) for library, symbol, *_ in raw)
 
 
 # -- who holds an object ------------------------------------------------------

@@ -7,6 +7,7 @@
 #include "../base/kinds.h"
 #include "../ledger/book.h"
 #include "../ledger/sites.h"
+#include "../heap/wrappers.h"
 #include "../native/owners.h"
 #include "native.h"
 
@@ -105,22 +106,35 @@ choose(births *b, ia_block *chosen)
     return count;
 }
 
+/* A Python object stands for itself, a variable has two names. */
+static PyObject *
+build_owner(const ia_owner *one, const ia_wrappers *w, uint32_t count)
+{
+    if (one->body != IA_NO_BODY)
+        return Py_BuildValue("(OOII)", (PyObject *)w->bodies[one->body].begin,
+                             Py_None, one->blocks, count);
+    return Py_BuildValue("(NNII)", ia_str(one->library), ia_str(one->symbol),
+                         one->blocks, count);
+}
+
 static PyObject *
 find(const ia_block *chosen, uint32_t count, blocks *numbers)
 {
     ia_owner owners[IA_MOST_OWNERS];
+    ia_wrappers wrappers;
     if (numbers->count > 1)
         qsort(numbers->items, numbers->count, sizeof *numbers->items,
               by_address);
-    int found =
-        ia_owners_find(chosen, count, numbers->items, numbers->count, owners);
-    if (found < 0)
-        return PyErr_NoMemory();
-    PyObject *list = PyList_New(0);
+    int found = ia_wrappers_find(&wrappers);
+    if (found == 0)
+        found = ia_owners_find(
+            &(ia_unowned){chosen, count, numbers->items, numbers->count,
+                          wrappers.bodies, wrappers.count},
+            owners);
+    PyObject *list = found < 0 ? PyErr_NoMemory() : PyList_New(0);
     for (int i = 0; list && i < found; i++)
-        ia_list_add(&list, Py_BuildValue("(NNII)", ia_str(owners[i].library),
-                                         ia_str(owners[i].symbol),
-                                         owners[i].blocks, count));
+        ia_list_add(&list, build_owner(&owners[i], &wrappers, count));
+    ia_wrappers_free(&wrappers);
     return list;
 }
 

@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 /* [(library, symbol, blocks that it leads to, blocks asked), ...] of a line's
- * blocks: of the newest, and of some from the oldest on. */
+ * blocks: of the newest, and of some from the oldest on.  Or the object that
+ * wraps what leads there, and None in the symbol's place. */
 PyObject *ia_native_of_site(uint64_t site);
 /* The same of one object's memory. */
 PyObject *ia_native_of_object(PyObject *);

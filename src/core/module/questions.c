@@ -152,7 +152,8 @@ DOC(instances, "(type, most)",
     "(count, paths) of the live instances of a class.");
 DOC(native_of_site, "(site)",
     "[(library, symbol, blocks that it leads to, blocks asked)] of variables\n"
-    "that lead to blocks of this line, by a search of the process's memory.");
+    "that lead to blocks of this line, by a search of the process's memory;\n"
+    "or the object that wraps what leads there, and None.");
 DOC(native_of_object, "(object)", "The same of a tensor's memory.");
 DOC(visit, "(path)",
     "(state, length, value, first item, graph, recurs, bytes, eldest item) at\n"

@@ -20,6 +20,9 @@
 /* Steps from where the ways of half of the blocks have met: an object or two
  * around a container.  Further on all that is found is some way or other. */
 #define LEVELS_BEHIND 4
+/* The same to a Python object: a script's list has its items, its head, the
+ * object's attributes, the object, and what Python wraps. */
+#define LEVELS_TO_A_BODY 6
 /* No ways meet before a tensor's own objects. */
 #define FIRST_MEETING 2
 /* Pieces that one level leads to; those of a block that everything refers to
@@ -70,8 +73,8 @@ typedef struct {
     ia_segments segments;
     ia_extents extents;
     ia_ptrmap met; /* head of a piece -> its bits */
-    const ia_block *skip; /* borrowed */
-    size_t nskip;
+    const ia_unowned *asked; /* borrowed */
+    uint8_t *of_body; /* owned: bits of the blocks that each body leads to */
     uint64_t bytes_read;
     size_t freed; /* second word of what was freed, or 0 */
     int failed;
@@ -234,6 +237,12 @@ settle(search *s, waiting *w, const size_t next[2])
     *w = (waiting){0};
 }
 
+static int
+is_numbers(const search *s, uintptr_t begin, uintptr_t end)
+{
+    return ia_blocks_meet(s->asked->numbers, s->asked->nnumbers, begin, end);
+}
+
 /* One piece whose head is in the window at `i`; words that it takes there, 0
  * where it has to be read from its beginning. */
 static size_t
@@ -242,7 +251,7 @@ look_at_piece(search *s, waiting *w, size_t i, size_t n)
     size_t words = w->size / sizeof(uintptr_t);
     uintptr_t end = w->head + w->size;
     if ((s->freed && i + 3 < n && t.window[i + 3] == s->freed) ||
-        (w->size >= LARGE && ia_blocks_meet(s->skip, s->nskip, w->head, end)))
+        (w->size >= LARGE && is_numbers(s, w->head, end)))
         return words;
     if (i + words < n) {
         add_content(&w->has, &t.window[i + 2], words - 1, 0);
@@ -291,7 +300,7 @@ look_at_extents(search *s)
             return;
         if (!e->single)
             look_through(s, e);
-        else if (!ia_blocks_meet(s->skip, s->nskip, e->begin, e->end)) {
+        else if (!is_numbers(s, e->begin, e->end)) {
             content c = {0};
             look_into(s, e->begin + IA_CHUNK_HEAD, e->end, &c);
             if (c.blocks)
@@ -419,9 +428,46 @@ tell(uint32_t asked, ia_owner *out)
             told = 0;
         most = many(blocks);
         out[told] = t.names[n];
+        out[told].body = IA_NO_BODY;
         out[told++].blocks = most;
     }
     return told;
+}
+
+/* -- Python objects ------------------------------------------------------ */
+
+/* Words of an object that are looked at. */
+#define BODY_WORDS 16
+
+static uint8_t
+held_by(const ia_block *body)
+{
+    uintptr_t words[BODY_WORDS];
+    size_t size = body->size < sizeof words ? body->size : sizeof words;
+    uint8_t found = 0;
+    memcpy(words, (const void *)body->begin, size);
+    for (size_t i = 0; i < size / sizeof *words; i++) {
+        const piece *p = piece_at(&t.now, words[i]);
+        found |= p ? p->blocks : 0;
+    }
+    return found;
+}
+
+/* The object that leads to most of the blocks, which are half of them. */
+static int
+tell_body(search *s, ia_owner *out)
+{
+    uint32_t most = (s->asked->count + 1) / 2;
+    int found = 0;
+    for (size_t i = 0; i < s->asked->nbodies; i++) {
+        s->of_body[i] |= held_by(&s->asked->bodies[i]);
+        if (many(s->of_body[i]) < most + (uint32_t)found)
+            continue;
+        most = many(s->of_body[i]);
+        *out = (ia_owner){.body = i, .blocks = most};
+        found = 1;
+    }
+    return found;
 }
 
 /* -- the search ---------------------------------------------------------- */
@@ -462,30 +508,71 @@ go_on(void)
     t.next.count = 0;
 }
 
-int
-ia_owners_find(const ia_block *blocks, uint32_t count, const ia_block *skip,
-               size_t nskip, ia_owner out[IA_MOST_OWNERS])
+/* How far the search has come. */
+typedef struct {
+    int step;
+    int meeting; /* the step at which the ways met, or -1 */
+    int found; /* variables */
+} progress;
+
+static int
+is_far(const progress *p, int levels)
 {
-    search s = {.skip = skip, .nskip = nskip};
-    int found = 0;
-    if (count == 0 || count > IA_MOST_BLOCKS)
-        return 0;
-    begin(blocks, count);
+    return p->step == MOST_LEVELS ||
+           (p->meeting >= 0 && p->step >= p->meeting + levels);
+}
+
+/* One level; 1 where the search is over. */
+static int
+look_for_owners(search *s, progress *p, ia_owner *out)
+{
+    uint32_t count = s->asked->count;
+    ia_owner body;
+    qsort(t.now.items, t.now.count, sizeof *t.now.items, by_begin);
+    if (p->step > 0)
+        look_at_segments(s, 1);
+    if (p->found == 0 && !is_far(p, LEVELS_BEHIND)) {
+        look_at_segments(s, 0);
+        p->found = tell(count, out);
+        if (is_nameless(count))
+            return 1;
+    }
+    if (tell_body(s, &body)) {
+        p->found = p->found == 0;
+        out[0] = body;
+        return 1;
+    }
+    int is_direct = p->meeting < 0 || p->step == p->meeting;
+    return (p->found && is_direct) || s->bytes_read > MOST_BYTES;
+}
+
+static int
+begin_search(search *s)
+{
+    begin(s->asked->blocks, s->asked->count);
     /* Tables that grew would change what is being looked through. */
-    s.freed = ia_chunks_freed();
-    s.failed = ia_ptrmap_init(&s.met, (size_t)MOST_PIECES * 2) < 0 ||
-               ia_segments_find(&s.segments) < 0 ||
-               ia_extents_find(&s.extents) < 0;
-    int last = MOST_LEVELS;
-    for (int step = 0; step < last && t.now.count > 0 && !s.failed; step++) {
-        if (last == MOST_LEVELS && have_met(count) && step >= FIRST_MEETING)
-            last = step + LEVELS_BEHIND;
-        qsort(t.now.items, t.now.count, sizeof *t.now.items, by_begin);
-        if (step > 0)
-            look_at_segments(&s, 1);
-        look_at_segments(&s, 0);
-        found = tell(count, out);
-        if (found > 0 || is_nameless(count) || s.bytes_read > MOST_BYTES)
+    s->freed = ia_chunks_freed();
+    s->of_body = calloc(s->asked->nbodies + 1, sizeof *s->of_body);
+    return s->of_body == NULL ||
+                   ia_ptrmap_init(&s->met, (size_t)MOST_PIECES * 2) < 0 ||
+                   ia_segments_find(&s->segments) < 0 ||
+                   ia_extents_find(&s->extents) < 0
+               ? -1
+               : 0;
+}
+
+int
+ia_owners_find(const ia_unowned *asked, ia_owner out[IA_MOST_OWNERS])
+{
+    search s = {.asked = asked};
+    progress p = {.meeting = -1};
+    if (asked->count == 0 || asked->count > IA_MOST_BLOCKS)
+        return 0;
+    s.failed = begin_search(&s) < 0;
+    for (; t.now.count > 0 && !s.failed; p.step++) {
+        if (p.meeting < 0 && p.step >= FIRST_MEETING && have_met(asked->count))
+            p.meeting = p.step;
+        if (is_far(&p, LEVELS_TO_A_BODY) || look_for_owners(&s, &p, out))
             break;
         look_at_extents(&s);
         go_on();
@@ -493,5 +580,6 @@ ia_owners_find(const ia_block *blocks, uint32_t count, const ia_block *skip,
     ia_segments_free(&s.segments);
     ia_extents_free(&s.extents);
     ia_ptrmap_free(&s.met);
-    return s.failed ? -1 : found;
+    free(s.of_body);
+    return s.failed ? -1 : p.found;
 }
