@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .. import _core
 from ..model.finding import Variable
@@ -33,29 +34,37 @@ def explain(
     return [wire.answer_of(raw) for raw in found]
 
 
-def variables_of(obj: object) -> tuple[Variable, ...]:
-    """What in C++ leads to a tensor's memory."""
-    return _variables(_core.native_of_object(obj))
+#: What a search gives: a library or an object, a symbol of the library's, ...
+_Raw = list[tuple[object, str | None, int, int]]
 
 
-def variables_of_site(site: int) -> tuple[Variable, ...]:
+def variables_of(obj: object) -> tuple[Variable, ...] | None:
+    """What in C++ leads to a tensor's memory; None where the search got no
+    memory of its own: not known."""
+    return _found(_core.native_of_object, obj)
+
+
+def variables_of_site(site: int) -> tuple[Variable, ...] | None:
     """What in C++ leads to what is alive of one line; a search of the
-    process's memory, some tenths of a second."""
-    return _variables(_core.native_of_site(site))
+    process's memory, some tenths of a second.  None as above."""
+    return _found(_core.native_of_site, site)
 
 
-def _variables(
-    raw: list[tuple[object, str | None, int, int]],
-) -> tuple[Variable, ...]:
-    return tuple(
-        variable
-        for owner, symbol, *_ in raw
-        for variable in (
-            _wrapped(owner)
-            if symbol is None
-            else [Variable(str(owner), symbol)]
+def _found(
+    search: Callable[[Any], _Raw], what: object
+) -> tuple[Variable, ...] | None:
+    try:
+        return tuple(
+            variable
+            for owner, symbol, *_ in search(what)
+            for variable in (
+                _wrapped(owner)
+                if symbol is None
+                else [Variable(str(owner), symbol)]
+            )
         )
-    )
+    except MemoryError:
+        return None
 
 
 def _wrapped(owner: object) -> list[Variable]:

@@ -36,7 +36,7 @@ from .known import KnownHolders
 from .look import Look
 from .masks import obfuscated
 from .memory import HolderHistory
-from .native import NativeSearch
+from .native import NO_MEMORY, NativeSearch
 from .offer import Holding
 from .one_at_a_time import OneAtATime
 from .patches import with_patches
@@ -248,6 +248,8 @@ class Diagnostician:
         yield from summary.warnings(
             self._walks.last, status, totals, self.failures()
         )
+        if not self._native.whole:
+            yield NO_MEMORY
         yield from frameworks.said(self.obfuscate)
         if not self.obfuscate:
             yield from crosschecks.tracers()
@@ -311,7 +313,7 @@ class Diagnostician:
             unheld.findings(look, forecast, self.allow, self._long_enough)
         )
         findings += self._unheld
-        findings = [self._native.named(f, suspects) for f in findings]
+        findings = self._native.name(findings, suspects)
         findings += self._released(status, forecast)
         self._told.tell(findings)
         findings = [self._with_guess(f) for f in findings]

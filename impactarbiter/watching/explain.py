@@ -19,6 +19,10 @@ MOST_INSTANCES = 200
 _BUSY = (
     "another thread was busy in torch: what autograd graphs hold is left out"
 )
+_NOT_SEARCHED = (
+    "memory was short for the search for the variable that holds it: none is"
+    " named"
+)
 #: A class's name, whatever its metaclass says.
 _NAME_OF = type.__dict__["__name__"].__get__
 
@@ -70,17 +74,21 @@ def retained_bytes(obj: object) -> int:
     return answer.retained_bytes + nodes
 
 
-def _held_in(answer: Answer, obj: object) -> tuple[Variable, ...]:
-    """Asked of what no Python object leads to."""
+def _held_in(answer: Answer, obj: object) -> tuple[Variable, ...] | None:
+    """Asked of what no Python object leads to; None: not known."""
     return questions.variables_of(obj) if answer.verdict == "native" else ()
 
 
-def _retention(answer: Answer, held_in: tuple[Variable, ...]) -> Retention:
+def _retention(
+    answer: Answer, held_in: tuple[Variable, ...] | None
+) -> Retention:
     note = _note(answer)
     if note is None and answer.paths:
         note = shell_advice(answer.paths[0])
     if not answer.still:
         note = f"{note}. {_BUSY}" if note else _BUSY
+    if held_in is None:
+        note = f"{note}. {_NOT_SEARCHED}" if note else _NOT_SEARCHED
     return Retention(
         target=str(answer.target),
         paths=answer.paths,
@@ -95,7 +103,7 @@ def _retention(answer: Answer, held_in: tuple[Variable, ...]) -> Retention:
         note=note,
         needed_by=answer.needed_by,
         readers=answer.readers,
-        held_in=held_in,
+        held_in=held_in or (),
         elsewhere=answer.elsewhere,
         noun=noun_of((answer.target.device,)),
     )

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import impactarbiter
+from impactarbiter import _core
 from impactarbiter.model.report import Report
 
 STEPS = 30
@@ -103,6 +104,35 @@ def test_a_script_s_list_is_a_native_finding() -> None:
     for behind in finding.held_in:
         assert (behind.library, behind.symbol) == ("", "ScriptModule")
         assert str(behind.path).endswith("keeper._c")
+
+
+def no_memory(_asked: object) -> None:
+    raise MemoryError
+
+
+def test_a_search_without_memory_costs_its_name_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keeper = torch.jit.script(Keeper(1 << 30))
+    monkeypatch.setattr(_core, "native_of_site", no_memory)
+    shown = run(keeper)
+    (finding,) = shown.findings
+    assert (finding.rule, finding.held_in) == ("no-python-root", ())
+    (said,) = (w for w in shown.warnings if "memory was short" in w)
+    assert "none is named" in said
+
+
+def test_explain_without_memory_says_that_it_names_no_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keeper = torch.jit.script(Keeper(1 << 30))
+    keeper(torch.ones(3))
+    kept = weakref.ref(keeper.kept[0])  # its object is C++'s from here on
+    monkeypatch.setattr(_core, "native_of_object", no_memory)
+    shown = impactarbiter.explain(kept())
+    assert (shown.verdict, shown.held_in) == ("native", ())
+    assert shown.note is not None
+    assert shown.note.endswith("none is named")
 
 
 def test_what_it_lets_go_is_none() -> None:
