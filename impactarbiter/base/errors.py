@@ -46,6 +46,14 @@ class MissingExtraError(ImpactArbiterError, ImportError):
         self.extra = extra
 
 
+def in_words(error: BaseException) -> str:
+    """Its type and what it says, where its class can say it."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return f"{type(error).__name__}, which cannot be shown"
+
+
 def extras() -> list[str]:
     """What may be installed besides, [] where we are not installed."""
     try:

@@ -15,6 +15,8 @@ from types import (
     TracebackType,
 )
 
+from .errors import in_words
+
 
 def is_from_handler(error: BaseException) -> bool:
     """Whether one of the handlers that are installed raised it."""
@@ -53,8 +55,7 @@ class Tolerated:
     @property
     def said(self) -> str:
         """The error in words; empty where nothing was raised."""
-        error = self.error
-        return "" if error is None else f"{type(error).__name__}: {error}"
+        return "" if self.error is None else in_words(self.error)
 
     def __enter__(self) -> Tolerated:
         return self

@@ -340,10 +340,21 @@ def test_a_callback_that_ends_the_program(
         watched(**{option: value})
 
 
+class UnsayableError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
 @pytest.mark.parametrize("option", ["on_finding", "allow"])
-def test_a_callback_that_raises(option: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(OSError("no room"), "no room"), (UnsayableError(), "UnsayableError")],
+)
+def test_a_callback_that_raises(
+    option: str, error: Exception, words: str
+) -> None:
     def callback(finding: impactarbiter.Finding) -> bool:
-        raise OSError("no room")
+        raise error
 
     value = callback if option == "on_finding" else (callback,)
     with warnings.catch_warnings():
@@ -351,7 +362,49 @@ def test_a_callback_that_raises(option: str) -> None:
         numbers, report = watched(**{option: value})
     assert numbers == plain()
     assert leaks(report) == ["list"]
-    assert any("no room" in said for said in report.warnings)
+    assert any(words in said for said in report.warnings)
+
+
+# -- the end of the stack -----------------------------------------------------
+
+
+def deeper(calls: int, work: Callable[[], None]) -> None:
+    if calls:
+        deeper(calls - 1, work)
+    else:
+        work()
+
+
+def deepest(work: Callable[[], None], most: int) -> int:
+    """In how many calls there is still room for it."""
+    for calls in range(most, 0, -1):
+        try:
+            deeper(calls, work)
+            return calls
+        except RecursionError:
+            pass
+    raise AssertionError
+
+
+def test_a_look_has_no_room_on_the_stack() -> None:
+    """It is made when there is; the program has all the room that it had."""
+    kept: list[torch.Tensor] = []
+    weight = torch.ones(3, requires_grad=True)
+
+    def step() -> None:
+        kept.append(torch.ones(9))
+        (weight * 2).sum().backward()
+
+    limit = sys.getrecursionlimit()
+    most = deepest(step, limit)
+    for calls in range(most - 30, most + 1, 3):  # of ours, some twenty deep
+        kept.clear()
+        with impactarbiter.watch(warmup=1, window=2) as arbiter:
+            for _ in range(STEPS):
+                deeper(calls, step)
+            report = arbiter.report()
+        assert report.warnings == ()
+        assert leaks(report) == ["list"]
 
 
 # -- other threads ------------------------------------------------------------

@@ -26,6 +26,14 @@ ia_pass_on_exception(void)
     Py_XDECREF(traceback);
 }
 
+/* What came of asking, not of a handler: no room for the call. */
+static int
+is_shortage(void)
+{
+    return PyErr_ExceptionMatches(PyExc_RecursionError) ||
+           PyErr_ExceptionMatches(PyExc_MemoryError);
+}
+
 int
 ia_is_programs(PyObject *whose)
 {
@@ -39,6 +47,10 @@ ia_is_programs(PyObject *whose)
     if (traceback != NULL)
         PyException_SetTraceback(value, traceback);
     PyObject *answer = PyObject_CallOneArg(whose, value);
+    if (answer == NULL && is_shortage()) {
+        PyErr_Restore(type, value, traceback);
+        return 0;
+    }
     if (answer == NULL) {
         Py_XDECREF(type);
         Py_XDECREF(value);

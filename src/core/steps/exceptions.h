@@ -6,8 +6,8 @@
 /* Clears the exception that is set, and raises it where the program goes on. */
 void ia_pass_on_exception(void);
 /* Is the exception that is set the program's, by asking `whose` (NULL: nobody)
- * of an Exception?  What a handler raises while that is asked takes its place.
- */
+ * of an Exception?  What a handler raises while that is asked takes its place;
+ * where there is no room to ask, it is not. */
 int ia_is_programs(PyObject *whose);
 
 #endif /* IA_EXCEPTIONS_H */

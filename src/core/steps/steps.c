@@ -137,6 +137,15 @@ probe_graphs(uint32_t now, uint32_t *next)
     return 1;
 }
 
+/* The program is so deep in calls that a look has no room on its stack: it is
+ * made in a while. */
+static void
+look_later(void)
+{
+    PyErr_Clear();
+    run.look_at = run.tick + 1 + run.tick / IA_PROBES_PER_DOUBLING;
+}
+
 /* 0 where the look has ended this run and begun another. */
 static int
 call_back(void)
@@ -151,6 +160,9 @@ call_back(void)
     Py_DECREF(callback);
     if (result == NULL && ia_is_programs(whose))
         ia_pass_on_exception();
+    else if (result == NULL &&
+             PyErr_ExceptionMatches(PyExc_RecursionError))
+        look_later();
     else if (result == NULL)
         ia_fail_with_exception("a look at the suspects failed");
     Py_XDECREF(result);
