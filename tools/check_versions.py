@@ -3,6 +3,7 @@
     make check-versions                        all of them
     make check-versions ARGS="'*torch2.11*'"   those whose names match
     make check-versions ARGS=--list            the names
+    make check-versions ARGS="'*torch2.11*' --tests tests/unit/test_edges.py"
 
 A combination is a Python, a torch, a NumPy and a compiler.  Each is made
 under build/versions, built with warnings as errors, tested with tests/unit
@@ -48,6 +49,7 @@ TOOLS = [
 #: A file's tests in one process, as `make test` runs them.
 SPREAD = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 CXX = {"gcc": "g++", "clang": "clang++"}
+TESTS = ("tests/unit", "tests/native")
 #: Names of failed tests that the matrix shows; the log has the rest.
 SHOWN = 3
 
@@ -116,8 +118,11 @@ class NotHereError(Exception):
 class Run:
     """One combination: its folder, its log, its environment."""
 
-    def __init__(self, combination: Combination) -> None:
+    def __init__(
+        self, combination: Combination, tests: Sequence[str] = TESTS
+    ) -> None:
         self.combination = combination
+        self.tests = tests
         self.folder = PLACE / combination.name
         self.python = self.folder / "venv" / "bin" / "python"
         self.made = self.folder / "venv" / "made"
@@ -237,7 +242,7 @@ class Run:
         self._call(
             *(self.python, "-P", "-m", "pytest", "-q", *SPREAD, *options),
             *("-o", f"cache_dir={self.folder / 'cache'}"),
-            *(f"--junitxml={report}", "tests/unit", "tests/native"),
+            *(f"--junitxml={report}", *self.tests),
             OMP_NUM_THREADS="1",
         )
         return read_junit(report) if report.exists() else (0, [], 0)
@@ -337,6 +342,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--tests", nargs="+", default=TESTS)
     return parser.parse_args()
 
 
@@ -357,7 +363,7 @@ def main() -> int:
             results.append(Result(**json.loads(saved.read_text())))
             continue
         print(f"== {combination.name}", flush=True)
-        run = Run(combination)
+        run = Run(combination, asked.tests)
         result = run.result()
         saved.write_text(json.dumps(asdict(result)))
         results.append(result)
