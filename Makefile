@@ -320,15 +320,14 @@ check-together: build $(JAX_VENV)/.done $(TENSORFLOW_VENV)/.done
 $(TENSORFLOW_VENV)/.done:
 	@echo '== installing TensorFlow into $(TENSORFLOW_VENV)'
 	@$(PYTHON) -m venv $(TENSORFLOW_VENV)
-	@$(call FRAMEWORK_PIP,$(TENSORFLOW_VENV)) tensorflow-cpu 'numpy>=1.26' \
-	    'setuptools>=77' pytest hypothesis
+	@$(call FRAMEWORK_PIP,$(TENSORFLOW_VENV)) tensorflow-cpu $(WITH_FRAMEWORKS)
 	@touch $@
 
 $(JAX_VENV)/.done:
 	@echo '== installing JAX into $(JAX_VENV)'
 	@$(PYTHON) -m venv $(JAX_VENV)
-	@$(call FRAMEWORK_PIP,$(JAX_VENV)) $(JAX_PACKAGES) 'numpy>=1.26' \
-	    'setuptools>=77' pytest hypothesis
+	@$(call FRAMEWORK_PIP,$(JAX_VENV)) 'jax[cpu]' flax optax equinox \
+	    $(WITH_FRAMEWORKS)
 	@touch $@
 
 # -- CUDA ---------------------------------------------------------------------
