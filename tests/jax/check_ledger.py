@@ -24,7 +24,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import impactarbiter
 from impactarbiter import _core
-from impactarbiter.core import frameworks, ledger
+from impactarbiter.core import frameworks, heap, ledger, wire
 
 MESH = jax.make_mesh((2,), ("rows",))
 ROWS = NamedSharding(MESH, PartitionSpec("rows"))
@@ -260,6 +260,35 @@ def test_what_threads_hold_in_passing_is_no_leak() -> None:
     """)
     assert said.startswith("[]\n")
     assert "the same 0 bytes" in said
+
+
+def test_a_line_of_arrays_has_their_device(arbiter) -> None:
+    step = jax.jit(lambda x: x + 1)
+    kept = []
+    for i in range(40):
+        kept.append(step(jnp.full(8, float(i))))
+    (line,) = heap.suspects(wire.AGE_FOR_REPORT)
+    assert line.device == "jax:cpu:0"
+
+
+def test_what_a_comprehension_fills_is_not_held_by_cpp() -> None:
+    said = run("""
+        import impactarbiter
+        import jax
+        import jax.numpy as jnp
+
+        step = jax.jit(lambda x: x + 1)
+
+        def many(n):
+            return [step(jnp.full(64, float(i))) for i in range(n)]
+
+        arbiter = impactarbiter.watch()
+        for _ in range(3):
+            many(60)
+        report = arbiter.stop()
+        print([f.rule for f in (*report.findings, *report.taken_back)])
+    """)
+    assert "no-python-root" not in said
 
 
 def test_jax_may_be_imported_later() -> None:

@@ -550,6 +550,26 @@ seed_cycles(ia_walk *w, ia_roots *roots, const orphans *o)
     return result;
 }
 
+/* What nobody else has is in the caller's hands, and what hangs on it. */
+static int
+seed_handed(ia_walk *w, ia_roots *roots, const orphans *o,
+            const ia_handed *handed)
+{
+    object_list list = {0};
+    int result = 0;
+    w->claimed_entries = w->count;
+    for (uint32_t i = 0; handed && result == 0 && i < handed->count; i++) {
+        PyObject *op = handed->items[i];
+        if (ia_ptrmap_get(&o->index, (uintptr_t)op) != IA_PTRMAP_NONE &&
+            !ia_bitmap_test(w->seen, (uintptr_t)op))
+            result = add_object(&list, op);
+    }
+    if (result == 0)
+        result = seed_all(w, roots, &list, IA_ROOT_CALLER);
+    free(list.items);
+    return result;
+}
+
 int
 ia_walk_unrooted(ia_walk *w, ia_roots *roots, const ia_handed *handed)
 {
@@ -567,7 +587,8 @@ ia_walk_unrooted(ia_walk *w, ia_roots *roots, const ia_handed *handed)
         take_off_graph(&o);
     if (o.failed || find_forever(&o) < 0 ||
         seed_outside(w, roots, &o, 0) < 0 ||
-        seed_outside(w, roots, &o, 1) < 0 || seed_cycles(w, roots, &o) < 0)
+        seed_outside(w, roots, &o, 1) < 0 || seed_cycles(w, roots, &o) < 0 ||
+        seed_handed(w, roots, &o, handed) < 0)
         goto done;
     result = w->failed ? -1 : 0;
 done:

@@ -15,9 +15,10 @@ typedef struct {
  * reached.  Objects with references that nothing in there accounts for are
  * held from outside Python (IA_ROOT_OUTSIDE, tensors IA_ROOT_NATIVE); the rest
  * hangs on a garbage cycle (IA_ROOT_CYCLE; the crowd's members are on one).
- * Where C++ is part of the cycle, the collector never frees it.  `roots` must
- * be the walk's own list; what was handed in, which may be NULL, counts for
- * nothing.  0, or -1 when memory is short. */
+ * Where C++ is part of the cycle, the collector never frees it.  References
+ * that were handed in, which may be NULL, count for nothing: what nobody else
+ * has comes last (IA_ROOT_CALLER).  `roots` must be the walk's own list.  0 or
+ * -1 when memory is short. */
 int ia_walk_unrooted(ia_walk *, ia_roots *, const ia_handed *);
 
 /* Seeds one object as a root of its own, unless the walk has seen it, and

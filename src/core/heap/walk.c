@@ -243,6 +243,7 @@ ia_walk_init(ia_walk *w, ia_storages *storages, const ia_roots *roots)
         .storages = storages,
         .roots = roots,
         .rooted_entries = UINT32_MAX,
+        .claimed_entries = UINT32_MAX,
         .rooted_roots = UINT32_MAX,
         .parent = IA_NO_ENTRY,
         .first_cut = IA_PTRMAP_NONE,

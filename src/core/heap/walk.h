@@ -39,7 +39,7 @@ typedef enum {
     IA_ROOT_OUTSIDE,     /* held by C code or a running call's temporaries */
     IA_ROOT_NATIVE,      /* a tensor that only C++ holds */
     IA_ROOT_CYCLE,       /* on a garbage cycle */
-    IA_ROOT_CALLER,      /* nothing but the caller of explain() */
+    IA_ROOT_CALLER,      /* our caller alone, or a call that is running */
 } ia_root_kind;
 
 /* Bytes of a root's name; a longer one is cut. */
@@ -118,6 +118,7 @@ struct ia_walk {
     /* Entries and roots before the walk went on to what no root reaches; all
      * of them when it did not. */
     uint32_t rooted_entries, rooted_roots;
+    uint32_t claimed_entries; /* before what is in a running call's hands */
     const ia_cut *cuts; /* borrowed; those of one parent side by side */
     uint32_t ncuts;
     ia_ptrmap cut_of; /* parent ref -> its first cut */

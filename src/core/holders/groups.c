@@ -175,7 +175,8 @@ is_target(const ia_walk *w, const ia_wanted *wanted, const ia_reached *r)
         !ia_is_wanted(wanted, r->site,
                       ia_birth_by(wanted->clock, r->position, r->generation)))
         return 0;
-    return r->entry < w->rooted_entries || r->generation < wanted->now;
+    return r->entry < w->rooted_entries ||
+           (r->entry < w->claimed_entries && r->generation < wanted->now);
 }
 
 /* 0 or -1; *out is malloc'ed, holders are not filled in yet. */

@@ -59,8 +59,8 @@ ia_is_wanted(const ia_wanted *wanted, uint32_t site, uint32_t birth)
 
 /* Groups the wanted storages that the walk reached.  What no proper root
  * reaches and was born in that step or since is passed over: the running call,
- * whose temporaries nobody sees, still has it in hand.  0, or -1 when memory
- * is short. */
+ * whose temporaries nobody sees, still has it in hand; so is what that call is
+ * known to have.  0, or -1 when memory is short. */
 int ia_groups_find(const ia_walk *, const ia_wanted *, ia_groups *);
 void ia_groups_free(ia_groups *);
 
