@@ -93,7 +93,7 @@ class _Suspect(TypedDict):
     cycle_bytes: int
     graph_nodes: int
     phase: int
-    array: bool
+    device: str
 
 class _Group(TypedDict):
     site: int

@@ -9,6 +9,7 @@ from statistics import median
 
 from ..core.sources import site_of
 from ..core.wire import CALLS, Point, Status, Suspect
+from ..model.devices import noun_of
 from ..model.finding import Finding
 from ..model.report import GrowingLine
 
@@ -118,6 +119,5 @@ def lines(
             continue
         share = suspect.survivors / max(suspect.live_count, 1)
         rate = share * suspect.live_bytes / span
-        noun = "array" if suspect.array else "tensor"
-        found.append(GrowingLine(site, rate, noun))
+        found.append(GrowingLine(site, rate, noun_of((suspect.device,))))
     return tuple(sorted(found, key=lambda one: -one.bytes_per_step))

@@ -346,7 +346,7 @@ class Suspect:
 
     ``since``: position (or tick) since which it does; ``life``: the longest
     lifetime that ever ended there; ``survivors``: storages of that stretch;
-    ``array``: its last birth was a block of NumPy's.
+    ``device``: where its last birth was, "numpy" for a block of NumPy's.
     """
 
     site: int
@@ -359,7 +359,7 @@ class Suspect:
     cycle_bytes: int
     graph_nodes: int
     phase: int
-    array: bool = False
+    device: str = "cpu"
 
 
 class SiteNow(NamedTuple):

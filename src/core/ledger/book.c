@@ -1,6 +1,7 @@
 /* The ledger's book: rows of what is alive, their sites and devices. */
 
 #include "../base/array.h"
+#include "../base/device_name.h"
 #include "../base/ptrmap.h"
 #include "book.h"
 #include "sites.h"
@@ -265,7 +266,7 @@ ia_book_enter(const ia_row *new)
     }
     site->last_position = row->position;
     site->phase = row->phase;
-    site->array = row->array != 0;
+    site->device = row->array ? IA_DEVICE_NUMPY : row->device;
     total_up(row->device, row->bytes, row->allowed);
     return 1;
 lost:

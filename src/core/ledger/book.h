@@ -58,7 +58,7 @@ typedef struct {
     uint32_t first_position; /* of the first birth ever */
     uint32_t last_position;  /* of the last birth */
     uint16_t phase;          /* of the last birth */
-    uint8_t array;           /* was it a block of NumPy's? */
+    uint16_t device;         /* of the last birth, NumPy's its own */
     uint8_t listed;          /* among those whose bucket has turned */
     ia_survivors by[IA_CLOCKS];
 } ia_site_totals;

@@ -174,14 +174,14 @@ static PyObject *
 build_suspect(const ia_suspect *s)
 {
     return Py_BuildValue(
-        "{s:K,s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:I,s:O}", "site",
+        "{s:K,s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:I,s:N}", "site",
         (unsigned long long)s->number, "kinds", s->kinds, "since", s->since,
         "life", s->life, "live_count", s->live_count, "survivors",
         s->survivors, "live_bytes",
         (unsigned long long)s->live_bytes, "cycle_bytes",
         (unsigned long long)s->cycle_bytes, "graph_nodes",
         (unsigned long long)s->graph_nodes, "phase", (unsigned)s->phase,
-        "array", s->array ? Py_True : Py_False);
+        "device", ia_device_build(s->device));
 }
 
 /* Live storages of a site that were born by that tick, at most. */

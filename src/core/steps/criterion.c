@@ -242,7 +242,7 @@ judge(uint32_t site, ia_clock clock, uint32_t age, ia_suspect *out)
         .cycle_bytes = totals->cycle_bytes,
         .graph_nodes = g != NULL ? g->nodes : 0,
         .phase = totals->phase,
-        .array = totals->array,
+        .device = totals->device,
     };
     ia_survivors_advance(s, now, totals->live_count - totals->allowed_count,
                          totals->live_bytes - totals->allowed_bytes);

@@ -46,7 +46,7 @@ typedef struct {
     uint64_t cycle_bytes;
     uint64_t graph_nodes; /* when last probed */
     uint16_t phase;
-    uint8_t array; /* its last birth was a block of NumPy's */
+    uint16_t device; /* of its last birth */
 } ia_suspect;
 
 /* The question itself, of any survivors: adds kinds, since and survivors to
