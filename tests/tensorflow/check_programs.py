@@ -24,6 +24,19 @@ def test_fixed_programs_are_not(program: Path, tmp_path: Path) -> None:
     programs.check_quiet(found)
 
 
+def test_models_that_are_let_go_are_garbage(tmp_path: Path) -> None:
+    models = HERE / "pairs" / "models.py"
+    found = programs.report(models, "dropped", folder=tmp_path)["findings"]
+    assert found
+    # When the collector runs is its own affair: with it they are bounded.
+    assert {f["verdict"] for f in found} <= {
+        "cycle",
+        "growing",
+        "accumulation",
+    }
+    assert all(f["cycle"] and f["severity"] == "info" for f in found)
+
+
 @pytest.mark.parametrize("program", HEALTHY, ids=lambda path: path.stem)
 def test_healthy_programs_are_not(program: Path, tmp_path: Path) -> None:
     found = programs.report(program, folder=tmp_path)

@@ -1,5 +1,10 @@
-"""A model is built for each candidate of a search, and all are kept."""
+"""A model is built for each candidate of a search, and all are kept.
 
+A model of Keras's that is let go is a garbage cycle: the fixed program has it
+collected; with "dropped" it waits for the collector.
+"""
+
+import gc
 import sys
 
 import keras
@@ -29,6 +34,9 @@ class Search:
             model = build(8 + trial % 3)
             value = float(score(model(x)))
             self.tried[trial] = model if LEAKY else value  # holder: .tried
+            del model
+            if sys.argv[1] == "fixed":
+                gc.collect()
 
 
 search = Search()
