@@ -41,6 +41,7 @@ class _Totals(TypedDict):
     births: int
     deaths: int
     lost: int
+    graphs_lost: int
     tensors: int
     ledger_bytes: int
     hook_seconds: float

@@ -69,6 +69,11 @@ def warnings(
         yield (
             f"{totals.lost} storages could not be recorded: memory was short"
         )
+    if totals.graphs_lost:
+        yield (
+            f"{plural(totals.graphs_lost, 'look')} at graphs of autograd gave"
+            " no answer: memory was short"
+        )
     if failures:
         yield (
             f"{plural(failures, 'look')} at objects of torch's had to be"

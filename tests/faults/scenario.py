@@ -3,7 +3,8 @@
 Run with inject.so preloaded.  Each case is a forked child of its own, in
 which one allocation fails; what came of it is a line of JSON.  The argument
 says which share of the cases is run: 1, all of them; 2, every other one; the
-names of scenarios may follow.
+names of scenarios may follow, "carrying:ia_graphs_lead_back" for those of its
+cases that fail in what this function calls.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import gc
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -353,12 +355,35 @@ def where(call: int) -> str:
     )
 
 
-def cases(scenario: str, calls: int) -> Iterator[tuple[str, Case]]:
-    """The first call from each place, the last, and all of them."""
+def span_of(function: str) -> tuple[int, int]:
+    """Where a function of _core's lies, as where() counts: begin and end."""
+    told = subprocess.run(
+        ["nm", "--print-size", "--defined-only", _core.__file__],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for line in told.stdout.splitlines():
+        begin, size, *_, name = line.split()
+        if name == function:
+            return int(begin, 16), int(begin, 16) + int(size, 16)
+    raise LookupError(function)
+
+
+def cases(
+    scenario: str, calls: int, function: str = ""
+) -> Iterator[tuple[str, Case]]:
+    """The first call from each place, the last, and all of them; of those
+    that lie in a function, where one is given."""
+    begin, end = span_of(function) if function else (0, 0)
     numbers = [faults.ia_faults_number(i) for i in range(calls)]
     counts = Counter(numbers)
     for number in dict.fromkeys(numbers):
-        at = where(numbers.index(number))
+        first = numbers.index(number)
+        at = where(first)
+        offsets = [faults.ia_faults_offset(first, i) for i in range(DEPTH)]
+        if function and not any(begin < at <= end for at in offsets):
+            continue
         for nth in sorted({1, counts[number]}):
             yield at, Case(scenario, number, nth, False)
         if counts[number] > 1:
@@ -387,13 +412,14 @@ def main(share: int, names: list[str]) -> None:
     gc.disable()  # the same garbage each time
     gc.freeze()  # what was there before takes no time
     plain = program(lambda: None)
+    asked = dict(name.partition(":")[::2] for name in names)
     for scenario in SCENARIOS:
-        if names and scenario.__name__ not in names:
+        if asked and scenario.__name__ not in asked:
             continue
         expected, calls = count(scenario)
         assert expected.get("losses", plain) == plain
         name = scenario.__name__
-        todo = list(cases(name, calls))
+        todo = list(cases(name, calls, asked.get(name, "")))
         told = {"scenario": name, "calls": calls, "cases": len(todo)}
         print(json.dumps(told), flush=True)
         for at, case in todo[::share]:

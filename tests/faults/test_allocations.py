@@ -25,7 +25,9 @@ pytestmark = [
 ]
 
 
-def run(folder: Path, script: str, share: int) -> list[dict[str, object]]:
+def run(
+    folder: Path, script: str, share: int, *names: str
+) -> list[dict[str, object]]:
     library = folder / "inject.so"
     flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared"]
     made = subprocess.run(
@@ -35,7 +37,7 @@ def run(folder: Path, script: str, share: int) -> list[dict[str, object]]:
     )
     assert made.returncode == 0, made.stderr
     done = subprocess.run(
-        [sys.executable, "-P", HERE / script, str(share)],
+        [sys.executable, "-P", HERE / script, str(share), *names],
         capture_output=True,
         text=True,
         env={
@@ -58,6 +60,13 @@ def check(told: list[dict[str, object]]) -> None:
 
 def test_some_allocations_fail(tmp_path: Path) -> None:
     check(run(tmp_path, "scenario.py", 240))
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="no nm")
+def test_graphs_that_could_not_be_followed_are_told(tmp_path: Path) -> None:
+    """Whether a value is made from the one before decides on its finding."""
+    asked = "carrying:ia_graphs_lead_back"
+    check(run(tmp_path, "scenario.py", 2, asked))
 
 
 def test_allocations_of_python_fail(tmp_path: Path) -> None:

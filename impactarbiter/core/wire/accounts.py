@@ -37,7 +37,8 @@ class Totals:
     """Sums of the ledger, in bytes and storages.
 
     ``tensors`` are Python's that are accounted for, ``lost`` those that could
-    not be recorded for want of memory, ``generation`` the tick that is open.
+    not be recorded for want of memory, ``graphs_lost`` looks at a graph that
+    gave no answer for the same reason, ``generation`` the tick that is open.
     """
 
     live_bytes: int
@@ -48,6 +49,7 @@ class Totals:
     births: int
     deaths: int
     lost: int
+    graphs_lost: int
     tensors: int
     ledger_bytes: int
     hook_seconds: float
@@ -70,6 +72,7 @@ def totals_of(raw: _Totals) -> Totals:
         births=raw["births"],
         deaths=raw["deaths"],
         lost=raw["lost"],
+        graphs_lost=raw["graphs_lost"],
         tensors=raw["tensors"],
         ledger_bytes=raw["ledger_bytes"],
         hook_seconds=raw["hook_seconds"],

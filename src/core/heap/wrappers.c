@@ -58,7 +58,7 @@ ia_wrappers_find(ia_wrappers *found)
         w.on_reference = note;
         w.on_reference_arg = &n;
         ia_walk_from_roots(&w);
-        found->failed |= w.failed;
+        found->failed |= w.failed | n.noted->failed;
     }
     ia_walk_free(&w);
     ia_storages_free(&storages);

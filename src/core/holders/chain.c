@@ -54,7 +54,7 @@ is_made_from(const ia_graph_end *now, const ia_graph_end *before)
 {
     return now->node != before->node && now->sequence > before->sequence &&
            ia_graphs_lead_back(now->node, before->node, before->sequence,
-                               IA_NODES_BACK);
+                               IA_NODES_BACK) == 1;
 }
 
 static int

@@ -400,6 +400,8 @@ part(measuring *m, uint32_t groups, ia_cost *costs)
             m->parted.of_node[i] = 0;
     for (uint32_t g = 0; result == 0 && g < groups; g++)
         count_items(m, &claims, g, &costs[g]);
+    if (result == 0 && (claims.any->failed || claims.shared->failed))
+        result = -1;
     ia_bitmap_free(claims.any);
     ia_bitmap_free(claims.shared);
     return result;

@@ -12,6 +12,7 @@
 #include "../steps/criterion.h"
 #include "../steps/curves.h"
 #include "../steps/failure.h"
+#include "../steps/graphs.h"
 #include "../steps/steps.h"
 #include "../answers/describe.h"
 #include "../recorder/recorder.h"
@@ -80,13 +81,14 @@ totals(PyObject *self, PyObject *unused)
     if (devices == NULL)
         return NULL;
     return Py_BuildValue(
-        "{s:K,s:K,s:K,s:I,s:I,s:K,s:K,s:K,s:I,s:n,s:d,s:N}", "live_bytes",
+        "{s:K,s:K,s:K,s:I,s:I,s:K,s:K,s:K,s:K,s:I,s:n,s:d,s:N}", "live_bytes",
         (unsigned long long)t.live_bytes, "peak_bytes",
         (unsigned long long)t.peak_bytes, "allowed_bytes",
         (unsigned long long)t.allowed_bytes, "live_count", t.live_count,
         "generation", t.generation, "births", (unsigned long long)t.births,
         "deaths", (unsigned long long)t.deaths, "lost",
-        (unsigned long long)t.lost, "tensors", ia_tensors_count(),
+        (unsigned long long)t.lost, "graphs_lost",
+        (unsigned long long)ia_graphs_lost(), "tensors", ia_tensors_count(),
         "ledger_bytes",
         (Py_ssize_t)(bytes + ia_tensors_bytes() + ia_devices_bytes()),
         "hook_seconds", (double)ia_ledger_hook_ns() * 1e-9, "devices",

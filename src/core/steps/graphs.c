@@ -12,11 +12,19 @@
 #include <stdlib.h>
 
 static uint64_t sequences[2]; /* of the nodes at the last two boundaries */
+static uint64_t lost;
 
 void
 ia_graphs_reset(void)
 {
     sequences[0] = sequences[1] = 0;
+    lost = 0;
+}
+
+uint64_t
+ia_graphs_lost(void)
+{
+    return lost;
 }
 
 void
@@ -45,7 +53,9 @@ probe_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
 {
     probe *p = (probe *)sink;
     (void)kind, (void)name, (void)index;
-    if (node == NULL || ia_bitmap_mark(p->seen, (uintptr_t)node) ||
+    int met = node == NULL || ia_bitmap_mark(p->seen, (uintptr_t)node);
+    p->failed |= p->seen->failed;
+    if (met ||
         (p->least > 0 && ia_the_framework->node_sequence(node) < p->least))
         return 0;
     if (IA_ROOM(p->stack, p->capacity, p->depth + 1) < 0) {
@@ -90,9 +100,9 @@ ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
                .seen = ia_bitmap_new(),
                .least = sequence};
     int found = 0;
-    if (p.seen == NULL)
-        return -1;
-    probe_node(&p.sink, root, IA_EDGE_GRAD_FN, NULL, -1);
+    p.failed = p.seen == NULL;
+    if (!p.failed)
+        probe_node(&p.sink, root, IA_EDGE_GRAD_FN, NULL, -1);
     while (p.depth > 0 && p.nodes < budget && !p.failed && !found) {
         void *at = p.stack[--p.depth];
         found = at == node && at != root &&
@@ -102,6 +112,7 @@ ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
     }
     ia_bitmap_free(p.seen);
     free(p.stack);
+    lost += p.failed && !found;
     return p.failed && !found ? -1 : found;
 }
 
@@ -121,6 +132,7 @@ ia_graphs_probe(uint64_t budget)
         void *root = ia_the_framework->grad_fn_of(newest[i].op);
         probe p;
         probe_graph(&p, root, budget);
+        lost += p.failed != 0;
         if (p.failed)
             break;
         budget -= p.nodes;

@@ -15,6 +15,10 @@ void ia_graphs_end_step(void);
  * this part of the run. */
 #define IA_PROBES_PER_DOUBLING 16
 
+/* Of those below, how many gave no answer since the reset, as memory was
+ * short. */
+uint64_t ia_graphs_lost(void);
+
 /* Measures, `budget` nodes in all at most, and tells the criterion. */
 void ia_graphs_probe(uint64_t budget);
 /* Counts the nodes that live tensors lead to, each once, and what they take
