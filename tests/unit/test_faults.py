@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 import torch
 
@@ -39,6 +40,25 @@ def test_names_may_be_long_and_in_any_script() -> None:
     assert finding.graph is not None
     names = [name for name, _count, _bytes in finding.graph.biggest]
     assert any(name.startswith("\u00c9" * 30) for name in names)
+
+
+def test_so_may_those_of_items_and_of_an_array_s_type() -> None:
+    """An item's is cut at 127 bytes, an array's at 31."""
+    name = "x" + "\u00c9" * 100
+    item = type(name, (), {})
+    record = np.dtype((type("\u00c9" * 40, (np.void,), {}), [("a", "f4")]))
+    kept = []
+    with impactarbiter.watch(step="manual", warmup=1, window=2) as arbiter:
+        for _ in range(40):  # until the statement has been watched
+            one = item()
+            one.data = torch.ones(9)
+            kept.append((one, np.ones(300, dtype=record)))
+            arbiter.step()
+        report = arbiter.report()
+    assert report.warnings == ()
+    assert {f.verdict for f in report.findings} == {"leak"}
+    shown = impactarbiter.explain(kept[0][1])
+    assert "\u00c9" * 10 in shown.target
 
 
 def test_a_long_message_of_a_failure_is_cut(

@@ -2,6 +2,7 @@
 
 #include "census.h"
 
+#include "../base/build.h"
 #include "../holders/visits.h"
 #include "../names/path.h"
 
@@ -62,14 +63,12 @@ describe_dict(PyObject *op, int depth)
     Py_ssize_t pos = 0, i = 0;
     while (parts && PyDict_Next(op, &pos, &key, &value)) {
         PyObject *part = describe(value, depth + 1);
-        if (part == NULL)
+        PyObject *name = PyUnicode_CheckExact(key) ? key : Py_None;
+        PyObject *item = part ? Py_BuildValue("(ON)", name, part) : NULL;
+        if (item == NULL)
             Py_CLEAR(parts);
         else
-            PyTuple_SET_ITEM(parts, i++,
-                             Py_BuildValue("(ON)",
-                                           PyUnicode_CheckExact(key) ? key
-                                                                     : Py_None,
-                                           part));
+            PyTuple_SET_ITEM(parts, i++, item);
     }
     return parts == NULL ? NULL : Py_BuildValue("(sN)", "dict", parts);
 }
@@ -87,7 +86,7 @@ describe(PyObject *op, int depth)
         PyDict_GET_SIZE(op) <= MOST_PARTS)
         return describe_dict(op, depth);
     ia_ref_type_name((uintptr_t)op, type, sizeof type);
-    return Py_BuildValue("(ss)", "other", type);
+    return Py_BuildValue("(sN)", "other", ia_str(type));
 }
 
 typedef struct {

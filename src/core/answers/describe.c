@@ -107,8 +107,9 @@ ia_tensor_build(uintptr_t ref, uint16_t device_code, uint64_t bytes)
         Py_XDECREF(shape);
         return NULL;
     }
-    return Py_BuildValue("{s:N,s:z,s:N,s:K,s:i}", "shape", shape, "dtype",
-                         known ? info.dtype : NULL, "device", device, "bytes",
+    PyObject *dtype = known ? ia_str(info.dtype) : Py_NewRef(Py_None);
+    return Py_BuildValue("{s:N,s:N,s:N,s:K,s:i}", "shape", shape, "dtype",
+                         dtype, "device", device, "bytes",
                          (unsigned long long)bytes, "requires_grad",
                          known ? info.requires_grad : 0);
 }
