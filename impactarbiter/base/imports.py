@@ -14,6 +14,18 @@ Callback = Callable[[], object]
 _waiting: dict[str, Callback] = {}
 
 
+_NAMES_OF: Any = vars(ModuleType)["__dict__"].__get__
+
+
+def names_of(module: object) -> dict[str, Any]:
+    """A module's names, without its own code; {} of what only stands in
+    ``sys.modules``, as programs put other objects there."""
+    if not issubclass(type(module), ModuleType):
+        return {}
+    names = _NAMES_OF(module)
+    return names if type(names) is dict else {}
+
+
 def is_imported(name: str) -> bool:
     """Whether a module is there, and its own code has ended."""
     module = sys.modules.get(name)

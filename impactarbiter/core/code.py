@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from ..base.files import own_prefix
+from ..base.imports import names_of
 from . import frameworks
 from .built import torch_module
 
@@ -60,6 +61,5 @@ def _python_folders() -> Iterator[str]:
 
 def _user_files() -> tuple[str, ...]:
     """The program itself is the user's wherever it lies."""
-    main = sys.modules.get("__main__")
-    file = main.__dict__.get("__file__") if main is not None else None
-    return (file,) if isinstance(file, str) else ()
+    file = names_of(sys.modules.get("__main__")).get("__file__")
+    return (file,) if type(file) is str else ()

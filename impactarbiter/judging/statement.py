@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from ..base.files import own_prefix
+from ..base.imports import names_of
 from ..core.ledger import is_library
 from ..knowledge.containers import ANY, GROWING, MAPPINGS
 from ..model.finding import Finding, Site
@@ -81,10 +82,7 @@ def user_files(finding: Finding) -> list[str]:
     """Source files of the user's code, those on the stack first."""
     files = dict.fromkeys(f.file for f in finding.stack)
     for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", None)
-        if type(names) is not dict:
-            continue
-        file = names.get("__file__")
+        file = names_of(module).get("__file__")
         if type(file) is str and file.endswith(".py"):
             files[file] = None
     own = own_prefix()

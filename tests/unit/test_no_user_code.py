@@ -328,3 +328,25 @@ def test_a_look_runs_no_code(module: types.ModuleType) -> None:
     arbiter.stop()
     assert report.live_bytes > 0
     assert calls == []
+
+
+class Odd(types.ModuleType):
+    """As a module that loads its parts when they are asked for."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError(name)
+
+
+def test_a_report_asks_no_module_for_its_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "odd", Odd("odd"))
+    monkeypatch.setitem(sys.modules, "number", 7)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "__main__", object())  # type: ignore[arg-type]
+    kept = []
+    with impactarbiter.watch(step="manual", warmup=1, window=2) as arbiter:
+        for _ in range(20):
+            kept.append(torch.ones(7))
+            arbiter.step()
+        report = arbiter.report()
+    assert [finding.verdict for finding in report.findings] == ["leak"]
