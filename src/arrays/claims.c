@@ -21,7 +21,7 @@
 
 typedef struct {
     PyObject *op; /* borrowed address; NULL = free entry */
-    PyObject *part; /* borrowed from op, or NULL */
+    PyObject *part, *list; /* borrowed from op, or NULL */
     ia_storage piece;
     uint32_t next_of_op, next_of_piece; /* free entries: the next one */
     uint8_t entered; /* the ledger's row is for this piece, and ours */
@@ -109,6 +109,20 @@ leave_piece(uint32_t gone)
 }
 
 static void
+leave_object(uint32_t gone)
+{
+    const claim *c = &book.items[gone];
+    uint32_t at = ia_ptrmap_get(&book.of_op, (uintptr_t)c->op);
+    if (at == gone) {
+        set_first(&book.of_op, (uintptr_t)c->op, c->next_of_op);
+        return;
+    }
+    while (book.items[at].next_of_op != gone)
+        at = book.items[at].next_of_op;
+    book.items[at].next_of_op = c->next_of_op;
+}
+
+static void
 end_claim(uint32_t i)
 {
     leave_piece(i);
@@ -164,22 +178,46 @@ is_gone(PyObject *op)
     return c != NULL && c->is_gone(op);
 }
 
-/* Whoever is dead or was deleted has left the piece to somebody else. */
+/* A list may be changed by whoever asked for it. */
+static int
+has_part(const claim *c)
+{
+    Py_ssize_t count = c->list != NULL ? PyList_GET_SIZE(c->list) : 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (PyList_GET_ITEM(c->list, i) == c->part)
+            return 1;
+    return c->list == NULL;
+}
+
+/* Ends the claims of what is dead or was deleted, be it a part alone: jaxlib
+ * says of an array that it is there while one of its parts is.  Nonzero where
+ * there were any. */
+static int
+drop_if_gone(uint32_t i)
+{
+    const claim *c = &book.items[i];
+    if (c->dead) {
+        end_claim(i);
+    } else if (is_gone(c->op)) {
+        drop(c->op);
+    } else if (c->part != NULL && (!has_part(c) || is_gone(c->part))) {
+        leave_object(i);
+        end_claim(i);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+/* Whoever is gone has left the piece to somebody else. */
 static void
 drop_gone(uintptr_t key)
 {
-    uint32_t i = ia_ptrmap_get(&book.of_piece, key);
-    while (i != NONE) {
-        claim *c = &book.items[i];
-        uint32_t next = c->next_of_piece;
-        if (c->dead || is_gone(c->op)) {
-            if (c->dead)
-                end_claim(i);
-            else
-                drop(c->op);
+    uint32_t next, i = ia_ptrmap_get(&book.of_piece, key);
+    for (; i != NONE; i = next) {
+        next = book.items[i].next_of_piece;
+        if (drop_if_gone(i))
             next = ia_ptrmap_get(&book.of_piece, key); /* again */
-        }
-        i = next;
     }
 }
 
@@ -196,6 +234,7 @@ add_claim(PyObject *op, const ia_pieces *pieces, int n, ia_enter enter,
     uint32_t of_piece = ia_ptrmap_get(&book.of_piece, piece->data);
     book.items[i] = (claim){.op = op,
                             .part = pieces->parts[n],
+                            .list = pieces->list,
                             .piece = *piece,
                             .next_of_op = of_op,
                             .next_of_piece = of_piece};
@@ -254,9 +293,8 @@ ia_claims_add(const ia_array_class *c, PyObject *op, ia_enter enter, void *arg)
 static void
 ask(uint32_t i)
 {
-    if (i < book.count && book.items[i].op != NULL &&
-        is_gone(book.items[i].op))
-        drop(book.items[i].op);
+    if (i < book.count && book.items[i].op != NULL)
+        drop_if_gone(i);
 }
 
 /* What a step donates was mostly made by the step before. */
@@ -288,13 +326,16 @@ ia_claims_sweep(int all)
 }
 
 const ia_storage *
-ia_claims_piece(PyObject *op, int i, PyObject **part)
+ia_claims_piece(PyObject *op, int i, PyObject **held)
 {
     uint32_t at = ia_ptrmap_get(&book.of_op, (uintptr_t)op);
     if (at == NONE || (i == 0 && is_gone(op)))
         return NULL;
-    while (at != NONE && i-- > 0)
+    for (int n = 0; at != NONE && n < i; n++)
         at = book.items[at].next_of_op;
-    *part = at != NONE ? book.items[at].part : NULL;
-    return at != NONE ? &book.items[at].piece : NULL;
+    if (at == NONE)
+        return NULL;
+    const claim *c = &book.items[at];
+    *held = c->list == NULL ? c->part : i == 0 ? c->list : NULL;
+    return &c->piece;
 }

@@ -19,14 +19,15 @@ static int
 expand_object(PyObject *op, ia_kind kind, ia_sink *sink)
 {
     const ia_storage *piece;
-    PyObject *part;
+    PyObject *held;
     int stop = 0;
     if (kind == IA_KIND_NODE)
         return ia_tape_expand(op, sink);
-    for (int i = 0; !stop && (piece = ia_claims_piece(op, i, &part)); i++) {
+    for (int i = 0; !stop && (piece = ia_claims_piece(op, i, &held)); i++) {
         stop = sink->storage(sink, piece, IA_EDGE_STORAGE, NULL, -1);
-        if (!stop && part != NULL)
-            stop = sink->object(sink, part, IA_EDGE_SHARD, NULL, i);
+        if (!stop && held != NULL)
+            stop = sink->object(sink, held, IA_EDGE_SHARD, NULL,
+                                PyList_Check(held) ? -1 : i);
     }
     return stop;
 }
@@ -34,8 +35,8 @@ expand_object(PyObject *op, ia_kind kind, ia_sink *sink)
 static int
 storage_of(PyObject *op, ia_storage *storage)
 {
-    PyObject *part;
-    const ia_storage *piece = ia_claims_piece(op, 0, &part);
+    PyObject *held;
+    const ia_storage *piece = ia_claims_piece(op, 0, &held);
     if (piece == NULL)
         return 0;
     *storage = *piece;

@@ -22,6 +22,7 @@ typedef struct {
     /* The object that has this piece alone and is held by the array, if it is
      * another one; borrowed. */
     PyObject *parts[IA_MOST_PIECES];
+    PyObject *list; /* borrowed; by which it holds them, or NULL */
     int count;
 } ia_pieces;
 
@@ -61,12 +62,13 @@ void ia_claims_add(const ia_array_class *, PyObject *op, ia_enter enter,
  * took its place has entered, and a value that is made anew a little larger in
  * each step is never gone. */
 void ia_claims_bury(PyObject *op);
-/* Takes the dead out of the ledger, and drops those that were deleted: of the
- * newest and of some others, or of all. */
+/* Takes the dead out of the ledger, and drops arrays and parts that were
+ * deleted: of the newest and of some others, or of all. */
 void ia_claims_sweep(int all);
-/* The i-th piece of an array, and the part that has it alone or NULL; NULL
- * after the last, and for what is gone. */
-const ia_storage *ia_claims_piece(PyObject *op, int i, PyObject **part);
+/* The i-th piece of an array, and what the array holds for it: the part that
+ * has it alone, the list of all parts at the first, or NULL.  NULL after the
+ * last, and for what is gone. */
+const ia_storage *ia_claims_piece(PyObject *op, int i, PyObject **held);
 void ia_claims_forget(void);
 uint32_t ia_claims_count(void);
 

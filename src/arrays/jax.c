@@ -120,10 +120,12 @@ add_piece(PyObject *op, uint16_t device, PyObject *part, ia_pieces *out)
     out->items[out->count++] = (ia_storage){at, at, bytes_of(op), device};
 }
 
+/* jaxlib keeps the parts; since 0.12 it keeps the list, which has them. */
 static void
 add_pieces(PyObject *op, ia_pieces *out)
 {
     PyObject *list = ia_ask(ask.pieces, op);
+    out->list = list != NULL && Py_REFCNT(list) > 1 ? list : NULL;
     for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); i++) {
         PyObject *piece = PyList_GET_ITEM(list, i);
         Py_ssize_t place =

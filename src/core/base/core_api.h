@@ -39,7 +39,8 @@ typedef enum {
     IA_EDGE_HOOK,        /* tensor or node -> Python hook */
     IA_EDGE_FUNCTION,    /* node -> Python object of a custom Function */
     IA_EDGE_NODE,        /* Python wrapper of a node -> the node */
-    IA_EDGE_SHARD,       /* array on several devices -> its part on one */
+    IA_EDGE_SHARD,       /* array on several devices -> its part on one, or
+                          * with index -1 the list of them */
     IA_EDGE_RECORDED,    /* gradient tape -> what it has recorded */
     IA_EDGE_STORAGE,     /* tensor or storage object -> its memory */
 } ia_edge_kind;

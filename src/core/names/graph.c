@@ -122,6 +122,8 @@ set_graph_edge(const graph_search *s, ia_edge_text *out)
     case IA_EDGE_FUNCTION:
         return ia_edge_set(out, "ctx", 0, ".<ctx>");
     case IA_EDGE_SHARD:
+        if (s->index < 0)
+            return ia_edge_set(out, "shard", 1, "._arrays");
         return ia_edge_set(out, "shard", 1, ".addressable_shards[%zd].data",
                            s->index);
     case IA_EDGE_RECORDED:
