@@ -53,18 +53,20 @@ def variables_of_site(site: int) -> tuple[Variable, ...] | None:
 def _found(
     search: Callable[[Any], _Raw], what: object
 ) -> tuple[Variable, ...] | None:
+    """Empties the search's list, which would be one more that has what it
+    found."""
+    found: list[Variable] = []
     try:
-        return tuple(
-            variable
-            for owner, symbol, *_ in search(what)
-            for variable in (
-                _wrapped(owner)
-                if symbol is None
-                else [Variable(str(owner), symbol)]
-            )
-        )
+        raw = search(what)
+        while raw:
+            owner, symbol, *_ = raw.pop(0)
+            if symbol is None:
+                found += _wrapped(owner)
+            else:
+                found.append(Variable(str(owner), symbol))
     except MemoryError:
         return None
+    return tuple(found)
 
 
 def _wrapped(owner: object) -> list[Variable]:

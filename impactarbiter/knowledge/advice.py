@@ -97,7 +97,17 @@ def _carried_on(where: str) -> str:
 
 def _where(finding: Finding) -> str:
     holder = finding.holder
-    return f"`{holder.expression}`" if holder else "the holder"
+    if holder is None:
+        return "the holder"
+    return f"`{holder.expression}{_script_attribute(finding)}`"
+
+
+def _script_attribute(finding: Finding) -> str:
+    """``.outs`` of ``.outs['b'][7]``, where a script holds it in C++."""
+    edge = next(iter(finding.below_holder), None)
+    if edge is None or edge.kind != "script":
+        return ""
+    return edge.text.partition("[")[0]
 
 
 def _of_values(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
@@ -187,6 +197,11 @@ def _of_tensors(finding: Finding, where: str) -> str:
         return f"store numbers in {where}: take `.item()` of each {noun}"
     holder = finding.holder
     kind = holder.type if holder else ""
+    if _script_attribute(finding):
+        return (
+            f"the script's own code fills {where}: bound it there, or clear it"
+            f" once its {noun}s are used"
+        )
     if holder is not None and holder.length is None:
         return (
             f"each step makes {where} longer: keep its last part only, or"

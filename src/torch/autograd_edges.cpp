@@ -207,6 +207,7 @@ label_behind(const Label &over, ia_edge_kind kind)
     case IA_EDGE_GRAD:
         return {kind, over.name ? over.name : "grad", -1};
     case IA_EDGE_SAVED:
+    case IA_EDGE_ATTRIBUTE:
         return {kind, over.name, over.index};
     case IA_EDGE_BASE:
         return {kind, over.index < 0 ? "_base" : over.name, over.index};
@@ -473,6 +474,21 @@ expand_function(THPFunction *function, Emitter &emitter)
                : emitter.node(*node, {IA_EDGE_NODE, nullptr, -1});
 }
 
+class ScriptEmitter final : public ia::ScriptVisitor {
+  public:
+    explicit ScriptEmitter(Emitter &emitter) : emitter_(emitter)
+    {
+    }
+
+    int visit(const at::Tensor &tensor, const char *name) override
+    {
+        return emitter_.tensor(tensor, {IA_EDGE_ATTRIBUTE, name, -1});
+    }
+
+  private:
+    Emitter &emitter_;
+};
+
 } // namespace
 
 int
@@ -500,7 +516,7 @@ ia::expand_object(PyObject *object, ia_kind kind, ia_sink *sink)
 {
     Emitter emitter(sink);
 
-    if (!stands_still() && (kind == IA_KIND_NODE || kind == IA_KIND_FUNCTION)) {
+    if (!stands_still() && kind != IA_KIND_TENSOR && kind != IA_KIND_STORAGE) {
         return 0;
     }
     switch (kind) {
@@ -518,6 +534,10 @@ ia::expand_object(PyObject *object, ia_kind kind, ia_sink *sink)
     case IA_KIND_FUNCTION:
         return expand_function(reinterpret_cast<THPFunction *>(object),
                                emitter);
+    case IA_KIND_SCRIPT: {
+        ScriptEmitter script(emitter);
+        return visit_script(object, script);
+    }
     case IA_KIND_PLAIN:
         break;
     }

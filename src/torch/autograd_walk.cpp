@@ -41,6 +41,9 @@ kind_of_type(PyTypeObject *type)
     if (PyType_IsSubtype(type, function_base)) {
         return IA_KIND_FUNCTION;
     }
+    if (ia_script_is_one(type)) {
+        return IA_KIND_SCRIPT;
+    }
     /* One for all of them, be they generated, plugged in or the default. */
     return type->tp_traverse == node_wrapper_traverse ? IA_KIND_NODE
                                                       : IA_KIND_PLAIN;

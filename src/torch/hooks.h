@@ -95,6 +95,10 @@ int ia_nobody_is_loose(void);
  * for that, and may let go of the GIL before it does. */
 int ia_world_stands_still(int patience);
 
+/* script_edges.cpp: of TorchScript's objects (GIL). */
+void ia_script_init(ia_torch_state *);
+int ia_script_is_one(PyTypeObject *);
+
 /* autograd_walk.cpp */
 int ia_autograd_init(ia_torch_state *); /* 0, or -1 with an exception */
 const ia_framework *ia_autograd_framework(void);
@@ -171,6 +175,17 @@ void adopt_storage(c10::StorageImpl *);
 uint16_t device_code(const c10::Device &);
 bool storage_info(const c10::StorageImpl *, ia_storage *);
 bool storage_info(const c10::TensorImpl *, ia_storage *);
+
+/* script_edges.cpp: each tensor of a script's object, by the way to it;
+ * nonzero stops. */
+struct ScriptVisitor {
+    virtual int visit(const at::Tensor &, const char *name) = 0;
+
+  protected:
+    ~ScriptVisitor() = default;
+};
+
+int visit_script(PyObject *, ScriptVisitor &);
 
 /* saved_tensors.cpp */
 enum class NodeKind {

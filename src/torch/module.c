@@ -225,6 +225,7 @@ torch_exec(PyObject *module)
         return -1;
     }
     ia_optimizer_classes_init(state);
+    ia_script_init(state);
     alive = 1;
     return 0;
 }

@@ -66,7 +66,7 @@ static PyObject *note(PyObject *, PyObject *x) {
     noted = tensor(x).data_ptr();
     Py_RETURN_NONE;
 }
-/* What the C++ object behind a script holds its attributes in. */
+/* What the C++ object behind a Python one has first. */
 static void *noted_behind;
 static PyObject *note_behind(PyObject *, PyObject *x) {
     noted_behind = **reinterpret_cast<void ***>(
@@ -302,27 +302,22 @@ def test_of_what_python_holds_nothing_is_asked(beside: Path) -> None:
     assert len(told) == 1
 
 
-SCRIPT = """
-class Keeper(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.kept = torch.jit.Attribute([], list[torch.Tensor])
+LIST_OF_C = """
+@torch.jit.script
+def keep(kept: list[torch.Tensor], x: torch.Tensor):
+    kept.append(x + 1)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.kept.append(x + 1)
-        return x
-
-script = torch.jit.script(Keeper())
-said = [names(finding_of(script))]
-keeper.note_behind(script._c)
-said.append(names(finding_of(script)))
+kept = torch._C.ScriptList([torch.zeros(1)])
+said = [names(finding_of(lambda x: keep(kept, x)))]
+keeper.note_behind(kept)
+said.append(names(finding_of(lambda x: keep(kept, x))))
 """
 
 
 def test_of_two_answers_neither_is_told(beside: Path) -> None:
     """A word of the heap may be left over; which one cannot be known."""
-    alone, noted = asked(beside, SCRIPT)
-    assert alone == ["native", "C++ behind __main__.script._c (ScriptModule)"]
+    alone, noted = asked(beside, LIST_OF_C)
+    assert alone == ["native", "C++ behind __main__.kept (ScriptList)"]
     assert noted == ["native"]
 
 

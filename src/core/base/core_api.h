@@ -42,6 +42,8 @@ typedef enum {
     IA_EDGE_SHARD,       /* array on several devices -> its part on one, or
                           * with index -1 the list of them */
     IA_EDGE_RECORDED,    /* gradient tape -> what it has recorded */
+    IA_EDGE_ATTRIBUTE,   /* script's object -> a tensor of its attributes',
+                          * name = "layers.0.cache[17]" */
     IA_EDGE_STORAGE,     /* tensor or storage object -> its memory */
 } ia_edge_kind;
 
@@ -65,6 +67,7 @@ typedef enum {
     IA_KIND_STORAGE,
     IA_KIND_NODE,      /* wrapper of a C++ autograd node */
     IA_KIND_FUNCTION,  /* ctx of a custom autograd Function */
+    IA_KIND_SCRIPT,    /* TorchScript's object, which lives in C++ */
 } ia_kind;
 
 #define IA_MAX_DIMS 8

@@ -25,6 +25,10 @@ ia_ref_type_name(uintptr_t ref, char *buf, size_t size)
         snprintf(buf, size, "objects");
         return;
     }
+    if (IA_TAG(ref) == IA_TAG_MEMORY) {
+        snprintf(buf, size, "Tensor");
+        return;
+    }
     if (IA_TAG(ref) == IA_TAG_FRAME) {
         snprintf(buf, size, "frame");
         return;

@@ -11,6 +11,9 @@
 #define IA_TAG_NODE ((uintptr_t)1)  /* autograd node */
 #define IA_TAG_FRAME ((uintptr_t)2) /* running frame, a root */
 #define IA_TAG_CROWD ((uintptr_t)3) /* ia_crowd, a root */
+/* A storage's key: of a tensor in C++ that Python has no object of, where
+ * several hang on one object.  It leads nowhere. */
+#define IA_TAG_MEMORY ((uintptr_t)4)
 #define IA_TAG_MASK ((uintptr_t)7)
 #define IA_TAG(ref) ((ref) & IA_TAG_MASK)
 #define IA_ADDRESS(ref) ((ref) & ~IA_TAG_MASK)

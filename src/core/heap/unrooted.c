@@ -165,10 +165,16 @@ is_array(PyObject *op)
 }
 
 static int
+is_script(PyObject *op)
+{
+    return ia_kind_of(Py_TYPE(op)) == IA_KIND_SCRIPT;
+}
+
+static int
 gather_unlisted(PyObject *op, void *arg)
 {
     if (op != NULL && !(ia_is_gc(op) && ia_is_tracked(op)) &&
-        (is_array(op) || ia_can_traverse(op)))
+        (is_array(op) || is_script(op) || ia_can_traverse(op)))
         gather(op, arg);
     return 0;
 }
@@ -192,8 +198,19 @@ traverse_current(const orphans *o, visitproc shown, visitproc hidden)
         ia_walk_traverse(o->w, op, shown, (void *)o);
 }
 
-/* Arrays, and dicts and tuples that are not tracked, as far as orphans or the
- * question's own references lead to them; and what those hold. */
+/* pybind11 keeps a script's object alive for its methods' sake, with a
+ * reference that no object shows.  One that orphans hold is an orphan. */
+static void
+take_off_of_methods(orphans *o)
+{
+    for (uint32_t i = o->listed; i < o->count; i++)
+        if (is_script(o->items[i].op))
+            o->items[i].outside = 0;
+}
+
+/* Arrays, scripts' objects, and dicts and tuples that are not tracked, as far
+ * as orphans or the question's own references lead to them; and what those
+ * hold. */
 static void
 take_off_of_unlisted(orphans *o, const ia_handed *handed)
 {
@@ -207,6 +224,7 @@ take_off_of_unlisted(orphans *o, const ia_handed *handed)
         traverse_current(
             o, o->current < o->listed ? take_off_unlisted : take_off,
             take_off);
+    take_off_of_methods(o);
 }
 
 /* -- the autograd graph's references ------------------------------------- */

@@ -60,28 +60,37 @@ first_cut(const ia_walk *w, uintptr_t parent)
 static int
 is_cut(const ia_walk *w, uint32_t first, uintptr_t child)
 {
-    for (uint32_t i = first; i < w->ncuts; i++) {
-        if (w->cuts[i].parent != w->cuts[first].parent)
-            break;
-        if (w->cuts[i].child == child)
-            return 1;
+    if (first >= w->ncuts)
+        return 0;
+    uintptr_t parent = w->cuts[first].parent;
+    uint32_t low = first, high = w->ncuts;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const ia_cut *c = &w->cuts[middle];
+        if (c->parent != parent || c->child >= child)
+            high = middle;
+        else
+            low = middle + 1;
     }
-    return 0;
+    return low < w->ncuts && w->cuts[low].parent == parent &&
+           w->cuts[low].child == child;
 }
 
 static int
-by_parent(const void *a, const void *b)
+by_parent_and_child(const void *a, const void *b)
 {
     const ia_cut *x = a, *y = b;
     if (x->parent != y->parent)
         return x->parent < y->parent ? -1 : 1;
+    if (x->child != y->child)
+        return x->child < y->child ? -1 : 1;
     return (x->group > y->group) - (x->group < y->group);
 }
 
 void
 ia_cuts_order(ia_cut *cuts, uint32_t count)
 {
-    qsort(cuts, count, sizeof *cuts, by_parent);
+    qsort(cuts, count, sizeof *cuts, by_parent_and_child);
 }
 
 int
@@ -219,12 +228,17 @@ sink_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
         w->failed = 1;
         return 0;
     }
+    uintptr_t ref = item->key | IA_TAG_MEMORY;
+    if (w->first_cut != IA_PTRMAP_NONE && is_cut(w, w->first_cut, ref))
+        return 0;
     if (w->marks != NULL) {
         put_mark(w, (uint32_t)(item - w->storages->items));
         return 0;
     }
     if (item->entry == IA_NO_ENTRY)
-        item->entry = w->parent;
+        item->entry = kind == IA_EDGE_ATTRIBUTE
+                          ? ia_walk_append(w, ref, w->parent)
+                          : w->parent;
     ia_purpose purpose = kind == IA_EDGE_GRAD    ? IA_FOR_GRADIENT
                          : kind == IA_EDGE_SAVED ? IA_FOR_GRAPH
                          : item->device == IA_DEVICE_NUMPY
@@ -426,6 +440,15 @@ visit_but_node(PyObject *child, void *arg)
                : visit(child, arg);
 }
 
+/* Nothing is behind it; a second pass that follows what was cut marks it. */
+static void
+expand_memory(const ia_walk *w, uintptr_t key)
+{
+    uint32_t i = ia_ptrmap_get(&w->storages->index, key);
+    if (w->marks != NULL && i != IA_PTRMAP_NONE)
+        put_mark(w, i);
+}
+
 static void
 expand_array(ia_walk *w, PyObject *op)
 {
@@ -476,6 +499,9 @@ ia_walk_expand(ia_walk *w, uintptr_t ref)
         break;
     case IA_TAG_FRAME:
         expand_frame(w, (ia_frame *)IA_ADDRESS(ref));
+        break;
+    case IA_TAG_MEMORY:
+        expand_memory(w, IA_ADDRESS(ref));
         break;
     default:
         expand_object(w, (PyObject *)ref);

@@ -139,7 +139,7 @@ struct ia_walk {
 
 /* 0, or -1 when memory is short. */
 int ia_walk_init(ia_walk *, ia_storages *, const ia_roots *);
-/* Orders cuts by parent, and those of one parent by group. */
+/* Orders cuts by parent, and those of one parent by child. */
 void ia_cuts_order(ia_cut *, uint32_t count);
 /* The cuts, ordered by parent, must outlive the walk.  0 or -1 (memory). */
 int ia_walk_set_cuts(ia_walk *, const ia_cut *, uint32_t count);

@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Edges of one holder that are cut singly; beyond it, it is emptied. */
-#define MAX_EDGE_CUTS 256
-
 void
 ia_holders_free(ia_holders *k)
 {
@@ -163,7 +160,8 @@ ia_is_value(uintptr_t ref)
 static int
 stands_for_itself(uintptr_t ref)
 {
-    return IA_TAG(ref) == IA_TAG_NODE || ia_is_value(ref);
+    return IA_TAG(ref) == IA_TAG_NODE || IA_TAG(ref) == IA_TAG_MEMORY ||
+           ia_is_value(ref);
 }
 
 /* -- variables that name a container's newest item ------------------------ */
@@ -284,15 +282,13 @@ static int
 cut_edges(const ia_walk *w, const ia_groups *groups, ia_holders *k,
           const ia_ptrmap *by_edge)
 {
-    uint32_t edges[IA_MAX_CUT_GROUPS] = {0};
     for (uint32_t at = 0; by_edge->used && at < groups->npath; at++) {
         uint32_t i = groups->path[at], up = w->queue[i].parent;
         if (up == IA_NO_ENTRY)
             continue;
         uint32_t group = ia_ptrmap_get(by_edge, (uintptr_t)up + 1);
-        if (group == IA_PTRMAP_NONE || edges[group]++ >= MAX_EDGE_CUTS)
-            continue;
-        if (add_cut(k, (ia_cut){w->queue[up].ref, w->queue[i].ref, group,
+        if (group != IA_PTRMAP_NONE &&
+            add_cut(k, (ia_cut){w->queue[up].ref, w->queue[i].ref, group,
                                 up}) < 0)
             return -1;
     }

@@ -49,8 +49,9 @@ static int
 match_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
               const char *name, Py_ssize_t index)
 {
-    (void)sink, (void)storage, (void)kind, (void)name, (void)index;
-    return 0;
+    int stop = match(sink, storage->data | IA_TAG_MEMORY, kind, name, index);
+    return stop ? stop : match(sink, storage->impl | IA_TAG_MEMORY, kind, name,
+                               index);
 }
 
 static ia_reading
@@ -128,6 +129,9 @@ set_graph_edge(const graph_search *s, ia_edge_text *out)
                            s->index);
     case IA_EDGE_RECORDED:
         return ia_edge_set(out, "recorded", 0, ".<recorded>[%zd]", s->index);
+    case IA_EDGE_ATTRIBUTE:
+        return ia_edge_set(out, "script", 0, IA_SCRIPT_PREFIX ".%s",
+                           s->name);
     case IA_EDGE_STORAGE:
         return ia_edge_set(out, "storage", 0, ".<storage>");
     }

@@ -212,12 +212,33 @@ note_object(const places *p, const PyObject *edges, uint32_t entry)
         p->objects[PyList_GET_SIZE(edges) - 1] = entry;
 }
 
+/* What a script holds in C++ is an attribute of the Python object around the
+ * one that has it: `net.kept[3]`, not `net._c.kept[3]`. */
+static int
+is_inside_of_script(uintptr_t child, const ia_edge_text *e)
+{
+    return IA_TAG(child) == IA_TAG_OBJECT &&
+           ia_kind_of(Py_TYPE((PyObject *)child)) == IA_KIND_SCRIPT &&
+           strcmp(e->text, "._c") == 0;
+}
+
+static void
+name_attribute(ia_edge_text *e)
+{
+    size_t prefix = strlen(IA_SCRIPT_PREFIX);
+    if (strncmp(e->text, IA_SCRIPT_PREFIX, prefix) != 0)
+        return;
+    memmove(e->text, e->text + prefix, strlen(e->text + prefix) + 1);
+    e->python = strchr(e->text, '>') == NULL;
+}
+
 static int
 append_all(const ia_walk *w, const uint32_t *chain, uint32_t n, int call,
            ia_reading reading, PyObject *edges, const places *p)
 {
     ia_edge_text e;
     int item = 0; /* the last reference that was named is one of several */
+    int script = 0; /* the last one led to what a script has in C++ */
     for (uint32_t i = 1; i < n; i++) {
         uintptr_t parent = w->queue[chain[i - 1]].ref;
         uintptr_t child = w->queue[chain[i]].ref;
@@ -238,6 +259,11 @@ append_all(const ia_walk *w, const uint32_t *chain, uint32_t n, int call,
         reading = name_step(parent, child, reading, &e);
         if (function != NULL)
             name_function(&e, function);
+        if (script)
+            name_attribute(&e);
+        script = i + 1 < n && is_inside_of_script(child, &e);
+        if (script)
+            e.text[0] = 0;
         if (e.text[0])
             item = is_item(&e);
         if (e.text[0] ? append_step(edges, &e, child) < 0

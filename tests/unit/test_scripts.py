@@ -1,0 +1,203 @@
+"""What TorchScript's objects have in C++: paths to it, and what it costs."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+import torch
+
+import impactarbiter
+from impactarbiter import explain, retained_bytes
+
+SIZE = 300
+BYTES = 4 * SIZE
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+class Inner(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = torch.jit.Attribute({}, dict[str, list[torch.Tensor]])
+
+    def forward(self, x: torch.Tensor, key: str) -> torch.Tensor:
+        if key not in self.rows:
+            self.rows[key] = []
+        self.rows[key].append(x)
+        return x
+
+
+class Keeper(torch.nn.Module):
+    """One attribute of each sort."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = torch.jit.Attribute(torch.zeros(1), torch.Tensor)
+        self.kept = torch.jit.Attribute([], list[torch.Tensor])
+        self.pair = torch.jit.Attribute(
+            (torch.zeros(1), 0), tuple[torch.Tensor, int]
+        )
+        self.by_number = torch.jit.Attribute({}, dict[int, torch.Tensor])
+        self.inner = Inner()
+
+    def forward(self, x: torch.Tensor, where: str) -> torch.Tensor:
+        if where == "one":
+            self.one = x
+        elif where == "kept":
+            self.kept.append(torch.zeros(1))
+            self.kept.append(x)
+        elif where == "pair":
+            self.pair = (x, 1)
+        elif where == "by_number":
+            self.by_number[-7] = x
+        else:
+            return self.inner(x, where)
+        return x * 2
+
+
+script = torch.jit.script(Keeper())
+
+
+@pytest.mark.parametrize(
+    ("where", "shown", "python"),
+    [
+        ("one", ".one", True),
+        ("kept", ".kept[1]", True),
+        ("pair", ".pair[0]", True),
+        ("by_number", ".by_number[-7]", True),
+        ("a key", "['inner'].rows['a key'][0]", True),
+        ("it's", "['inner'].rows[<key>][0]", False),
+        ("k" * 200, "<...>", False),
+    ],
+)
+def test_the_path_leads_through_attributes(
+    where: str, shown: str, python: bool
+) -> None:
+    global script
+    script = torch.jit.script(Keeper())
+    tensor = torch.ones(SIZE)
+    script(tensor, where)
+    found = explain(tensor)
+    assert found.verdict == "held"
+    path = found.paths[0]
+    assert str(path).endswith(shown)
+    assert "._c" not in str(path)
+    assert path.python == python
+    if python:
+        space = {"test_scripts": __import__("sys").modules[__name__]}
+        name = path.expression.replace(__name__, "test_scripts")
+        assert eval(name, space) is tensor
+
+
+def test_behind_the_object_itself_it_is_no_python() -> None:
+    keeper = torch.jit.script(Keeper())
+    tensor = torch.ones(SIZE)
+    keeper(tensor, "kept")
+    held = [keeper._c]
+    del keeper
+    (path,) = explain(tensor).paths
+    assert str(path).endswith("held[0].<script>.kept[1]")
+    assert not path.python
+    assert held
+
+
+class Births(torch.nn.Module):
+    """Python never has these tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept = torch.jit.Attribute([], list[torch.Tensor])
+
+    def forward(self, x: torch.Tensor, n: int) -> int:
+        for i in range(n):
+            self.kept.append(x * i)
+        return len(self.kept)
+
+
+def grow(births: torch.nn.Module, n: int) -> None:
+    births(torch.ones(SIZE), n)
+
+
+def test_what_it_retains_is_counted() -> None:
+    births = torch.jit.script(Births())
+    grow(births, 20)
+    assert retained_bytes(births) == 20 * BYTES
+    holder = [births]
+    assert explain(births).paths[0].edges[-1].retained_bytes == 20 * BYTES
+    del births
+    assert retained_bytes(holder) == 20 * BYTES
+
+
+def test_parameters_are_the_script_s() -> None:
+    """The module that it was made of hangs on its methods alone."""
+    linear = torch.jit.script(torch.nn.Linear(100, 100))
+    assert retained_bytes(linear) == 4 * 100 * 101
+    holder = [linear]
+    del linear
+    assert retained_bytes(holder) == 4 * 100 * 101
+
+
+def test_a_script_in_garbage_is_garbage() -> None:
+    gc.disable()
+    try:
+        births = torch.jit.script(Births())
+        grow(births, 1)
+        tensor = torch.ones(SIZE)
+        births.kept = [tensor]
+        births.myself = [births]
+        del births
+        assert explain(tensor).verdict == "cycle"
+    finally:
+        gc.enable()
+
+
+def test_a_list_that_grows_is_a_leak_with_a_path() -> None:
+    births = torch.jit.script(Births())
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(40):
+            grow(births, 2)
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = report.findings
+    assert (finding.verdict, finding.rule) == ("leak", "keeps-all")
+    assert finding.holder is not None and finding.path is not None
+    assert finding.holder.expression.endswith("births")
+    assert str(finding.path).rpartition("[")[0].endswith("births.kept")
+    assert finding.bytes_per_step == pytest.approx(2 * BYTES)
+    assert finding.retained_bytes == finding.retained_tensors * BYTES
+    assert finding.retained_tensors >= 2 * 36
+    assert "births.kept`: bound it there" in finding.advice
+
+
+def test_more_than_are_cut_one_by_one() -> None:
+    births = torch.jit.script(Births())
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(40):
+            grow(births, 20)
+            arbiter.step()
+        (finding,) = arbiter.report().findings
+    assert finding.retained_bytes >= 20 * 36 * BYTES
+
+
+def test_a_thread_that_runs_a_script_is_waited_for() -> None:
+    """Its lists grow without the GIL: what cannot be read is left out."""
+    births = torch.jit.script(Births())
+    grow(births, 1)
+    tensor = torch.ones(SIZE)
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.is_set():
+            grow(births, 2000)
+            births.kept = [tensor]
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        verdicts = {explain(tensor).verdict for _ in range(30)}
+    finally:
+        over.set()
+        thread.join()
+    assert verdicts <= {"held", "native"}
