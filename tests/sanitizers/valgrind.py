@@ -5,9 +5,10 @@
 First without torch, with NumPy's arrays alone, which takes half a minute;
 then with torch, whose import alone takes many: ended after so many SECONDS,
 if they are given, which is said.  An error counts where one of our modules
-stands in its stack, for a value that nobody set in the stack of its origin:
-the interpreter and torch have their own, thousands of them.  Exit status 1
-where there is one.
+stands in its stack, for a value that nobody set in the stack of its origin,
+up to where the interpreter runs Python: the interpreter and torch have their
+own, thousands of them, also where Python that we call imports a module.  Exit
+status 1 where there is one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -47,13 +49,23 @@ def frames(error: xml.Element) -> Iterator[tuple[str, str, str]]:
         yield frame.findtext("obj", ""), frame.findtext("fn", "?"), where
 
 
+def runs_python(frame: tuple[str, str, str]) -> bool:
+    return frame[1] == "_PyEval_EvalFrameDefault"
+
+
 def is_ours(error: xml.Element) -> bool:
     kind = error.findtext("kind", "")
     if kind in KEPT:
         return False
+    where = list(frames(error))
     origin = error.findall("stack")[1:]
-    where = origin if kind.startswith("Uninit") and origin else [error]
-    modules = {module for stack in where for module, _fn, _at in frames(stack)}
+    if kind.startswith("Uninit") and origin:
+        where = [
+            frame
+            for stack in origin
+            for frame in takewhile(lambda f: not runs_python(f), frames(stack))
+        ]
+    modules = {module for module, _function, _at in where}
     return any(name in module for module in modules for name in OURS)
 
 
