@@ -18,8 +18,9 @@ from ..model.report import GrowingLine
 #: a program builds up.
 WINDOWS = 8
 BUILD_UP = 2
-#: Growth is steady where the least rises from window to window, but for one,
-#: and goes on: in the younger half at least this part of that in the older.
+#: Growth is steady where the least rises from window to window, but for one
+#: that takes no more away than another brings, and goes on: in the younger half
+#: at least this part of that in the older.
 MOST_FALLS = 1
 GOES_ON = 0.5
 #: Bytes that a process must gain in a window: the arrays of our own walks are
@@ -68,7 +69,9 @@ def _steady(values: Sequence[tuple[int, int]], least_rise: int = 0) -> float:
     if len(rises) < 2 or sum(r <= 0 for r in rises) > MOST_FALLS:
         return 0.0
     rise, half = median(rises), len(rises) // 2
-    if rise < least_rise or sum(rises[-half:]) < GOES_ON * sum(rises[:half]):
+    if min(rises) < -rise or rise < least_rise:
+        return 0.0
+    if sum(rises[-half:]) < GOES_ON * sum(rises[:half]):
         return 0.0
     return max(rise * WINDOWS / (last - first), 0.0)
 

@@ -1,0 +1,38 @@
+"""When live memory is said to grow, by what it was at each point."""
+
+from __future__ import annotations
+
+import pytest
+
+from impactarbiter.core.wire import Point
+from impactarbiter.judging.closure import growth
+
+KIND = 0
+STEPS = 900
+
+
+def rate(live: list[int]) -> float:
+    points = [
+        Point(step, size, 0, 0.0, (step,) * 5)  # type: ignore[arg-type]
+        for step, size in enumerate(live)
+    ]
+    return growth(points, KIND, len(live)).live
+
+
+def test_what_rises_all_along_grows() -> None:
+    assert rate([7 * n for n in range(STEPS)]) == pytest.approx(7, rel=0.01)
+
+
+def test_what_comes_and_goes_within_a_window_does_not() -> None:
+    assert rate([n % 50 for n in range(STEPS)]) == 0
+
+
+def test_one_small_fall_is_no_end() -> None:
+    """Something else was let go of in the middle."""
+    assert rate([7 * n - 300 * (n > 500) for n in range(STEPS)]) > 5
+
+
+def test_a_fall_that_undoes_a_window_s_rise_is_one() -> None:
+    """Two tables that are filled in turn: at the end the first has gone."""
+    live = [n if n < 600 else n - 300 for n in range(STEPS)]
+    assert rate(live) == 0
