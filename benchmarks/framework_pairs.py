@@ -1,8 +1,8 @@
 """Interleaved pairs of a framework's loops, watched and not.
 
 A pair is the same loop run twice in one process, once watched, in turn which
-comes first.  Printed is the median ratio of the pairs with its quartiles, and
-the median time of a step without.
+comes first.  Printed is the median ratio of the pairs with its quartiles, the
+median time of a step without, and how busy the machine was.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
+
+import machine
 
 import impactarbiter
 
@@ -47,3 +49,4 @@ def main(loops: Mapping[str, tuple[Callable[[int], None], int]]) -> None:
             f"{name}: {middle:.3f} ({low:.3f} to {high:.3f}) of"
             f" {statistics.median(plain) * 1e6:.1f} us"
         )
+    print(machine.remark(machine.describe()))

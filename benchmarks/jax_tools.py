@@ -4,7 +4,9 @@
 
 Each program runs once for each tool.  A line is named where the tool's output
 has the program's file with the marked line, a holder where it has the marked
-name.  Needs impactarbiter installed beside JAX.
+name, a path where that name is part of a longer one that leads to it, a rate
+where growth is told by the step or the trace.  Lines of the program that the
+output quotes name nothing.  Needs impactarbiter installed beside JAX.
 """
 
 from __future__ import annotations
@@ -43,28 +45,37 @@ def main() -> None:
     print("| program |", " | ".join(TOOLS), "| impactarbiter |")
     print("|---|" + "---|" * (len(TOOLS) + 1))
     for program in sorted(PAIRS.glob("*.py")):
-        line, name = truth(program)
-        cells = [seen(said(program, tool), line, name) for tool in TOOLS]
-        cells.append(seen(ours(program), line, name))
+        cells = [seen(said(program, tool), program) for tool in TOOLS]
+        cells.append(seen(ours(program), program))
         print(f"| {program.stem} |", " | ".join(cells), "|", flush=True)
 
 
-def truth(program: Path) -> tuple[int, str]:
-    for number, line in enumerate(program.read_text().splitlines(), 1):
-        marked = re.search(r"# (?:\w+): (.+)$", line)
-        if marked:
-            return number, marked[1]
-    raise ValueError(program)
+def truth(program: Path) -> tuple[set[int], str]:
+    """The marked lines, and what they are marked with."""
+    marks = {
+        number: marked[1]
+        for number, line in enumerate(program.read_text().splitlines(), 1)
+        if (marked := re.search(r"# (?:holder|warned): (.+)$", line))
+    }
+    (name,) = set(marks.values())
+    return set(marks), name
 
 
-def seen(lines_and_text: tuple[set[int], str], line: int, name: str) -> str:
-    lines, text = lines_and_text
+def seen(lines_and_text: tuple[set[int], str], program: Path) -> str:
+    lines, output = lines_and_text
+    marked, name = truth(program)
+    source = {quoted.strip() for quoted in program.read_text().splitlines()}
+    text = "\n".join(
+        said for said in output.splitlines() if said.strip() not in source
+    )
+    last = re.escape(name.rpartition(".")[2])
     words = [
         word
         for word, yes in (
-            ("line", line in lines),
+            ("line", marked & lines),
             ("holder", all(part in text for part in name.split("."))),
-            ("rate", "a step" in text or "traces of" in text),
+            ("path", re.search(rf"[\w)\]>]\.{last}\b", text)),
+            ("rate", re.search(r"more a step|\d traces of", text)),
         )
         if yes
     ]
@@ -109,13 +120,8 @@ def ours(program: Path) -> tuple[set[int], str]:
         capture_output=True,
         text=True,
     )
-    text = done.stderr
-    found = re.findall(rf"{program.name}:(\d+)", text)
-    lines = set(map(int, found))
-    line, _ = truth(program)
-    if "traces of" in text or "is a tracer" in text:
-        lines.add(line)  # the function's, which the marked line calls
-    return lines, text
+    found = re.findall(rf"{program.name}:(\d+)", done.stderr)
+    return set(map(int, found)), done.stderr
 
 
 # -- a profile in pprof's format ----------------------------------------------

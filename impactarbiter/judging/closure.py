@@ -19,8 +19,8 @@ from ..model.report import GrowingLine
 WINDOWS = 8
 BUILD_UP = 2
 #: Growth is steady where the least rises from window to window, but for one
-#: that takes no more away than another brings, and goes on: in the younger half
-#: at least this part of that in the older.
+#: that takes no more away than another brings, and goes on: in the younger
+#: half at least this part of that in the older.
 MOST_FALLS = 1
 GOES_ON = 0.5
 #: Bytes that a process must gain in a window: the arrays of our own walks are

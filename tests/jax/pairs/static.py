@@ -9,7 +9,7 @@ import jax.numpy as jnp
 LEAKY = sys.argv[1] == "leaky"
 
 
-@partial(jax.jit, static_argnames="n")
+@partial(jax.jit, static_argnames="n")  # warned: static argument `n`
 def leaky_step(x, n):
     return x * (1 - 0.001 * n)
 
