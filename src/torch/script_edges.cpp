@@ -10,8 +10,7 @@
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/jit/api/object.h>
 
-#include <cstdio>
-#include <cstring>
+#include <string>
 
 namespace {
 
@@ -21,8 +20,8 @@ PyTypeObject *script_object;
 
 /* Lists in lists, objects in objects; a script's object may hold itself. */
 constexpr int kMostDepth = 16;
-/* Bytes of "layers.0.cache[17]". */
-constexpr size_t kNameSize = 120;
+/* Bytes of "layers.0.cache[17]": what the core has room for. */
+constexpr size_t kMostName = 119;
 
 /* Hands out the tensors in a value, each under the way to it. */
 class Content {
@@ -38,8 +37,8 @@ class Content {
         for (size_t i = 0; i < slots.size() && i < type->numAttributes();
              i++) {
             auto name = type->getAttributeName(i);
-            size_t end = put(at, "%s%s", at ? "." : "", name.c_str());
-            int stop = value(slots[i], end, depth);
+            int stop = value(slots[i], put(at, (at ? "." : "") + name),
+                             depth);
             if (stop) {
                 return stop;
             }
@@ -51,7 +50,7 @@ class Content {
     int value(const c10::IValue &value, size_t at, int depth)
     {
         if (value.isTensor()) {
-            return visitor_.visit(value.toTensor(), name_);
+            return visitor_.visit(value.toTensor(), name_.c_str());
         }
         if (depth == kMostDepth) {
             return 0;
@@ -83,7 +82,8 @@ class Content {
         int stop = 0;
         for (size_t i = 0; !stop && i < items.size(); i++) {
             if (!is_plain(items[i])) {
-                stop = value(items[i], put(at, "[%zu]", i), depth);
+                stop = value(items[i], put_index(at, std::to_string(i)),
+                             depth);
             }
         }
         return stop;
@@ -106,34 +106,38 @@ class Content {
     size_t put_key(size_t at, const c10::IValue &key)
     {
         if (key.isInt()) {
-            return put(at, "[%lld]", static_cast<long long>(key.toInt()));
+            return put_index(at, std::to_string(key.toInt()));
         }
-        const char *text = key.isString() ? key.toStringRef().c_str() : "'";
-        bool literal = true;
-        for (const char *c = text; *c != 0; c++) {
-            literal = literal && *c >= ' ' && *c <= '~' && *c != '\'' &&
-                      *c != '\\';
+        bool literal = key.isString();
+        const std::string text = literal ? key.toStringRef() : "";
+        for (char c : text) {
+            literal = literal && c >= ' ' && c <= '~' && c != '\'' &&
+                      c != '\\';
         }
-        return literal ? put(at, "['%s']", text) : put(at, "[<key>]");
+        return put_index(at, literal ? "'" + text + "'" : "<key>");
+    }
+
+    size_t put_index(size_t at, const std::string &text)
+    {
+        return put(at, "[" + text + "]");
     }
 
     /* Writes behind what leads there; where that ends.  What is cut is no
      * Python. */
-    template <typename... Arguments>
-    size_t put(size_t at, const char *format, Arguments... arguments)
+    size_t put(size_t at, const std::string &text)
     {
-        static const char cut[] = "<...>";
-        size_t room = kNameSize - at;
-        int size = snprintf(name_ + at, room, format, arguments...);
-        if (size >= 0 && static_cast<size_t>(size) < room) {
-            return at + static_cast<size_t>(size);
+        static const std::string cut = "<...>";
+        name_.resize(at);
+        name_ += text;
+        if (name_.size() > kMostName) {
+            name_.resize(kMostName - cut.size());
+            name_ += cut;
         }
-        memcpy(name_ + kNameSize - sizeof cut, cut, sizeof cut);
-        return kNameSize - 1;
+        return name_.size();
     }
 
     ia::ScriptVisitor &visitor_;
-    char name_[kNameSize] = "";
+    std::string name_;
 };
 
 } // namespace

@@ -3,11 +3,14 @@ that runs already, the cells of a notebook, pytest."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +81,118 @@ def tensor_leaks(folder: Path, tests: str) -> str:
         env={k: v for k, v in os.environ.items() if "PYTEST" not in k},
     )
     return done.stdout
+
+
+# -- the same uses of each framework ------------------------------------------
+
+TRAINER = """
+class Trainer:
+    def __init__(self):
+        self.losses = []
+
+    def train(self, steps):
+        w = {ones}((8, 4))
+        for i in range(steps):
+            w, loss = step(w, {full}((16, 8), 0.01 * (i % 5)))
+            self.losses.append(loss)
+
+
+trainer = Trainer()
+"""
+FOREVER = """
+trainer.train(9)
+print("ready", flush=True)
+import time
+while True:
+    trainer.train(20)
+    time.sleep(0.02)
+"""
+PYTEST = """
+{imports}
+import pytest
+
+history = []
+
+def test_keeps():
+    history.append({ones}(100))
+
+def test_lets_go():
+    assert float({sum}({ones}(100))) == 100
+"""
+
+
+@dataclass(frozen=True)
+class Framework:
+    """How a program of it is written, and what is said of one.
+
+    ``step``: the source of a compiled ``step(w, x)``, behind ``imports``;
+    ``line``: where the notebook's first cell appends.
+    """
+
+    imports: str
+    step: str
+    ones: str
+    full: str
+    sum: str
+    device: str
+    noun: str
+    line: int
+
+    @property
+    def loop(self) -> str:
+        trainer = TRAINER.format(ones=self.ones, full=self.full)
+        return f"{self.imports}\n{self.step}\n{trainer}"
+
+
+def follows_a_process(folder: Path, of: Framework) -> None:
+    said = folder / "said.json"
+    with running(folder, of.loop + FOREVER) as process:
+        pid = str(process.pid)
+        for _ in range(2):
+            ask("attach", "--steps", "120", "--json", str(said), pid)
+            found = json.loads(said.read_text())
+            (finding,) = found["findings"]
+            assert finding["verdict"] == "leak"
+            assert finding["holder"]["expression"] == "__main__.trainer.losses"
+            assert finding["grown_at"]["line"] == of.line
+            assert found["step_kind"] == "compiled call"
+            assert found["steps"] >= 120
+        held = ask("attach", "--explain", "trainer.losses[3]", pid)
+        assert "__main__.trainer.losses[3]" in held
+        assert f"[] float32 {of.device}" in held
+        once = ask("top", "--once", pid)
+        # A watch of its own, and a few steps old.
+        assert re.search(r"step \d+", once)
+        assert process.poll() is None
+
+
+def follows_a_notebook(folder: Path, of: Framework) -> None:
+    shown = cells(
+        folder,
+        of.loop,
+        "%load_ext impactarbiter\n%watch_memory",
+        "trainer.train(60)",
+        "%watch_memory report",
+        "%watch_memory off",
+        "%who_holds trainer.losses[3]",
+        f"%%memory_leaks\nfor _ in range(40): step({of.ones}((8, 4)),"
+        f" {of.ones}((16, 8)))",
+        "kept = []",
+        f"%%memory_leaks --runs 12\nkept.append({of.ones}(100) + 1.0)",
+    )
+    keeps = f"leak: __main__.trainer.losses keeps 4 B in 1 {of.noun}"
+    assert keeps in shown[2]
+    assert "holder      __main__.trainer.losses: list of 60" in shown[3]
+    grown = rf"grown at    In\[1\]:{of.line} in Trainer.train"
+    assert re.search(grown, shown[3])
+    assert "kept by  __main__.trainer.losses[3]\n" in shown[5]
+    assert "no leak in 40 steps" in shown[6]
+    assert "holder      __main__.kept: list of 12" in shown[8]
+    assert f"400 B in 1 {of.noun}" in shown[8]
+
+
+def follows_pytest(folder: Path, of: Framework) -> None:
+    tests = PYTEST.format(imports=of.imports, ones=of.ones, sum=of.sum)
+    said = tensor_leaks(folder, tests)
+    assert f"test_arrays.history keeps 400 B in 1 {of.noun}" in said
+    assert "1 failed, 1 passed" in said

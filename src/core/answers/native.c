@@ -120,8 +120,9 @@ build_owner(const ia_owner *one, const ia_wrappers *w, uint32_t count)
 static PyObject *
 find(const ia_block *chosen, uint32_t count, blocks *numbers)
 {
-    ia_owner owners[IA_MOST_OWNERS];
+    ia_owner owners[IA_MOST_OWNERS] = {{{0}}};
     ia_wrappers wrappers;
+    int collecting = PyGC_Disable(); /* wrappers stay until they are told */
     if (numbers->count > 1)
         qsort(numbers->items, numbers->count, sizeof *numbers->items,
               by_address);
@@ -135,6 +136,8 @@ find(const ia_block *chosen, uint32_t count, blocks *numbers)
     for (int i = 0; list && i < found; i++)
         ia_list_add(&list, build_owner(&owners[i], &wrappers, count));
     ia_wrappers_free(&wrappers);
+    if (collecting)
+        PyGC_Enable();
     return list;
 }
 

@@ -223,7 +223,7 @@ begin_statement(flow *f, const ia_instruction *i)
 static void
 follow(flow *f, const ia_instruction *i, int surely)
 {
-    int at[2], count = stored(f, i, at), taken = targets_of(i->op);
+    int at[2] = {0}, count = stored(f, i, at), taken = targets_of(i->op);
     for (int n = 0; n < count; n++)
         if (at[n] < MOST_VARIABLES && (f->reads || surely))
             f->made_of[at[n]] = (uint8_t)f->reads;

@@ -49,7 +49,6 @@ ia_wrappers_find(ia_wrappers *found)
     ia_storages storages = {0};
     ia_roots roots = {0};
     notes n = {found, ia_bitmap_new()};
-    int collecting = PyGC_Disable();
     *found = (ia_wrappers){0};
     ia_kinds_forget();
     found->failed = n.noted == NULL || ia_roots_collect(&roots) < 0 ||
@@ -64,8 +63,6 @@ ia_wrappers_find(ia_wrappers *found)
     ia_storages_free(&storages);
     ia_roots_free(&roots);
     ia_bitmap_free(n.noted);
-    if (collecting)
-        PyGC_Enable();
     return found->failed ? -1 : 0;
 }
 

@@ -15,8 +15,8 @@ typedef struct {
     int failed;
 } ia_wrappers;
 
-/* All that a walk from the roots meets, borrowed: good while the GIL is held.
- * 0, or -1 when memory is short. */
+/* All that a walk from the roots meets, borrowed: good while the GIL is held
+ * and the collector is off.  0, or -1 when memory is short. */
 int ia_wrappers_find(ia_wrappers *);
 void ia_wrappers_free(ia_wrappers *);
 

@@ -68,7 +68,7 @@ is_as_loaded(int fd, uintptr_t loaded, uint64_t offset, size_t size)
     for (size_t n; size > 0; size -= n, loaded += n, offset += n) {
         n = size < PIECE ? size : PIECE;
         if (read_at(fd, there, n, offset) < 0 ||
-            ia_memory_read(here, loaded, n) != n || memcmp(there, here, n))
+            ia_memory_read(here, loaded, n) != n || memcmp(there, here, n) != 0)
             return 0;
     }
     return 1;
