@@ -12,6 +12,7 @@
 #include "native.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Smaller blocks lie among what holds addresses. */
 #define LARGE 1024
@@ -120,9 +121,10 @@ build_owner(const ia_owner *one, const ia_wrappers *w, uint32_t count)
 static PyObject *
 find(const ia_block *chosen, uint32_t count, blocks *numbers)
 {
-    ia_owner owners[IA_MOST_OWNERS] = {{{0}}};
+    ia_owner owners[IA_MOST_OWNERS];
     ia_wrappers wrappers;
     int collecting = PyGC_Disable(); /* wrappers stay until they are told */
+    memset(owners, 0, sizeof owners);
     if (numbers->count > 1)
         qsort(numbers->items, numbers->count, sizeof *numbers->items,
               by_address);

@@ -246,7 +246,7 @@ follow(flow *f, const ia_instruction *i, int surely)
 static int
 is_stored(const flow *f, const ia_instruction *i, int variable)
 {
-    int at[2], count = stored(f, i, at);
+    int at[2] = {0}, count = stored(f, i, at);
     return (count > 0 && at[0] == variable) ||
            (count > 1 && at[1] == variable);
 }
