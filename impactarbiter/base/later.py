@@ -13,8 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
+from threading import get_ident
 from types import ModuleType
 from typing import Any
+
+from .errors import UsageError
+from .waiting import handlers_wait
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -29,6 +33,7 @@ class Later:
         self._name = name
         self._module: ModuleType | None = None
         self._ours: dict[str, ModuleType] = {}
+        self._loads: int | None = None  # the thread that does
         self.remember()
 
     def remember(self) -> None:
@@ -39,10 +44,26 @@ class Later:
     def load(self) -> ModuleType:
         """The module."""
         if self._module is None:
+            with handlers_wait():
+                self._import()
+        assert self._module is not None
+        return self._module
+
+    def _import(self) -> None:
+        if self._module is not None:  # a handler that came before has done it
+            return
+        if self._loads == get_ident():
+            raise UsageError(
+                "asked for something in the middle of the import of what it"
+                " needs: ask again afterwards"
+            )
+        self._loads = get_ident()
+        try:
             with _in_place(self._ours), _found_by_us():
                 self._module = import_module(self._name)
-            self._ours.clear()
-        return self._module
+        finally:
+            self._loads = None
+        self._ours.clear()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.load(), name)

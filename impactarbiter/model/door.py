@@ -6,6 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from ..base.waiting import handlers_wait
+
 #: What is asked for -> module:function, imported when it is first asked.
 _RENDERERS = {
     "finding text": "reports.text:finding_text",
@@ -36,9 +38,10 @@ _RENDERERS = {
 def renderer(name: str) -> Callable[..., Any]:
     """The function that shows, reads or writes such a thing."""
     module, _, function = _RENDERERS[name].partition(":")
-    made: Callable[..., Any] = getattr(
-        import_module(f"..{module}", __package__), function
-    )
+    with handlers_wait():
+        made: Callable[..., Any] = getattr(
+            import_module(f"..{module}", __package__), function
+        )
     return made
 
 

@@ -10,6 +10,7 @@
 #include <Python.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -145,7 +146,132 @@ give_back(PyObject *Py_UNUSED(self), PyObject *arg)
     return PyBool_FromLong(ours);
 }
 
+/* -- signals that wait ----------------------------------------------------
+ *
+ * For as long as what a handler of Python's may ask for is half imported.
+ * Blocking them in one thread would not do: the kernel gives a signal to
+ * another, and Python runs the handler on the main thread all the same. */
+
+static struct sigaction held[NSIG];
+static atomic_int is_held[NSIG], waits[NSIG], are_held;
+static pid_t holder;
+
+/* Whoever sees last that nothing is held any more sends what came. */
+static void
+send_on(int number)
+{
+    if (!atomic_load(&are_held) && atomic_exchange(&waits[number], 0))
+        kill(getpid(), number);
+}
+
+/* A child by fork() has the handler too, and nobody there lets go. */
+static void
+on_held(int number)
+{
+    int error = errno;
+    if (getpid() != holder) {
+        sigaction(number, &held[number], NULL);
+        raise(number);
+    }
+    else {
+        atomic_store(&waits[number], 1);
+        send_on(number);
+    }
+    errno = error;
+}
+
+/* Its own flags and mask: calls that it interrupts go on as before.  What
+ * a fault of the program's own raises cannot wait. */
+static void
+hold_one(int number)
+{
+    struct sigaction *set = &held[number];
+    if (number == SIGSEGV || number == SIGBUS || number == SIGFPE ||
+        number == SIGILL || number == SIGABRT || (set->sa_flags & SA_SIGINFO) ||
+        set->sa_handler == SIG_DFL || set->sa_handler == SIG_IGN)
+        return;
+    struct sigaction ours = *set;
+    ours.sa_handler = on_held;
+    is_held[number] = sigaction(number, &ours, NULL) == 0;
+}
+
+/* As they were, but for those that somebody has set anew. */
+static void
+let_go(void)
+{
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction found;
+        if (is_held[number] && sigaction(number, NULL, &found) == 0 &&
+            !(found.sa_flags & SA_SIGINFO) && found.sa_handler == on_held)
+            sigaction(number, &held[number], NULL);
+        is_held[number] = 0;
+    }
+    atomic_store(&are_held, 0);
+    for (int number = 1; number < NSIG; number++)
+        send_on(number);
+}
+
+/* In a child by fork() nobody else will; what came was the parent's. */
+static void
+forget_parent(void)
+{
+    if (!are_held || holder == getpid())
+        return;
+    for (int number = 1; number < NSIG; number++)
+        waits[number] = 0;
+    let_go();
+}
+
+PyDoc_STRVAR(hold_doc,
+             "hold($module, numbers, /)\n--\n\n"
+             "Let these signals wait, and those that are noted, until\n"
+             "let_go(); on the main thread.  False where they wait already.\n"
+             "What came before is handled first: it may raise.");
+
+static PyObject *
+hold(PyObject *Py_UNUSED(self), PyObject *numbers)
+{
+    char asked[NSIG] = {0};
+    if (!PyTuple_Check(numbers))
+        return PyErr_Format(PyExc_TypeError, "no tuple of numbers");
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++) {
+        long number = PyLong_AsLong(PyTuple_GET_ITEM(numbers, i));
+        if (number == -1 && PyErr_Occurred())
+            return NULL;
+        if (number > 0 && number < NSIG)
+            asked[number] = 1;
+    }
+    forget_parent();
+    if (are_held)
+        Py_RETURN_FALSE;
+    holder = getpid();
+    atomic_store(&are_held, 1);
+    for (int number = 1; number < NSIG; number++) {
+        if (sigaction(number, NULL, &held[number]) == 0 &&
+            (asked[number] || held[number].sa_handler == on_signal))
+            hold_one(number);
+    }
+    if (PyErr_CheckSignals() < 0) {
+        let_go();
+        return NULL;
+    }
+    Py_RETURN_TRUE;
+}
+
+PyDoc_STRVAR(let_go_doc, "let_go($module, /)\n--\n\n"
+                         "Send what came since hold(), and hold no more.");
+
+static PyObject *
+let_go_method(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
+{
+    if (are_held && holder == getpid())
+        let_go();
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"hold", hold, METH_O, hold_doc},
+    {"let_go", let_go_method, METH_NOARGS, let_go_doc},
     {"take", take, METH_VARARGS, take_doc},
     {"pop", pop, METH_O, pop_doc},
     {"give_back", give_back, METH_O, give_back_doc},

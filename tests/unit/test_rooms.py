@@ -98,7 +98,8 @@ ROOMS = (
     "attaching",
     "commands",
 )
-#: The C modules, which ``core`` alone imports.
+#: The C modules, which ``core`` alone imports; ``base`` imports ``_signals``,
+#: which knows no framework.
 C_MODULES = {"_arrays", "_core", "_torch", "_cuda", "_signals"}
 
 
@@ -173,12 +174,12 @@ def test_imports_run_towards_base(name: str) -> None:
 
 def test_core_alone_imports_the_c_modules() -> None:
     assert {
-        module
+        (module, name)
         for module in FILES
         if room(module) != "core"
         for other in GRAPH[module]
-        if other.rpartition(".")[2] in C_MODULES
-    } == set()
+        if (name := other.rpartition(".")[2]) in C_MODULES
+    } == {("impactarbiter.base.waiting", "_signals")}
 
 
 def test_no_import_circle() -> None:

@@ -1,0 +1,167 @@
+"""Who asks for a report while what a report needs is being imported.
+
+A handler of a signal waits until the import is over, and is answered; what
+cannot be made to wait gets one line.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from impactarbiter import _signals
+
+#: What runs in the import of each of our modules, as an audit hook may.
+PROGRAM = """if True:
+    import os, signal, sys, threading, time, torch, impactarbiter
+    asked = []
+    def ask(number=None, frame=None):
+        try:
+            report = arbiter.report()
+            impactarbiter.explain(kept)
+            asked.append((type(report).__name__, arbiter.metrics() != {}))
+        except BaseException as error:
+            asked.append(repr(error))
+    def come(event, args):
+        if event == "import" and str(args[0]).startswith("impactarbiter."):
+            seen.append(args[0])
+            if len(seen) == NTH:
+                MEANS
+    signal.signal(signal.SIGUSR1, ask)
+    signal.siginterrupt(signal.SIGUSR1, False)
+    kept = [torch.ones(3)]
+    arbiter = impactarbiter.watch(step="manual")
+    seen = []
+    sys.addaudithook(come)
+    arbiter.step()
+    seen += [None] * 1000
+    for _ in range(200):
+        if asked:
+            break
+        time.sleep(0.02)
+    arbiter.step()
+    print(len(asked), *asked, arbiter.stop().steps, sep="|")
+"""
+SENT = "os.kill(os.getpid(), signal.SIGUSR1)"
+
+
+def run(means: str, nth: int) -> list[str]:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-P",
+            "-c",
+            PROGRAM.replace("NTH", str(nth)).replace("MEANS", means),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout.strip().split("|")
+
+
+@pytest.mark.parametrize("nth", [1, 6, 25])
+def test_a_handler_waits_for_the_import(nth: int) -> None:
+    assert run(SENT, nth) == ["1", "('Report', True)", "2"]
+
+
+def test_what_cannot_wait_gets_one_line() -> None:
+    count, answer, steps = run("ask()", 6)
+    assert (count, steps) == ("1", "2")
+    assert answer.startswith("UsageError('asked for something in the middle")
+    assert "\\n" not in answer
+
+
+# -- the signals that wait ----------------------------------------------------
+
+
+def test_signals_wait_and_come_once() -> None:
+    came: list[int] = []
+    before = signal.signal(
+        signal.SIGUSR2, lambda number, _: came.append(number)
+    )
+    try:
+        assert _signals.hold((signal.SIGUSR2,))
+        assert not _signals.hold((signal.SIGUSR2,))  # they wait already
+        signal.raise_signal(signal.SIGUSR2)
+        signal.raise_signal(signal.SIGUSR2)
+        assert came == []
+        _signals.let_go()
+        assert came == [signal.SIGUSR2]
+        signal.raise_signal(signal.SIGUSR2)
+        _signals.let_go()  # nothing is held
+        assert came == [signal.SIGUSR2] * 2
+    finally:
+        _signals.let_go()
+        signal.signal(signal.SIGUSR2, before)
+
+
+def test_what_a_handler_raises_leaves_nothing_held() -> None:
+    """It is the program's."""
+
+    def handler(number: int, _frame: object) -> None:
+        raise TimeoutError("the program's")
+
+    before = signal.signal(signal.SIGUSR2, handler)
+    try:
+        with pytest.raises(TimeoutError):
+            _signals.hold((signal.SIGUSR2,))
+            signal.raise_signal(signal.SIGUSR2)
+            _signals.let_go()
+        with pytest.raises(TimeoutError):
+            signal.raise_signal(signal.SIGUSR2)
+    finally:
+        _signals.let_go()
+        signal.signal(signal.SIGUSR2, before)
+
+
+def test_what_was_set_meanwhile_stays() -> None:
+    came: list[int] = []
+    before = signal.signal(signal.SIGUSR2, lambda number, _: came.append(1))
+    try:
+        _signals.hold((signal.SIGUSR2,))
+        signal.signal(signal.SIGUSR2, lambda number, _: came.append(2))
+        _signals.let_go()
+        signal.raise_signal(signal.SIGUSR2)
+        assert came == [2]
+    finally:
+        _signals.let_go()
+        signal.signal(signal.SIGUSR2, before)
+
+
+def test_a_fork_holds_nothing() -> None:
+    """A child has its parent's handlers, and what came was the parent's."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGUSR2, lambda number, _: came.append(1))
+    try:
+        _signals.hold((signal.SIGUSR2,))
+        signal.raise_signal(signal.SIGUSR2)
+        child = os.fork()
+        if child == 0:
+            signal.raise_signal(signal.SIGUSR2)
+            seen = len(came)
+            _signals.hold((signal.SIGUSR2,))
+            signal.raise_signal(signal.SIGUSR2)
+            seen = seen * 10 + len(came)
+            _signals.let_go()
+            os._exit(seen * 10 + len(came))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code == 112
+        assert came == []
+    finally:
+        _signals.let_go()
+        signal.signal(signal.SIGUSR2, before)
+    assert came == [1]
+
+
+def test_numbers_that_are_none() -> None:
+    with pytest.raises(TypeError):
+        _signals.hold([signal.SIGUSR2])  # type: ignore[arg-type]
+    assert _signals.hold((-1, 10**6))
+    _signals.let_go()
