@@ -67,9 +67,13 @@ def visit(path: int) -> wire.Visit:
 
 
 def visit_all(paths: Sequence[int]) -> wire.Visit:
-    """Several holders that are alike, seen again as one: together as long and
-    as large, and intact where each of them is."""
-    seen = [visit(path) for path in paths]
+    """Several holders that are alike, seen again as one."""
+    return as_one([visit(path) for path in paths])
+
+
+def as_one(seen: Sequence[wire.Visit]) -> wire.Visit:
+    """Visits of several holders: together as long and as large, and intact
+    where each of them is."""
     if len(seen) == 1:
         return seen[0]
     lengths = [one.length for one in seen if one.length is not None]

@@ -14,8 +14,9 @@ from ..core import heap
 from ..core.wire import Held, Visit
 from ..model.finding import Finding, Holder
 from .allowlist import AllowList
+from .fates import Fates, apart
 from .look import Look
-from .memory import HolderHistory, Pace
+from .memory import HolderHistory, Pace, Siblings, stands_for
 from .observation import Moment, observed
 from .statement import remakes
 from .watch import grown_at
@@ -33,14 +34,47 @@ class KnownHolders(dict[str, HolderHistory]):
         self._names: dict[tuple[int | str, str], str] = {}
         #: Of rules, by signature: as the last walk found them.
         self.allowed: dict[str, Finding] = {}
+        self._fates = Fates()
 
     def visit(self, at: Moment) -> None:
         """Sees again every holder whose path can be followed."""
-        for history in self.values():
+        for history in tuple(self.values()):
             if history.visitable and history.last.at.tick < at.tick:
                 lines = {s: heap.site_now(s) for s in history.sites}
-                seen = heap.visit_all(history.paths)
-                history.seen(seen, at, lines, heap.site_older)
+                seen = [heap.visit(path) for path in history.paths]
+                self._fates.see(history, seen, at.now)
+                history.seen(heap.as_one(seen), at, lines, heap.site_older)
+        parts = set(map(apart, self))
+        for signature in [one for one in self if one not in parts]:
+            self._part_as_seen(signature, at)
+
+    def _part_as_seen(self, signature: str, at: Moment) -> None:
+        """Tells siblings that let go from those that do not wait to, as
+        visits saw them; the last walk has measured each."""
+        known = {
+            s: self[s] for s in (signature, apart(signature)) if s in self
+        }
+        siblings = [pair for one in known.values() for pair in one.siblings]
+        if len(siblings) < 2:
+            return
+        if any(not h.visitable or h.broken_at for h in known.values()):
+            return
+        parts = self._fates.part(signature, siblings, at.now)
+        if {s: [h for h, _f in pairs] for s, pairs in parts.items()} == {
+            s: history.fellows for s, history in known.items()
+        }:
+            return
+        for one in known:
+            del self[one]
+        for one, pairs in parts.items():
+            like = known.get(one, known[signature])
+            part = self[one] = _some_of(like, one, pairs, at)
+            fellows = part.fellows
+            if len(parts) > 1 and one == signature:
+                part.waits_no_more(self._fates.kept_since(fellows))
+            else:
+                part.starts_over(self._fates.last_of(fellows))
+            part.rise_is_others = one != signature
 
     def _see_whose_graphs(self) -> None:
         """A holder whose cut frees no node, beside another of the same lines
@@ -58,6 +92,13 @@ class KnownHolders(dict[str, HolderHistory]):
         """Remembers what a walk has found; what it has not is broken."""
         found = self._by_signature(look)
         self._join(found, look)
+        found = {
+            part: pairs
+            for signature, siblings in found.items()
+            for part, pairs in self._fates.part(
+                signature, siblings, look.at.now
+            ).items()
+        }
         for signature, siblings in found.items():
             self._remember(look, signature, siblings)
             self._absorb(signature, found)
@@ -65,16 +106,15 @@ class KnownHolders(dict[str, HolderHistory]):
             if signature not in found and history.broken_at is None:
                 history.broken_at = look.at
         self._see_whose_graphs()
+        self._fates.keep(f for one in self.values() for f in one.fellows)
         kept = {path for one in self.values() for path in one.paths}
         for held in look.walk.holders:
             if held.visit and held.visit not in kept:
                 heap.forget(held.visit)
 
-    def _by_signature(
-        self, look: Look
-    ) -> dict[str, list[tuple[Held, Finding]]]:
+    def _by_signature(self, look: Look) -> dict[str, Siblings]:
         """What the walk found: containers that differ by an index are one."""
-        found: dict[str, list[tuple[Held, Finding]]] = {}
+        found: dict[str, Siblings] = {}
         for held in look.walk.holders:
             held = self._by_known_name(held)
             finding = look.describe(held)
@@ -84,9 +124,7 @@ class KnownHolders(dict[str, HolderHistory]):
             self._recognise(signature, fellows, found)
         return found
 
-    def _join(
-        self, found: dict[str, list[tuple[Held, Finding]]], look: Look
-    ) -> None:
+    def _join(self, found: dict[str, Siblings], look: Look) -> None:
         """Tensors that hang on one graph are one finding, by the name of the
         one that is known; the others stand beside it, but for a call's that
         a loop makes: it has let go at the next turn."""
@@ -121,7 +159,7 @@ class KnownHolders(dict[str, HolderHistory]):
     def _how_new(
         self,
         signature: str,
-        siblings: Sequence[tuple[Held, Finding]],
+        siblings: Siblings,
         look: Look,
     ) -> int:
         """0 for a holder that is confirmed, 1 for one that is known, 2 for one
@@ -215,21 +253,17 @@ class KnownHolders(dict[str, HolderHistory]):
         self,
         look: Look,
         signature: str,
-        siblings: Sequence[tuple[Held, Finding]],
+        siblings: Siblings,
     ) -> None:
         """Remembers a holder, new or known."""
-        # The sibling that grew last stands for all; of cycles one that the
-        # collector never frees.
-        held, finding = max(
-            siblings, key=lambda pair: (pair[0].forever, pair[1].last_step)
-        )
+        held, finding = stands_for(siblings)
+        fellows = [one for one, _finding in siblings]
+        size, count = look.rates(fellows)
         if self._allow.allows(held.owners, finding):
             self._drop(signature)
-            rate = sum(look.rates(one)[0] for one, _finding in siblings)
-            self.allowed[signature] = replace(finding, bytes_per_step=rate)
+            self.allowed[signature] = replace(finding, bytes_per_step=size)
             return
         history = self.get(signature)
-        fellows = [one for one, _finding in siblings]
         if history is None and (
             not look.is_suspect(held) or self._is_what_is_left(fellows)
         ):
@@ -256,10 +290,9 @@ class KnownHolders(dict[str, HolderHistory]):
                 peak=now.items or 0,
                 probed=now.probed,
             )
-            history.let_go_at = self._let_go_beside(held)
-            if history.let_go_at:
-                history.lets_go = True
-                history.lets_go_since = history.let_go_at
+            history.starts_over(
+                max(self._let_go_beside(held), self._fates.last_of(fellows))
+            )
         else:
             for path in history.paths:
                 heap.forget(path)
@@ -270,26 +303,9 @@ class KnownHolders(dict[str, HolderHistory]):
         history.was_collected |= self._was_collected(held)
         history.beside = _beside(finding)
         history.sites = lines
-        history.generations = max(f.generations for _one, f in siblings)
-        history.retained = sum(one.storages for one in fellows)
-        history.graph = finding.graph
-        history.alike = sum(1 + one.others for one in fellows)
-        rates = [look.rates(one) for one in fellows]
-        size, count = (sum(each) for each in zip(*rates, strict=True))
         if held.root != "cycle" or size > history.pace.bytes:
-            steps = max(map(look.span, fellows))
-            history.pace = Pace(size, count, steps, look.kind)
-        history.finding = replace(
-            finding,
-            bytes_per_step=size,
-            tensors_per_step=count,
-            verdict=history.finding.verdict if history.finding else "growing",
-            retained_bytes=now.bytes,
-            retained_tensors=history.retained,
-            generations=history.generations,
-            first_step=min(f.first_step for _one, f in siblings),
-            last_step=max(f.last_step for _one, f in siblings),
-        )
+            history.pace = Pace(size, count, look.span(fellows), look.kind)
+        history.consists_of(siblings, now, size, count)
         alone = history.alike == 1 and look.is_one_of_many(held)
         history.remade = alone or (
             look.only_bytes_grow(held)
@@ -354,6 +370,15 @@ class KnownHolders(dict[str, HolderHistory]):
         history = self.pop(signature, None)
         for path in history.paths if history is not None else ():
             heap.forget(path)
+
+
+def _some_of(
+    like: HolderHistory, signature: str, pairs: Siblings, at: Moment
+) -> HolderHistory:
+    seen = heap.visit_all([held.visit for held, _finding in pairs])
+    sites = {group.site for held, _f in pairs for group in held.groups}
+    lines = {site: heap.site_now(site) for site in sites}
+    return like.parted(signature, pairs, seen, at, lines)
 
 
 def _identity(held: Held) -> int | str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.sources import site_of, stack_of
@@ -10,6 +10,7 @@ from ..core.wire import (
     GROWS_ANEW,
     GROWS_BYTES,
     GROWS_COUNT,
+    Group,
     Held,
     Status,
     Suspect,
@@ -126,19 +127,31 @@ class Look:
             and all(kind in EVER_MORE for kind in kinds)
         )
 
-    def rates(self, held: Held) -> tuple[float, float]:
-        """Bytes and storages a step, by this one walk alone."""
+    def rates(self, fellows: Sequence[Held]) -> tuple[float, float]:
+        """Bytes and storages a step, by this one walk alone; what one was
+        filled with after another came in the time of all."""
         size = count = 0.0
-        for group in held.groups:
-            span = self.status.span(group.first, group.last)
-            if group.generations > 1 and span > 0:
-                size += group.bytes / span
-                count += group.count / span
+        for groups in self._by_line(fellows):
+            span = self._span(groups)
+            if span > 0 and _lasted(groups):
+                size += sum(group.bytes for group in groups) / span
+                count += sum(group.count for group in groups) / span
         return size, count
 
-    def span(self, held: Held) -> int:
-        """Steps in which what it has was made."""
-        return max(self.status.span(g.first, g.last) for g in held.groups)
+    def span(self, fellows: Sequence[Held]) -> int:
+        """Steps in which what they have was made."""
+        return max(map(self._span, self._by_line(fellows)))
+
+    def _by_line(self, fellows: Sequence[Held]) -> Iterable[list[Group]]:
+        lines: dict[int, list[Group]] = {}
+        for held in fellows:
+            for group in held.groups:
+                lines.setdefault(group.site, []).append(group)
+        return lines.values()
+
+    def _span(self, groups: Sequence[Group]) -> int:
+        first = min(group.first for group in groups)
+        return self.status.span(first, max(group.last for group in groups))
 
     def _cycle(self, held: Held) -> Cycle | None:
         if held.cycle is None:
@@ -162,3 +175,9 @@ class Look:
                 bytes=held.example_bytes,
             ),
         )
+
+
+def _lasted(groups: Sequence[Group]) -> bool:
+    """Whether more than one generation made them."""
+    first = min(group.first for group in groups)
+    return max(group.last for group in groups) > first

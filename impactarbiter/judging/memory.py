@@ -10,24 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
-from ..core.wire import (
-    PROBES_PER_DOUBLING,
-    Held,
-    SiteNow,
-    Statement,
-    Visit,
-)
+from ..core.wire import Held, SiteNow, Statement, Visit
 from ..model.finding import Finding, GraphCost
 from ..model.history import Ages
-from .observation import Moment, Observation, dated, growth
+from .gains import Gains
+from .observation import Moment, Observation, dated, observed
 from .scaled import scaled
-
-#: A container grows evenly where something came in this part of its steps:
-#: between two visits lie as many gains as steps, however few.
-EVEN = 0.8
-
 
 #: What is made anew may be filled so many times as fast as what it replaces.
 FAR_MORE = 2
@@ -45,6 +35,16 @@ class Pace:
     kind: int = -1
 
 
+#: Holders that are alike, and what is told of each.
+Siblings: TypeAlias = list[tuple[Held, Finding]]
+
+
+def stands_for(siblings: Siblings) -> tuple[Held, Finding]:
+    """The one that stands for all: it grew last; of cycles one that the
+    collector never frees."""
+    return max(siblings, key=lambda pair: (pair[0].forever, pair[1].last_step))
+
+
 @dataclass
 class HolderHistory:
     """One holder from look to look."""
@@ -58,14 +58,12 @@ class HolderHistory:
     sites: dict[int, SiteNow] = field(default_factory=dict)
     # All that were told singly and are this one holder, `held` among them.
     fellows: Sequence[Held] = ()
+    siblings: Siblings = field(default_factory=list)  # with their findings
     alike: int = 1  # with those that were too many for it
     generations: int = 0  # as the last walk saw them
     retained: int = 0  # storages that were freed with it, by the last walk
     graph: GraphCost | None = None  # likewise
-    base: Observation | None = None  # what rates are counted from, and to:
-    top: Observation | None = None  # a container's first and last gain
-    # The same of what it had gathered until it was last seen to let go.
-    filled: tuple[Observation, Observation] | None = None
+    rates: Gains = field(default_factory=Gains)  # what they are counted from
     # Nodes behind its lines' newest tensors when it was found.
     probed: Mapping[int, int] = field(default_factory=dict)
     pace: Pace = Pace()  # of garbage: by the walk that saw the most
@@ -104,6 +102,7 @@ class HolderHistory:
     remade: bool = False  # one value in place of another, as far as is known
     recurs: bool | None = None  # a tensor made from the one before it
     beside: tuple[str, ...] = ()  # tensors on the same graph
+    rise_is_others: bool = False  # siblings keep what its lines keep
     graph_is_others: bool = False  # its lines' graph, where that grows
     seen_age: int = 0  # how old it was at the last of them
     census: dict[Any, int] | None = None  # what its items were, when seen
@@ -198,12 +197,12 @@ class HolderHistory:
         self._note_fullness(now, seen_at)
         if now.exceeds(before):
             # What grows again may do so by another statement.
-            self.resumed |= self.overdue() and bool(self.statements)
+            paused = self.overdue() and now.at.now - self.gained_at
+            self.resumed |= bool(paused and self.statements)
             self.gained_at, self.gained = now.at.now, now.at
             self.gains += 1
             if now.items and now.at.ends_step:
-                # Between two gains that were just seen lie whole steps.
-                self.base, self.top = self.base or now, now
+                self.rates.add(now, paused)
         items = now.items or 0
         if self.held.turn and self._carries_over(now, before):
             self.carries_over = True
@@ -220,16 +219,14 @@ class HolderHistory:
             self.lets_go = True
             self.confirmed_at = None
             if before is not self.first:
-                self.filled = self.base or self.first, self.top or before
-            self.first = now
-            self.base = self.top = None
+                self.rates.let_go(self.first, before)
+            self.counts_from(now)
         elif self.lets_go and now.at.now - self.first.at.now > 2 * (
             self.first.at.now - self.since
         ):
             # It did let go once: what has gathered for twice as long since
             # is not waiting for its turn.
-            self.lets_go, self.outgrew = False, True
-            self.since = self.first.at.now
+            self.waits_no_more(self.first.at.now)
         if items > self.peak:
             self.peak, self.peak_at = items, now.at.now
 
@@ -302,15 +299,96 @@ class HolderHistory:
         self.fellows = fellows
         self.broken_at, self.comes_and_goes = None, False
         self.observe(now)
-        if self.top is not None and self.top.items == now.items:
+        top = self.rates.top
+        if top is not None and top.items == now.items:
             # What a visit took to be like the items before is measured now.
-            self.top = replace(now, at=self.top.at)
+            self.rates.top = replace(now, at=top.at)
         self.walked = now
         self.remaining = now.storages
 
+    def consists_of(
+        self,
+        siblings: Siblings,
+        walked: Observation,
+        size: float,
+        count: float,
+    ) -> None:
+        """These are the holder, and grew by so many bytes and storages a step
+        until they were ``walked`` to; one stands for all."""
+        self.held, finding = stands_for(siblings)
+        self.siblings = siblings
+        self.fellows = [held for held, _finding in siblings]
+        self.generations = max(f.generations for _held, f in siblings)
+        self.retained = sum(held.storages for held in self.fellows)
+        self.graph = finding.graph
+        self.alike = sum(1 + held.others for held in self.fellows)
+        self.finding = replace(
+            finding,
+            bytes_per_step=size,
+            tensors_per_step=count,
+            verdict=self.finding.verdict if self.finding else "growing",
+            retained_bytes=walked.bytes,
+            retained_tensors=self.retained,
+            generations=self.generations,
+            first_step=min(f.first_step for _held, f in siblings),
+            last_step=max(f.last_step for _held, f in siblings),
+        )
+
+    def parted(
+        self,
+        signature: str,
+        siblings: Siblings,
+        visit: Visit,
+        at: Moment,
+        lines: dict[int, SiteNow],
+    ) -> HolderHistory:
+        """The past of some that were told with others, of whom only the last
+        walk has measured each: ``visit`` is what they alone are now.  Their
+        growth is counted from now on."""
+        fellows = [held for held, _finding in siblings]
+        sites = {group.site for held in fellows for group in held.groups}
+        then = {s: line for s, line in self.sites.items() if s in sites}
+        walked = observed(fellows, visit, self.walked.at, then)
+        share = walked.held / max(self.walked.held, 1)
+        size, count = self.pace.bytes * share, self.pace.storages * share
+        part = replace(
+            self,
+            signature=signature,
+            told=self.told if signature == self.signature else None,
+            last=walked,
+            walked=walked,
+            sites=then,
+            rates=Gains(),
+            pace=replace(self.pace, bytes=size, storages=count),
+            peak=walked.items or 0,
+            statements=dict(self.statements),
+            idle=dict(self.idle),
+        )
+        part.began = self.began
+        part.consists_of(siblings, walked, size, count)
+        part.last = part._scaled(part._as_walked(visit, at, lines), lines)
+        part.counts_from(part.last)
+        part.rates.resumed = True
+        part.peak, part.peak_at = part.last.items or 0, 0
+        return part
+
+    def starts_over(self, let_go_at: int) -> None:
+        """Its past says nothing; it let go then, or 0: never."""
+        self.confirmed_at = None
+        self.since, self.outgrew = self.began, False
+        if let_go_at:
+            self.lets_go = True
+            self.let_go_at = self.lets_go_since = let_go_at
+
+    def waits_no_more(self, since: int) -> None:
+        """What it has gathered ``since`` then is not let go in its turn."""
+        self.lets_go, self.outgrew = False, True
+        self.since = since
+
     def counts_from(self, now: Observation) -> None:
         """Rates are counted anew."""
-        self.first, self.base, self.top = now, None, None
+        self.first = now
+        self.rates.restart()
 
     def seen(
         self,
@@ -328,7 +406,14 @@ class HolderHistory:
         self.broken_at = None
         if visit.recurs is not None:
             self.recurs = visit.recurs
-        now = replace(
+        now = self._as_walked(visit, at, lines)
+        now = self.told_apart(now, lines, older)
+        self.observe(self._scaled(now, lines))
+
+    def _as_walked(
+        self, visit: Visit, at: Moment, lines: Mapping[int, SiteNow]
+    ) -> Observation:
+        return replace(
             self.walked,
             at=at,
             items=visit.length,
@@ -339,11 +424,12 @@ class HolderHistory:
             size=visit.bytes,
             eldest=visit.eldest,
         )
-        now = self.told_apart(now, lines, older)
-        self.observe(
-            scaled(
-                now, self.walked, self.fellows, self.sites, lines, self.recurs
-            )
+
+    def _scaled(
+        self, now: Observation, lines: Mapping[int, SiteNow]
+    ) -> Observation:
+        return scaled(
+            now, self.walked, self.fellows, self.sites, lines, self.recurs
         )
 
     def _went_with_the_end(
@@ -390,7 +476,7 @@ class HolderHistory:
         """Whether it lets go of less than comes: its line's least rises
         steadily ``since`` then, and for a fourth of that time it has gone on
         to let go and to be longer than ever, within the last third at last."""
-        if self.lets_go_since is None:
+        if self.lets_go_since is None or self.rise_is_others:
             return False
         length = self.last.at.now - since
         begin = max(since, self.lets_go_since)
@@ -409,83 +495,3 @@ class HolderHistory:
         if self.broken_at is None or not self.recurs:
             return False
         return 3 * (now - self.broken_at.now) <= self.age
-
-    # -- rates --------------------------------------------------------------
-
-    def _measured(self) -> tuple[Observation, Observation]:
-        """Between which two its growth was seen; of what has just let go,
-        while it gathered what it let go of."""
-        first, last = self.first, self.last
-        if self.base is not None and self.top is not self.base:
-            return self.base, self.top or last
-        if self.base is not None and not last.at.ends_step:
-            return first, self.base
-        return first, last
-
-    def _steps_seen(self, kind: int) -> int:
-        first, last = self._measured()
-        return last.at.steps(kind) - first.at.steps(kind)
-
-    def is_of_old_probes(self, kind: int) -> bool:
-        """Whether visits have seen fewer steps than lie between two probes of
-        graphs: what the last one found is no growth of these steps alone."""
-        between = self.last.at.steps(kind) / PROBES_PER_DOUBLING
-        return self.pace.kind == kind and self._steps_seen(kind) < min(
-            between, self.pace.steps
-        )
-
-    def is_of_a_moment(self, kind: int) -> bool:
-        """Whether visits have seen less of its growth than the walk that
-        found it: what does not come at every step, or is in use beside,
-        differs between two moments by more than a few steps leave behind."""
-        even = self.length is not None and (
-            self.graph_grows or EVEN * self.pace.steps <= self.generations
-        )
-        return (
-            self.pace.kind == kind
-            and self.pace.bytes > 0
-            and self._steps_seen(kind) < self.pace.steps
-            and self.alike == max(len(self.fellows), 1)
-            and self.held.root != "cycle"
-            and not self.lets_go
-            and not even
-        )
-
-    def items_a_step(self, kind: int) -> float | None:
-        """How fast it gets longer; None for no container."""
-        walked = self.walked
-        if self.is_of_a_moment(kind) and walked.items and walked.storages:
-            items = sum(one.branches for one in self.fellows)
-            return self.pace.storages * items / walked.storages
-        return self.rate(kind, "items")
-
-    def rate(self, kind: int, attribute: str) -> float | None:
-        """Growth per step of that kind since the first look; None before."""
-        rate = growth(*self._measured(), kind, attribute)
-        if not rate and self.lets_go and self.filled is not None:
-            return growth(*self.filled, kind, attribute)
-        return rate
-
-    def carried(self, kind: int, attribute: str) -> float | None:
-        """The same of a graph that is carried from step to step: that is seen
-        by walks only, and after a single one all that hangs on the graph is
-        taken to be of this growth.  None for all else."""
-        if not (self.recurs or self.graph_grows):
-            return None
-        rate = growth(self.first, self.walked, kind, attribute)
-        if rate is not None:
-            return rate
-        age = max(self.walked.at.now - self.began, 1)
-        return self._on_its_graph(attribute) / age
-
-    def _on_its_graph(self, attribute: str) -> int:
-        """The value itself, which is renewed from step to step, is not."""
-        held: int = getattr(self.walked, attribute)
-        if self.graph is None:
-            return held
-        saved = {
-            "bytes": self.graph.bytes,
-            "freed": self.graph.saved_tensors,
-            "node_bytes": self.graph.node_bytes,
-        }
-        return min(held, saved[attribute])

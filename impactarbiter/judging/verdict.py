@@ -15,6 +15,13 @@ from .forecast import Forecast, is_much
 from .limits import End, ends
 from .memory import HolderHistory
 from .observation import Moment
+from .rates import (
+    carried,
+    is_of_a_moment,
+    is_of_old_probes,
+    items_a_step,
+    rate,
+)
 from .rules import MAY_END, Case, judge
 from .severity import DEFAULT_RULES
 from .statement import last_name, maybe_grown_at
@@ -91,7 +98,7 @@ def finding_of(
     holder = finding.holder
     if holder is not None:
         # Of several that are alike, one stands for all.
-        each, full = history.items_a_step(kind), history.full_at
+        each, full = items_a_step(history, kind), history.full_at
         holder = replace(
             holder,
             length=history.length,
@@ -110,9 +117,9 @@ def finding_of(
     if case.is_cycle and not size:
         # Nobody visits garbage; a walk may come after the collector.
         size, count = history.pace.bytes, history.pace.storages
-    elif history.is_of_a_moment(kind):
+    elif is_of_a_moment(history, kind):
         size, count = history.pace.bytes, history.pace.storages
-    if history.walked.node_bytes and history.is_of_old_probes(kind):
+    if history.walked.node_bytes and is_of_old_probes(history, kind):
         nodes = history.walked.node_bytes / history.pace.steps
     confirmed = history.confirmed_at
     made = replace(
@@ -159,9 +166,9 @@ def _rate(
 ) -> float | None:
     """Growth per step: of what its lines have put there, or of all that
     cutting it would free where a graph is carried on."""
-    seen, carried = history.rate(kind, of_lines), history.carried(kind, by_cut)
-    known = [rate for rate in (seen, carried) if rate is not None]
-    return max(known, default=None)
+    seen = rate(history, kind, of_lines)
+    known = (seen, carried(history, kind, by_cut))
+    return max((one for one in known if one is not None), default=None)
 
 
 def _more_than_walked(

@@ -170,12 +170,16 @@ def signature_of(
     """A name by which two runs' findings are told to be the same one.
 
     Made of the holder (else the path) without indices, counts and
-    addresses, and of the allocating file's base name and function; never
-    of line numbers, sizes or the verdict.  16 hexadecimal digits.
+    addresses, of the types of items on the way to it, and of the allocating
+    file's base name and function; never of line numbers, sizes or the
+    verdict.  16 hexadecimal digits.
     """
     text = holder.expression if holder else str(path) if path else ""
     file = os.path.basename(allocated_at.file.replace("\\", "/"))
-    key = "\0".join((without_numbers(text), file, allocated_at.function))
+    above = path.edges[: holder.depth] if path and holder else ()
+    items = [edge.type for edge in above if edge.is_item]
+    names = (without_numbers(text), file, allocated_at.function)
+    key = "\0".join((*names, *items))
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:16]
 
 

@@ -16,6 +16,7 @@ from impactarbiter.core.wire import (
     Statement,
     Status,
 )
+from impactarbiter.judging import rates
 from impactarbiter.judging.allowlist import AllowList
 from impactarbiter.judging.known import KnownHolders
 from impactarbiter.judging.memory import HolderHistory, Pace
@@ -127,8 +128,8 @@ def test_a_report_in_the_middle_of_a_step_adds_none_to_a_rate(looks):
         known.observe(seen(step, step, step))
     known.observe(asked(20, 20))
     assert known.last.items == 21
-    assert known.rate(0, "items") == 1
-    assert known.rate(0, "held") == 100
+    assert rates.rate(known, 0, "items") == 1
+    assert rates.rate(known, 0, "held") == 100
 
 
 def test_what_left_is_seen_once():
@@ -258,9 +259,9 @@ def test_a_carried_value_is_no_part_of_what_its_graph_gains():
     known.began = 10
     known.recurs = True
     known.graph = GraphCost(20, 10, 80, (), 2000)
-    assert known.carried(0, "bytes") == 8
-    assert known.carried(0, "freed") == 1
-    assert known.carried(0, "node_bytes") == 200
+    assert rates.carried(known, 0, "bytes") == 8
+    assert rates.carried(known, 0, "freed") == 1
+    assert rates.carried(known, 0, "node_bytes") == 200
 
 
 def test_a_tensor_that_grows_by_concatenation_is_as_large_as_it_is_seen():
@@ -411,8 +412,8 @@ def test_what_comes_now_and_then_grows_as_the_walk_measured(
     known.pace = Pace(200.0, 2.0, 16, OPTIMIZER)
     known.observe(seen(21, 9, 9))
     known.observe(seen(until, 12, 12))
-    assert known.is_of_a_moment(OPTIMIZER) == is_of_a_moment
-    assert not known.is_of_a_moment(OPTIMIZER + 1)
+    assert rates.is_of_a_moment(known, OPTIMIZER) == is_of_a_moment
+    assert not rates.is_of_a_moment(known, OPTIMIZER + 1)
 
 
 def test_what_grows_again_is_looked_at_again():

@@ -1,0 +1,97 @@
+"""How fast a holder grows: as visits saw it, as the walk that found it did,
+or as the graph that it carries on reaches back."""
+
+from __future__ import annotations
+
+from ..core.wire import PROBES_PER_DOUBLING
+from .memory import HolderHistory
+from .observation import Observation, growth
+
+#: A container grows evenly where something came in this part of its steps:
+#: between two visits lie as many gains as steps, however few.
+EVEN = 0.8
+
+
+def rate(history: HolderHistory, kind: int, attribute: str) -> float | None:
+    """Growth per step of that kind since the first look; None before."""
+    seen = growth(*_measured(history), kind, attribute)
+    filled = history.rates.filled
+    if not seen and history.lets_go and filled is not None:
+        return growth(*filled, kind, attribute)
+    return seen
+
+
+def carried(history: HolderHistory, kind: int, attribute: str) -> float | None:
+    """The same of a graph that is carried from step to step: that is seen by
+    walks only, and after a single one all that hangs on the graph is taken to
+    be of this growth.  None for all else."""
+    if not (history.recurs or history.graph_grows):
+        return None
+    seen = growth(history.first, history.walked, kind, attribute)
+    if seen is not None:
+        return seen
+    age = max(history.walked.at.now - history.began, 1)
+    return _on_its_graph(history, attribute) / age
+
+
+def items_a_step(history: HolderHistory, kind: int) -> float | None:
+    """How fast it gets longer; None for no container."""
+    walked = history.walked
+    if is_of_a_moment(history, kind) and walked.items and walked.storages:
+        items = sum(one.branches for one in history.fellows)
+        return history.pace.storages * items / walked.storages
+    return rate(history, kind, "items")
+
+
+def is_of_a_moment(history: HolderHistory, kind: int) -> bool:
+    """Whether visits have seen less of its growth than the walk that found
+    it: what does not come at every step, or is in use beside, differs between
+    two moments by more than a few steps leave behind."""
+    pace = history.pace
+    even = history.length is not None and (
+        history.graph_grows or EVEN * pace.steps <= history.generations
+    )
+    return (
+        pace.kind == kind
+        and pace.bytes > 0
+        and _steps_seen(history, kind) < pace.steps
+        and history.alike == max(len(history.fellows), 1)
+        and history.held.root != "cycle"
+        and not history.lets_go
+        and not history.rates.resumed
+        and not even
+    )
+
+
+def is_of_old_probes(history: HolderHistory, kind: int) -> bool:
+    """Whether visits have seen fewer steps than lie between two probes of
+    graphs: what the last one found is no growth of these steps alone."""
+    pace = history.pace
+    between = history.last.at.steps(kind) / PROBES_PER_DOUBLING
+    return pace.kind == kind and _steps_seen(history, kind) < min(
+        between, pace.steps
+    )
+
+
+def _measured(history: HolderHistory) -> tuple[Observation, Observation]:
+    """Between which two its growth was seen; of what has just let go, while
+    it gathered what it let go of."""
+    return history.rates.measured(history.first, history.last)
+
+
+def _steps_seen(history: HolderHistory, kind: int) -> int:
+    first, last = _measured(history)
+    return last.at.steps(kind) - first.at.steps(kind)
+
+
+def _on_its_graph(history: HolderHistory, attribute: str) -> int:
+    """The value itself, which is renewed from step to step, is not."""
+    held: int = getattr(history.walked, attribute)
+    if history.graph is None:
+        return held
+    saved = {
+        "bytes": history.graph.bytes,
+        "freed": history.graph.saved_tensors,
+        "node_bytes": history.graph.node_bytes,
+    }
+    return min(held, saved[attribute])

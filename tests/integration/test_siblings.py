@@ -1,0 +1,121 @@
+"""Holders that are alike are one finding, but for those that keep what the
+others let go; and how fast they grow is how fast they do now."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import impactarbiter
+from impactarbiter import Report
+
+#: Bytes of each tensor here.
+BYTES = 256
+#: Rounds until one is not cut any more.
+FIRST = 60
+
+
+class Client:
+    def __init__(self) -> None:
+        self.updates: list[torch.Tensor] = []
+
+    def work(self) -> None:
+        self.updates.append(torch.ones(BYTES // 4))
+
+
+class Other(Client):
+    """Its own class: what is done to a Client is not done to it."""
+
+
+def rounds(clients: list[Client], count: int, cut: int, of: int) -> Report:
+    """All are cut to so many updates at each ``of`` rounds, but for the last
+    one, that only at first."""
+    with impactarbiter.watch(step="manual") as arbiter:
+        for number in range(1, count + 1):
+            for client in clients:
+                client.work()
+            if number % of == 0:
+                for client in clients[:-1] if number > FIRST else clients:
+                    del client.updates[: max(len(client.updates) - cut, 0)]
+            arbiter.step()
+        return arbiter.report()
+
+
+def leaks(report: Report) -> list[impactarbiter.Finding]:
+    return [f for f in report.findings if f.verdict == "leak"]
+
+
+@pytest.mark.parametrize(("cut", "of"), [(6, 1), (0, 20)])
+@pytest.mark.parametrize("last", [Client, Other])
+def test_the_one_that_is_never_cut_is_the_leak(
+    last: type[Client], cut: int, of: int
+) -> None:
+    clients = [*(Client() for _ in range(4)), last()]
+    report = rounds(clients, 400, cut, of)
+    (finding,) = leaks(report)
+    assert finding.holder is not None
+    assert finding.holder.expression.endswith("clients[4].updates")
+    assert (finding.holder.length, finding.holder.alike) == (340 + cut, 1)
+    assert finding.bytes_per_step == pytest.approx(BYTES, rel=0.1)
+    assert finding.retained_bytes == pytest.approx(340 * BYTES, rel=0.1)
+    assert finding.grown_at is not None
+    assert finding.grown_at.function == "Client.work"
+
+
+def test_those_that_are_cut_in_turn_are_no_leak() -> None:
+    """The first is full after ten steps, the last after eighty."""
+    buffers: list[list[torch.Tensor]] = [[] for _ in range(8)]
+    with impactarbiter.watch(step="manual") as arbiter:
+        for step in range(400):
+            for slow, buffer in enumerate(buffers, 1):
+                if step % slow == 0:
+                    buffer.append(torch.ones(BYTES // 4))
+                if len(buffer) > 10:
+                    buffer.clear()
+            arbiter.step()
+        report = arbiter.report()
+    assert not leaks(report)
+
+
+def test_one_that_came_late_and_is_not_full_is_no_leak() -> None:
+    users: list[list[torch.Tensor]] = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        for step in range(400):
+            if step % 100 == 0:
+                users.append([])
+            for user in users:
+                user.append(torch.ones(BYTES // 4))
+                del user[:-40]
+            arbiter.step()
+        report = arbiter.report()
+    assert not leaks(report)
+
+
+def test_those_that_are_filled_one_after_another_grow_as_fast_as_one() -> None:
+    """One comes every fourth step, and thirty are a month."""
+    months: dict[int, dict[int, torch.Tensor]] = {}
+    with impactarbiter.watch(step="manual") as arbiter:
+        for step in range(601):
+            day = step // 4
+            if step % 4 == 0:
+                months.setdefault(day // 30, {})[day] = torch.ones(BYTES // 4)
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = leaks(report)
+    assert finding.bytes_per_step == pytest.approx(BYTES / 4, rel=0.1)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 8), (8, 1)])
+def test_what_grows_again_after_a_pause_grows_as_fast_as_it_does_now(
+    before: int, after: int
+) -> None:
+    cache: dict[int, torch.Tensor] = {}
+    with impactarbiter.watch(step="manual") as arbiter:
+        for step in range(400):
+            came = before if step < 30 else after if step >= 150 else 0
+            for _ in range(came):
+                cache[len(cache)] = torch.ones(BYTES // 4)
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = leaks(report)
+    assert finding.bytes_per_step == pytest.approx(after * BYTES, rel=0.05)
