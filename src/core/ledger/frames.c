@@ -381,24 +381,31 @@ first_of_thread(void)
     return last = s;
 }
 
+/* Is all from `f` outwards as it was seen? */
+static inline int
+is_the_same(const ia_raw_stack *s, _PyInterpreterFrame *f)
+{
+    const ia_seen_frame *left = s->frames + s->count;
+    for (; f != NULL && left > s->frames; f = f->previous) {
+        if (is_as_seen(left - 1, f))
+            left--;
+        else if (is_complete(f))
+            return 0;
+    }
+    return left == s->frames && (f == NULL || s->count == IA_MAX_FRAMES ||
+                                 first_complete(f) == NULL);
+}
+
 /* Outwards from the innermost frame, beside what was seen the last time, of
  * which what lies before `left` is yet to be met.  Frames lie on the
  * interpreter's stack one above the other, so what was seen and lies above has
  * returned; where that misleads (generators' frames lie elsewhere) more is
  * read anew.  Only what goes on being as it was to the outermost frame is
  * kept. */
-ia_raw_stack *
-ia_stack_capture(void)
+static __attribute__((noinline)) void
+read_what_is_new(ia_raw_stack *s, _PyInterpreterFrame *f, uint32_t ends)
 {
-    static ia_raw_stack none;
-    ia_raw_stack *s = last != NULL ? last : first_of_thread();
-    if (s == NULL)
-        return &none;
     _PyInterpreterFrame *walked[IA_MAX_FRAMES];
-    PyThreadState *tstate = PyGILState_GetThisThreadState();
-    _PyInterpreterFrame *f = tstate != NULL ? innermost(tstate) : NULL;
-    uint32_t ends =
-        atomic_load_explicit(&ia_code_all_ends, memory_order_relaxed);
     const ia_seen_frame *end = s->frames;
     const ia_seen_frame *left = end + (s->ends == ends ? s->count : 0);
     int n = 0, fresh = 0, kept = 0;
@@ -430,5 +437,20 @@ ia_stack_capture(void)
         s->count = kept;
         put_on(s, walked, fresh);
     }
+}
+
+ia_raw_stack *
+ia_stack_capture(void)
+{
+    static ia_raw_stack none;
+    ia_raw_stack *s = last != NULL ? last : first_of_thread();
+    if (s == NULL)
+        return &none;
+    PyThreadState *tstate = PyGILState_GetThisThreadState();
+    _PyInterpreterFrame *f = tstate != NULL ? innermost(tstate) : NULL;
+    uint32_t ends =
+        atomic_load_explicit(&ia_code_all_ends, memory_order_relaxed);
+    if (s->ends != ends || !is_the_same(s, f))
+        read_what_is_new(s, f, ends);
     return s;
 }
