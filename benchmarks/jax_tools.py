@@ -33,7 +33,7 @@ import runpy, sys
 program, out, checks = sys.argv[1:4]
 sys.argv = [program, "leaky"]
 import contextlib, os
-if "sharded" in program:
+if "XLA_FLAGS" in open(program).read():
     os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 import jax
 with jax.checking_leaks() if checks == "1" else contextlib.nullcontext():

@@ -36,6 +36,9 @@ def backward() -> None:
 def watch_function(compiled: object, function: object, /) -> None:
     """Calls of one that was compiled before the watch."""
 
+def program_function(function: object, /) -> Any:
+    """What the program wrote of it, behind wrappers; None where nothing."""
+
 def note(arrays: Iterable[object], /) -> None:
     """Arrays of before the watch."""
 

@@ -9,11 +9,6 @@
 #include "../core/base/thread.h"
 #include "hooks.h"
 
-#include <string.h>
-
-/* Packages that compile functions of their own. */
-static const char *const packages[] = {"jax", "jaxlib", "optax", "chex",
-                                       "orbax"};
 #define MOST_TYPES 8
 
 static vectorcallfunc instance_call; /* as the framework has it */
@@ -27,43 +22,6 @@ static struct {
 static int ntypes, reporting, was_traced;
 static PyObject *listener; /* owned */
 static IA_OF_THREAD int depth;
-
-/* -- whose function -------------------------------------------------------- */
-
-static int
-is_in_package(const char *module)
-{
-    for (size_t i = 0; i < sizeof packages / sizeof packages[0]; i++) {
-        size_t n = strlen(packages[i]);
-        if (strncmp(module, packages[i], n) == 0 &&
-            (module[n] == 0 || module[n] == '.'))
-            return 1;
-    }
-    return 0;
-}
-
-/* The dict in which "__name__" or "__module__" is a module's name. */
-static PyObject *
-module_name(PyObject *function)
-{
-    if (PyMethod_Check(function))
-        function = PyMethod_GET_FUNCTION(function);
-    if (PyFunction_Check(function))
-        return PyDict_GetItemString(PyFunction_GET_GLOBALS(function),
-                                    "__name__");
-    PyObject *dict = Py_TYPE(function)->tp_dict;
-    return dict ? PyDict_GetItemString(dict, "__module__") : NULL;
-}
-
-static int
-is_frameworks(PyObject *function)
-{
-    PyObject *name = module_name(function); /* borrowed */
-    const char *text =
-        name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
-    PyErr_Clear();
-    return text != NULL && is_in_package(text);
-}
 
 /* -- after a call ---------------------------------------------------------- */
 
@@ -170,7 +128,7 @@ void
 ia_calls_watch_instance(PyObject *callable, PyObject *function)
 {
     if (instances == NULL || Py_TYPE(callable) != instances ||
-        is_frameworks(function))
+        ia_program_function(function) == NULL)
         return;
     vectorcallfunc *slot = slot_of(callable);
     if (instance_call == NULL && *slot != call_instance)

@@ -92,6 +92,12 @@ int ia_calls_running(void);
 void ia_calls_silence(void);
 int ia_calls_traverse(visitproc visit, void *arg);
 
+/* program.c: whose function was compiled. */
+
+/* What the program wrote of a function that may be wrapped, the innermost;
+ * borrowed, or NULL where all of it is a framework's own. */
+PyObject *ia_program_function(PyObject *);
+
 /* tape.c: what a gradient tape has recorded. */
 
 /* Objects of this type are C++'s tapes.  0, or -1 with an exception set. */

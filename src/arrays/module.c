@@ -121,6 +121,18 @@ arrays_watch_function(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(program_function_doc,
+             "program_function(function)\n--\n\n"
+             "What the program wrote of a function that may be wrapped, the\n"
+             "innermost; None where all of it is a framework's own.");
+
+static PyObject *
+arrays_program_function(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    PyObject *found = ia_program_function(function);
+    return Py_NewRef(found != NULL ? found : Py_None);
+}
+
 PyDoc_STRVAR(note_doc, "note(arrays)\n--\n\n"
                        "Arrays of before: a walk knows what they are, the "
                        "ledger\ndoes not.");
@@ -239,6 +251,8 @@ static PyMethodDef arrays_methods[] = {
     {"backward", arrays_backward, METH_NOARGS, backward_doc},
     {"watch_function", arrays_watch_function, METH_VARARGS,
      watch_function_doc},
+    {"program_function", arrays_program_function, METH_O,
+     program_function_doc},
     {"note", arrays_note, METH_O, note_doc},
     {"sweep", arrays_sweep, METH_NOARGS, sweep_doc},
     {"forget", arrays_forget, METH_NOARGS, forget_doc},

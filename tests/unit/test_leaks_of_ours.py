@@ -437,6 +437,8 @@ CASES: dict[str, tuple[str, str]] = {
         " _arrays.count(); _arrays.installed(); _arrays.traced();"
         " _arrays.listen(print); _arrays.listen(None); _arrays.forget();"
         " _arrays.watch_function(1, 2); _arrays.uninstall();"
+        " _arrays.program_function(print);"
+        " _arrays.program_function(raises);"
         " raises(AttributeError, _arrays.know_jax, int);"
         " raises(AttributeError, _arrays.install_jax, int, int, ());"
         " raises(AttributeError, _arrays.know_tensorflow, int, int);"

@@ -1,0 +1,112 @@
+"""What ends a step: a call of the program's function, wrapped or not."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.optimize
+import pytest
+from jax.experimental.ode import odeint
+from jax.sharding import NamedSharding, PartitionSpec
+
+import impactarbiter
+
+MESH = jax.make_mesh((2,), ("rows",))
+ROWS = PartitionSpec("rows")
+STEPS = 5
+
+
+def double(x):
+    return x * 2
+
+
+def total(x):
+    return (x * x).sum()
+
+
+class Model:
+    def __call__(self, x):
+        return x - 1
+
+    def method(self, x):
+        return x + 1
+
+
+def custom_vjp():
+    function = jax.custom_vjp(lambda x: x * 3)
+    function.defvjp(lambda x: (x * 3, None), lambda _, g: (g * 3,))
+    return function
+
+
+def steps_of(make: Callable[[], Any], name: str) -> int:
+    x = jnp.ones((2, 8))
+    if name == "shard_map":
+        x = jax.device_put(x, NamedSharding(MESH, ROWS))
+    with impactarbiter.watch() as arbiter:
+        function = make()
+        for _ in range(STEPS):
+            function(x)
+        return arbiter.report().steps
+
+
+shard_map = partial(jax.shard_map, mesh=MESH, in_specs=ROWS, out_specs=ROWS)
+PROGRAMS = {
+    "jit": lambda: jax.jit(double),
+    "jit of jit": lambda: jax.jit(jax.jit(double)),
+    "pmap": lambda: jax.pmap(double),
+    "pmap of grad": lambda: jax.pmap(jax.grad(total)),
+    "pmap, static": lambda: partial(
+        jax.pmap(lambda n, x: n * x, static_broadcasted_argnums=0), 3
+    ),
+    "shard_map": lambda: jax.jit(shard_map(double)),
+    "value_and_grad": lambda: jax.jit(jax.value_and_grad(total)),
+    "hessian": lambda: jax.jit(jax.hessian(total)),
+    "vmap of grad": lambda: jax.jit(jax.vmap(jax.grad(total))),
+    "checkpoint": lambda: jax.jit(jax.checkpoint(double)),
+    "custom_vjp": lambda: jax.jit(custom_vjp()),
+    "partial": lambda: jax.jit(partial(jax.value_and_grad(total))),
+    "Partial": lambda: jax.jit(jax.tree_util.Partial(double)),
+    "method": lambda: jax.jit(jax.vmap(Model().method)),
+    "object": lambda: jax.jit(jax.vmap(Model())),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_programs_function_ends_steps(name: str) -> None:
+    assert steps_of(PROGRAMS[name], name) == STEPS
+
+
+#: Their inner functions are the program's, but what is compiled is JAX's.
+FRAMEWORKS = {
+    "jit of sin": lambda: jax.jit(jnp.sin),
+    "jit of a partial": lambda: jax.jit(partial(jnp.sum, axis=0)),
+    "vmap": lambda: jax.vmap(double),
+    "grad": lambda: jax.grad(total),
+    "checkpoint": lambda: jax.checkpoint(double),
+    "shard_map": lambda: shard_map(double),
+    "vectorize": lambda: jnp.vectorize(lambda a: a + 1),
+    "map": lambda: lambda x: jax.lax.map(double, x),
+    "scan": lambda: lambda x: jax.lax.scan(lambda c, a: (c, a + 1), 0, x),
+    "cond": lambda: lambda x: jax.lax.cond(True, double, double, x),
+    "while": lambda: (
+        lambda x: jax.lax.while_loop(lambda a: a.sum() < 1e3, double, x)
+    ),
+    "callback": lambda: lambda x: jax.pure_callback(lambda a: a, x, x),
+    "ode": lambda: lambda x: odeint(lambda y, _: -y, x[0], jnp.arange(3.0)),
+    "minimize": lambda: (
+        lambda x: jax.scipy.optimize.minimize(total, x[0], method="BFGS")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_what_jax_compiles_for_itself_ends_none(name: str) -> None:
+    assert steps_of(FRAMEWORKS[name], name) == 0
