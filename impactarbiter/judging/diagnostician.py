@@ -127,17 +127,15 @@ class Diagnostician:
         self._walks.visit_all(status)
         suspects = {s.site: s for s in heap.suspects(self._age_to_tell)}
         forecast = self._forecast()
-        pause = 0
-        if not self._watch.busy and self._walks.wanted(suspects, status):
-            pause = self._walks.pause(suspects, status, forecast.room)
-            if pause == 0:
-                walk = self._walks.walk(suspects, status)
-                look = Look(status, status.kind, suspects, walk, self.phases)
-                self._unheld = tuple(
-                    unheld.findings(
-                        look, forecast, self.allow, self._age_to_tell
-                    )
-                )
+        pause = None
+        if not self._watch.busy:
+            pause = self._walks.due(suspects, status, forecast.room)
+        if pause == 0:
+            walk = self._walks.walk(suspects, status)
+            look = Look(status, status.kind, suspects, walk, self.phases)
+            self._unheld = tuple(
+                unheld.findings(look, forecast, self.allow, self._age_to_tell)
+            )
         if status.rises:
             pause = self._walks.weigh(status) or pause
         self._afterwards.look(self._walks, status, forecast.room)
@@ -151,7 +149,7 @@ class Diagnostician:
             known = self._known.values()
             waiting = [h for h in known if self._may_tell(h, suspects)]
             self._watch.begin(waiting, status)
-        self._come_back(tick, status, pause)
+        self._come_back(tick, status, pause or 0)
 
     def _forecast(self) -> Forecast:
         """The room that is left, from files that take longer to read than all

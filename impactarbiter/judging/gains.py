@@ -45,6 +45,14 @@ class Gains:
         self.filled = self.base or first, self.top or before
         self.restart()
 
+    def measure(self, before: Observation, now: Observation) -> None:
+        """What visits between two walks took to be like what the first has
+        measured is measured now."""
+        if self.base is not None:
+            self.base = self.base.measured(before, now)
+        if self.top is not None:
+            self.top = self.top.measured(before, now)
+
     def restart(self) -> None:
         """Counts anew."""
         self.base = self.top = self._again = None

@@ -182,15 +182,16 @@ class KnownHolders(dict[str, HolderHistory]):
             return held
         signature = self._names.get((held.owners[0], held.type), "")
         history = self.get(signature)
+        known = history.fellow(held) if history is not None else None
         if (
             history is None
+            or known is None
             or (history.confirmed_at is None and not held.died)
             or (history.comes_and_goes and not held.died)
-            or history.held.goes_by_the_name_of(held)
+            or known.goes_by_the_name_of(held)
             or held.length < history.length_of(held)
         ):
             return held
-        known = history.held
         return replace(
             held,
             root=known.root,

@@ -139,8 +139,13 @@ class HolderHistory:
         """Items that it had, or the one of those that are alike."""
         if len(self.fellows) == 1:
             return self.last.items or 0
+        same = self.fellow(held)
+        return (same.length or 0) if same is not None else 0
+
+    def fellow(self, held: Held) -> Held | None:
+        """The same object, as the last walk saw it."""
         same = (one for one in self.fellows if one.owners[0] == held.owners[0])
-        return next((one.length or 0 for one in same), 0)
+        return next(same, None)
 
     @property
     def died(self) -> bool:
@@ -299,10 +304,7 @@ class HolderHistory:
         self.fellows = fellows
         self.broken_at, self.comes_and_goes = None, False
         self.observe(now)
-        top = self.rates.top
-        if top is not None and top.items == now.items:
-            # What a visit took to be like the items before is measured now.
-            self.rates.top = replace(now, at=top.at)
+        self.rates.measure(self.walked, now)
         self.walked = now
         self.remaining = now.storages
 

@@ -48,6 +48,10 @@ def moment(status: Status) -> Moment:
     )
 
 
+#: What only a walk measures of a holder.
+MEASURED = ("storages", "held", "bytes", "freed", "nodes", "node_bytes")
+
+
 @dataclass(frozen=True)
 class Observation:
     """What was seen of a holder at one moment.
@@ -118,6 +122,26 @@ class Observation:
     def lost_its_eldest(self, older: Observation) -> bool:
         """Whether what was in it for longest is gone, however much came."""
         return 0 != self.eldest != older.eldest != 0
+
+    def measured(self, before: Observation, now: Observation) -> Observation:
+        """This, of a container, seen between two walks: what only those
+        measure grew as its items did from the one to the other."""
+        first, last, items = before.items, now.items, self.items
+        if first is None or last is None or items is None:
+            return self
+        if not (first < items <= last and before.at.tick < self.at.tick):
+            return self
+        share = (items - first) / (last - first)
+        return replace(
+            self,
+            **{
+                name: round(
+                    (1 - share) * getattr(before, name)
+                    + share * getattr(now, name)
+                )
+                for name in MEASURED
+            },
+        )
 
     def reaches_further(self, before: Mapping[int, int]) -> bool:
         """Whether a line's newest tensor has a larger graph than it had."""

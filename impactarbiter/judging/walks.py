@@ -73,7 +73,21 @@ class Walks:
         ticks = missing / max(status.tick_seconds, 1e-6)
         return max(1, min(int(ticks), tick // 8))
 
-    def wanted(self, suspects: Mapping[int, Suspect], status: Status) -> bool:
+    def due(
+        self,
+        suspects: Mapping[int, Suspect],
+        status: Status,
+        room: int | None,
+    ) -> int | None:
+        """Ticks until a walk is worth its cost, 0: it is now; None: nothing
+        asks for one."""
+        if self._wanted(suspects, status):
+            return self.pause(suspects, status, room)
+        if self._wanted_anew(suspects):
+            return self.pause(suspects, status, room, 0.0)
+        return None
+
+    def _wanted(self, suspects: Mapping[int, Suspect], status: Status) -> bool:
         """Whether a line is suspect and no known holder says why: one that
         has not grown for long is not what it keeps feeding."""
         known = {
@@ -111,17 +125,30 @@ class Walks:
             for site, s in suspects.items()
         )
 
+    def _wanted_anew(self, suspects: Mapping[int, Suspect]) -> bool:
+        """Whether a known holder that still grows is so many times as large
+        as it was measured: what came is taken to be like what there was."""
+        return any(
+            history.visitable
+            and history.broken_at is None
+            and history.last.scale >= AGAIN
+            and history.is_suspect(suspects)
+            for history in self.known.values()
+        )
+
     def pause(
         self,
         suspects: Mapping[int, Suspect],
         status: Status,
         room: int | None,
+        allowance: float = ALLOWANCE,
     ) -> int:
-        """Ticks until a walk is worth its cost; 0: it is now."""
+        """Ticks until a walk is worth its cost, of which so many seconds are
+        free; 0: it is now."""
         at_stake = sum(s.live_bytes for s in suspects.values())
         share = URGENT_SHARE if is_much(at_stake, room) else WALK_SHARE
         cost = self._seconds + self._last_seconds
-        free = max(ALLOWANCE, WALKS_TO_CONFIRM * self._last_seconds)
+        free = max(allowance, WALKS_TO_CONFIRM * self._last_seconds)
         missing = (cost - free) / share - time.process_time()
         if missing <= 0:
             return 0

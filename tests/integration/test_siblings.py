@@ -3,11 +3,14 @@ others let go; and how fast they grow is how fast they do now."""
 
 from __future__ import annotations
 
+from collections import deque
+
 import pytest
 import torch
 
 import impactarbiter
 from impactarbiter import Report
+from impactarbiter.judging import walks
 
 #: Bytes of each tensor here.
 BYTES = 256
@@ -119,3 +122,58 @@ def test_what_grows_again_after_a_pause_grows_as_fast_as_it_does_now(
         report = arbiter.report()
     (finding,) = leaks(report)
     assert finding.bytes_per_step == pytest.approx(after * BYTES, rel=0.05)
+
+
+def make(size: int) -> torch.Tensor:
+    return torch.ones(size)
+
+
+def test_what_visits_took_to_be_alike_is_measured_by_the_next_walk() -> None:
+    """Items that grow, by a line that makes what others use, too."""
+    used: deque[torch.Tensor] = deque(maxlen=600)
+    kept: list[list[torch.Tensor]] = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        for step in range(600):
+            used.extend(make(BYTES // 4) for _ in range(3))
+            kept.append([make(BYTES // 4) for _ in range(1 + step // 20)])
+            arbiter.step()
+        true = BYTES * sum(map(len, kept))
+        (finding,) = leaks(arbiter.report())
+    assert finding.retained_bytes == pytest.approx(true, rel=0.01)
+    assert finding.bytes_per_step == pytest.approx(true / 600, rel=0.1)
+
+
+def test_each_of_those_that_are_confirmed_goes_by_its_own_name() -> None:
+    """None is cut for the first rounds, and a walk then finds all again."""
+    clients = [Client() for _ in range(5)]
+    with impactarbiter.watch(step="manual") as arbiter:
+        for number in range(1, 401):
+            for client in clients:
+                client.work()
+            for client in clients[:-1] if number > FIRST else ():
+                del client.updates[:-6]
+            arbiter.step()
+            if number == FIRST - 10:
+                (together,) = leaks(arbiter.report())
+                arbiter.report()
+        (finding,) = leaks(arbiter.report())
+    assert together.holder is not None and finding.holder is not None
+    assert together.holder.alike == 5
+    assert finding.holder.expression.endswith("clients[4].updates")
+    assert finding.holder.alike == 1
+
+
+def test_what_is_twice_as_large_as_measured_is_walked_to_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Walks are free here, and so made whenever one is wanted."""
+    monkeypatch.setattr(walks, "WALK_SHARE", 1e9)
+    kept: list[torch.Tensor] = []
+    made = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(800):
+            kept.append(make(BYTES // 4))
+            arbiter.step()
+            if len(kept) in (100, 800):
+                made.append(arbiter.report().cost.looks or 0)
+    assert made[1] >= made[0] + 2  # by 200 and 400 at the latest

@@ -72,8 +72,12 @@ def test_a_tuple_that_is_made_anew_with_one_more() -> None:
     assert finding.holder is not None and finding.holder.length == 60
 
 
-def test_attributes_of_names_that_are_made_up() -> None:
+@pytest.mark.parametrize("asked", [False, True])
+def test_attributes_of_names_that_are_made_up(asked: bool) -> None:
+    """Who asks for their dict has it made."""
     box = Box()
+    if asked:
+        vars(box)
 
     def turn(step: int) -> None:
         setattr(box, f"step_{step}", torch.ones(64))

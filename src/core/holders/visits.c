@@ -193,6 +193,29 @@ link_to(uintptr_t ref)
     return (hop){ref, type, -1};
 }
 
+/* What visits by another path have seen of the same holder: it is still in use
+ * where a walk has just found that again. */
+static void
+take_over(path *p)
+{
+    const hop *mine = &p->links[p->count - 1];
+    uint32_t latest = 0;
+    for (size_t i = 0; i < MOST_PATHS; i++) {
+        const path *old = &paths[i];
+        if (old == p || old->number <= latest ||
+            old->container != p->container)
+            continue;
+        const hop *its = &old->links[old->count - 1];
+        if (its->ref != mine->ref || its->type != mine->type)
+            continue;
+        latest = old->number;
+        p->eldest = old->eldest;
+        p->length = old->length;
+        p->node = old->node;
+        p->sequence = old->sequence;
+    }
+}
+
 uint32_t
 ia_visits_remember(const ia_walk *w, uint32_t holder, int container)
 {
@@ -229,6 +252,7 @@ ia_visits_remember(const ia_walk *w, uint32_t holder, int container)
         clear(p);
         return IA_NO_PATH;
     }
+    take_over(p);
     return p->number;
 }
 
@@ -395,11 +419,12 @@ read_tensor(path *p, PyObject *op, ia_visit *v)
     p->sequence = ia_the_framework->node_sequence(node);
 }
 
-/* Where they have a dict: from some 30 on, or once somebody asked for it. */
+/* Where they have a dict: from some 30 on, or once somebody asked for it; the
+ * holder may be that dict. */
 static Py_ssize_t
 count_names(PyObject *op)
 {
-    PyObject *dict = ia_get_instance_dict(op);
+    PyObject *dict = PyDict_Check(op) ? op : ia_get_instance_dict(op);
     return dict != NULL && PyDict_Check(dict) ? PyDict_GET_SIZE(dict) : -1;
 }
 
