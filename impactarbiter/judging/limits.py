@@ -17,6 +17,7 @@ from typing import Literal
 from ..core.sources import site_at
 from ..knowledge.containers import ANY, REMOVING
 from ..model.finding import Site
+from .endings import ending
 from .source_file import Source, bare, name_of, parsed
 
 #: What leads past the rest of a block.
@@ -55,9 +56,10 @@ def ends(file: str, line: int, attribute: str | None = None) -> End | None:
     if any(_is_kept_short(source, node, name) for node, name in names):
         return End("length", _site(source, grown[0][0]))
     if attribute is not None:
-        grown += [(node, _attribute(attribute)) for node, _t in grown[:1]]
+        named = ast.Attribute(ast.Name("_", ast.Load()), attribute, ast.Load())
+        grown += [(node, named) for node, _target in grown[:1]]
     for node, target in grown:
-        emptying = _emptying(source, node, bare(target))
+        emptying = ending(source, node, bare(target))
         if emptying is not None:
             return End("emptied", _site(source, emptying))
     for node, name in names:
@@ -206,72 +208,7 @@ def _is_slice(node: ast.expr, name: str) -> bool:
     )
 
 
-# -- elsewhere ----------------------------------------------------------------
-
-
-def _attribute(name: str) -> ast.Attribute:
-    return ast.Attribute(ast.Name("_", ast.Load()), name, ast.Load())
-
-
-def _emptying(
-    source: Source, grows: ast.stmt, it: ast.AST
-) -> ast.Call | ast.Delete | ast.Assign | None:
-    """What else takes something out of it, or puts another in its place; an
-    attribute's is known by its name alone."""
-    inside = set(ast.walk(grows))
-    return next(
-        (
-            node
-            for node in source.nodes
-            if isinstance(node, (ast.Call, ast.Delete, ast.Assign))
-            and node not in inside
-            and _empties(source, node, it)
-        ),
-        None,
-    )
-
-
-def _is(node: ast.AST, it: ast.AST) -> bool:
-    """Whether both go by the same last name, as variables or attributes."""
-    named = bare(node)
-    return type(named) is type(it) and name_of(named) == name_of(it) != ""
-
-
-def _empties(
-    source: Source, node: ast.Call | ast.Delete | ast.Assign, it: ast.AST
-) -> bool:
-    if isinstance(node, ast.Call):
-        called = node.func
-        return (
-            isinstance(called, ast.Attribute)
-            and called.attr in REMOVING
-            and _is(called.value, it)
-        )
-    if isinstance(node, ast.Delete):
-        return any(
-            isinstance(target, ast.Subscript) and _is(target, it)
-            for target in node.targets
-        )
-    return _sets_anew(source, node, it)
-
-
-def _sets_anew(source: Source, node: ast.Assign, it: ast.AST) -> bool:
-    """``self.rows = []`` where it is not set for the first time, and not to
-    more of the same."""
-    scope = source.scope(node)
-    if scope == "module" or scope.endswith(".__init__"):
-        return False
-    if any(_is(part, it) for part in ast.walk(node.value)):
-        return False
-    targets = [
-        part
-        for target in node.targets
-        for part in getattr(target, "elts", [target])
-    ]
-    return any(
-        isinstance(target, ast.Attribute) and _is(target, it)
-        for target in targets
-    )
+# -- keys ---------------------------------------------------------------------
 
 
 def _asking(

@@ -177,8 +177,147 @@ EMPTIED = {
         def close(self, key):
             del self.sessions[key]  # there
         """,
+    "a swap": """
+        def on_batch(self, row):
+            self.rows.append(row)  # here
+        def take(self):
+            rows, self.rows = self.rows, []  # there
+            return rows
+        """,
+    "a slice": """
+        def on_batch(self, row):
+            self.rows.append(row)  # here
+        def on_epoch(self):
+            self.rows[:] = self.rows[-9:]  # there
+        """,
+    "those that a condition lets through": """
+        def on_batch(self, key, row):
+            self.rows[key] = row  # here
+        def expire(self):
+            self.rows = {k: r for k, r in self.rows.items() if r}  # there
+        """,
+    "setattr": """
+        def on_batch(self, row):
+            self.rows.append(row)  # here
+        def on_epoch(self):
+            setattr(self, "rows", [])  # there
+        """,
+    "a copy with another": """
+        def step(state, row):
+            state.rows.append(row)  # here
+        def on_epoch(state):
+            return dataclasses.replace(state, rows=[])  # there
+        """,
+    "its __init__": """
+        class Metrics:
+            def __init__(self):
+                self.rows = []
+            def on_batch(self, row):
+                self.rows.append(row)  # here
+            def on_epoch(self):
+                self.__init__()  # there
+        """,
+    "what it is handed to": """
+        def drain(queue):
+            while queue:
+                write(queue.popleft())
+        class Worker:
+            def on_batch(self, row):
+                self.rows.append(row)  # here
+            def on_epoch(self):
+                drain(self.rows)  # there
+        """,
+    "a method that it is handed to": """
+        class Worker:
+            def drain(self, queue, most):
+                del queue[:-most]
+            def on_batch(self, row):
+                self.rows.append(row)  # here
+            def on_epoch(self):
+                self.drain(self.rows, 9)  # there
+        """,
+    "a heap's least": """
+        def push(self, row):
+            heapq.heappush(self.rows, row)  # here
+        def least(self):
+            return heapq.heappop(self.rows)  # there
+        """,
+    "another name of it": """
+        def on_batch(self, row):
+            self.rows.append(row)  # here
+        def on_epoch(self):
+            rows = self.rows
+            write(rows)
+            rows.clear()  # there
+        """,
+    "the loop's own": """
+        rows = []
+        for batch in batches:
+            rows.append(batch)  # here
+            if batch.last:
+                write(rows)
+                rows = []  # there
+        """,
+    "a script's loop": """
+        for epoch in range(9):
+            for batch in batches:
+                metrics.rows.append(batch)  # here
+            metrics.rows = []  # there
+        """,
 }
 NEVER_EMPTIED = {
+    "a tuple that keeps it": """
+        def on_batch(self, row):
+            self.rows.append(row)  # here
+        def on_epoch(self):
+            self.others, self.rows = [], sorted(self.rows)
+        """,
+    "all of it": """
+        def on_batch(self, row):
+            self.rows.append(row)  # here
+        def on_epoch(self):
+            self.rows[:] = sorted(self.rows[:])
+        """,
+    "a longer one": """
+        def on_batch(self, row):
+            self.rows[len(self.rows) :] = [row]  # here
+        """,
+    "another function's variable": """
+        def main():
+            rows = []
+            for batch in batches:
+                rows.append(batch)  # here
+        def other():
+            rows = []
+            rows[:] = []
+            rows.clear()
+        """,
+    "set before the loop": """
+        rows = []
+        for batch in batches:
+            rows.append(batch)  # here
+        """,
+    "handed to one that takes nothing": """
+        def write(rows, most):
+            most.clear()
+        def on_batch(self, row, others):
+            self.rows.append(row)  # here
+            write(self.rows, others)
+        """,
+    "setattr of another": """
+        def on_batch(self, row):
+            self.rows.append(row)  # here
+        def on_epoch(self):
+            setattr(self, "others", [])
+        """,
+    "a super's __init__": """
+        class Metrics:
+            def __init__(self):
+                super().__init__()
+                self.rows = []
+            def on_batch(self, row):
+                self.rows.append(row)  # here
+        """,
     "set for the first time": """
         class Metrics:
             def __init__(self):

@@ -1,0 +1,243 @@
+"""Which other statement takes something out of what one adds to, or puts
+another in its place.
+
+``self.rows.clear()``, ``self.rows = []``, ``rows[:] = rows[-9:]``: the source
+says that this may happen, not that it does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ..knowledge.containers import REMOVING
+from .source_file import Source, Variable, bare, name_of
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def ending(
+    source: Source, grows: ast.stmt, it: ast.AST
+) -> ast.stmt | ast.expr | None:
+    """The first statement or call but ``grows`` that empties ``it``, a name
+    or an attribute; that is known by its name alone."""
+    inside = set(ast.walk(grows))
+    reader = _Reader(source, grows, it)
+    return next(
+        (
+            node
+            for node in source.nodes
+            if isinstance(node, (ast.stmt, ast.Call)) and node not in inside
+            if reader.is_emptied_by(node)
+        ),
+        None,
+    )
+
+
+class _Reader:
+    def __init__(
+        self,
+        source: Source,
+        grows: ast.stmt,
+        it: ast.AST,
+        *,
+        inside: bool = False,
+    ) -> None:
+        self._source, self._grows, self._it = source, grows, it
+        self._name = name_of(it)
+        self._inside = inside  # of a function that it is handed to
+        self._aliases = set(self._read_into()) if self._is_attribute else set()
+
+    def is_emptied_by(self, node: ast.stmt | ast.Call) -> bool:
+        if isinstance(node, ast.Call):
+            return self._is_emptied_by_call(node)
+        if isinstance(node, ast.Delete):
+            return any(
+                isinstance(target, ast.Subscript) and self._is(target)
+                for target in node.targets
+            )
+        return any(
+            self._is_put_anew(node, target, value)
+            for target, value in _pairs(node)
+        )
+
+    def _is_emptied_by_call(self, call: ast.Call) -> bool:
+        """By a method, a function that it is handed to, or one that puts
+        another in its place."""
+        called, name = call.func, name_of(call.func)
+        if isinstance(called, ast.Attribute) and name in REMOVING:
+            return self._is(called.value)
+        if name == "heappop":
+            return bool(call.args) and self._is(call.args[0])
+        if name == "__init__":
+            return name_of(getattr(called, "value", call)) == "self" and (
+                self._is_made_in_init()
+            )
+        if name == "setattr" and len(call.args) == 3:
+            key = call.args[1]
+            named = isinstance(key, ast.Constant) and key.value == self._name
+            return self._is_attribute and named and self._loses(call.args[2])
+        if name in ("replace", "_replace"):
+            return self._is_attribute and any(
+                one.arg == self._name and self._loses(one.value)
+                for one in call.keywords
+            )
+        return not self._inside and self._is_handed_to_one_that_empties(call)
+
+    def _is_handed_to_one_that_empties(self, call: ast.Call) -> bool:
+        handed = [at for at, one in enumerate(call.args) if self._is(one)]
+        if not handed:
+            return False
+        return any(
+            self._empties_its(function, at)
+            for function in self._source.nodes
+            if isinstance(function, _FUNCTIONS)
+            if function.name == name_of(call.func)
+            for at in handed
+        )
+
+    def _empties_its(self, function: _Function, at: int) -> bool:
+        """Whether a function empties what it is handed there."""
+        names = [one.arg for one in function.args.args]
+        at += names[:1] in (["self"], ["cls"])
+        inside = list(ast.walk(function))
+        for one in inside:
+            if isinstance(one, ast.Name) and one.id in names[at : at + 1]:
+                reader = _Reader(self._source, function, one, inside=True)
+                return any(
+                    reader.is_emptied_by(node)
+                    for node in inside
+                    if isinstance(node, (ast.stmt, ast.Call))
+                )
+        return False
+
+    @property
+    def _is_attribute(self) -> bool:
+        return isinstance(self._it, ast.Attribute)
+
+    def _is(self, node: ast.AST) -> bool:
+        """Whether both are one variable, or attributes of one name; a
+        variable may be what an attribute was read into."""
+        named, it = bare(node), self._it
+        if isinstance(named, ast.Name) and isinstance(it, ast.Attribute):
+            return self._source.variable(named) in self._aliases
+        if type(named) is not type(it) or name_of(named) != self._name:
+            return False
+        return not isinstance(named, ast.Name) or self._is_variable(named)
+
+    def _is_variable(self, name: ast.Name) -> bool:
+        """Whether a name means the same variable, or one that it may be
+        handed to: a parameter of its name."""
+        assert isinstance(self._it, ast.Name)
+        source = self._source
+        return source.variable(name) == source.variable(self._it) or (
+            name.id in _parameters(source, name)
+        )
+
+    def _read_into(self) -> Iterator[Variable]:
+        """``rows = self.rows``: what it is called in that function."""
+        for node in self._source.nodes:
+            if isinstance(node, ast.Assign):
+                for target, value in _pairs(node):
+                    if (
+                        isinstance(target, ast.Name)
+                        and isinstance(value, ast.Attribute)
+                        and value.attr == self._name
+                    ):
+                        yield self._source.variable(target)
+
+    def _is_put_anew(
+        self, node: ast.stmt, target: ast.expr, value: ast.expr
+    ) -> bool:
+        """``self.rows = []`` where it is not set for the first time, and
+        ``rows[:] = rows[-9:]``."""
+        if isinstance(target, ast.Subscript):
+            return _is_all(target) and self._is(target) and self._loses(value)
+        if not self._is(target) or not self._loses(value):
+            return False
+        if isinstance(target, ast.Name):
+            return target.id == self._name and self._is_of_one_loop(node)
+        scope = self._source.scope(node)
+        first = scope == "module" or scope.endswith(".__init__")
+        return not first or any(_loops(self._source, node))
+
+    def _is_of_one_loop(self, node: ast.stmt) -> bool:
+        """Whether a loop makes it anew and fills it in each turn."""
+        around = set(_loops(self._source, self._grows))
+        return any(loop in around for loop in _loops(self._source, node))
+
+    def _is_made_in_init(self) -> bool:
+        source = self._source
+        return any(
+            isinstance(target, ast.Attribute) and self._is(target)
+            for node in source.nodes
+            if isinstance(node, ast.stmt)
+            and source.scope(node).endswith(".__init__")
+            for target, _value in _pairs(node)
+        )
+
+    def _loses(self, value: ast.expr) -> bool:
+        """Whether such a value has less of it: it has none, a slice, or what
+        a condition lets through."""
+        if not any(self._is(part) for part in ast.walk(value)):
+            return True
+        return any(
+            any(self._is(inner) for inner in ast.walk(part))
+            for part in ast.walk(value)
+            if _is_part(part)
+        )
+
+
+def _is_part(node: ast.AST) -> bool:
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Slice) and not _is_all(node)
+    return isinstance(node, _COMPREHENSIONS) and any(
+        one.ifs for one in node.generators
+    )
+
+
+def _is_all(node: ast.Subscript) -> bool:
+    """``rows[:]``."""
+    cut = node.slice
+    return isinstance(cut, ast.Slice) and cut.lower is cut.upper is None
+
+
+def _pairs(node: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets of an assignment with what each of them is set to."""
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        yield node.target, node.value
+    for target in node.targets if isinstance(node, ast.Assign) else ():
+        assert isinstance(node, ast.Assign)
+        several = getattr(target, "elts", None)
+        values = getattr(node.value, "elts", ())
+        if several is None:
+            yield target, node.value
+        elif len(several) == len(values):
+            yield from zip(several, values, strict=True)
+        else:
+            yield from ((one, node.value) for one in several)
+
+
+def _loops(source: Source, node: ast.AST) -> Iterator[ast.AST]:
+    """The loops around a node, in its function."""
+    for outer in source.up(node):
+        if isinstance(outer, _FUNCTIONS):
+            return
+        if isinstance(outer, _LOOPS):
+            yield outer
+
+
+def _parameters(source: Source, node: ast.AST) -> set[str]:
+    """Of the function around a node."""
+    function = next(
+        (one for one in source.up(node) if isinstance(one, _FUNCTIONS)), None
+    )
+    if function is None:
+        return set()
+    given = function.args
+    return {
+        a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)
+    }
