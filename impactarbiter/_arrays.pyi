@@ -57,7 +57,11 @@ def traced() -> None:
     """A function is being traced: its call is told to the listener."""
 
 def listen(
-    function: Callable[[Any, tuple[Any, ...], dict[str, Any] | None], object]
+    function: Callable[
+        [Any, Any, tuple[Any, ...], dict[str, Any] | None], object
+    ]
     | None,
     /,
 ) -> None: ...
+def calls(number: int, /) -> int:
+    """Outermost calls of a function since it was given that number."""

@@ -7,40 +7,82 @@ before costs nothing here.
 from __future__ import annotations
 
 import os
-from types import CodeType
+import sys
+from collections import deque
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-#: Traces of one function from which it is said.
+from .. import _core
+
+#: Traces of one function from which it is said,
 LEAST = 8
+#: and of how many of its later calls one at least was traced: one that serves
+#: more has paid for itself;
+SERVES = 4
+#: but where there are so many, that they go on is enough: a program tries a
+#: few values, each for long.
+MANY = 64
 #: Signatures of one function that are kept for telling what varies.
 KEPT = 16
+#: Calls of one function that are remembered to have been traced.
+REMEMBERED = 4096
 #: Functions that are told apart.
 MOST = 1024
+#: Of a value that is compared by code of its own.
+_ADDRESS = "object at "
+#: Frames and arguments that are looked through for a function's place.
+SEARCHED = 64
 
 _Key = tuple[str, int, str]
-#: Path of an argument -> (what the compiler makes a difference of, which).
+#: Path of an argument -> (what the compiler makes a difference of, which); a
+#: value of which only the address is known may be equal to another.
 Signature = dict[str, tuple[str, str]]
 
 
 class Traced:
-    """One function: how often it was traced, and for what."""
+    """One function: how often it was traced, and for what.
 
-    def __init__(self, file: str, line: int, name: str) -> None:
+    ``named``: the arguments go by the names that it has for them.
+    """
+
+    def __init__(
+        self, file: str, line: int, name: str, named: bool = True
+    ) -> None:
         self.file: str = file
         self.line: int = line
         self.name: str = name
+        self.named = named
         self.traces: int = 0
-        self.objects: int = 0  #: compiled functions that were made of it
-        self._last = 0
+        self.objects: int = 0  #: functions that were compiled
+        self.calls: int = 0  #: since the first trace; 0: unknown
+        self._last: tuple[int, ...] = ()
         self.signatures: list[Signature] = []
+        self._traced_at: deque[int] = deque(maxlen=REMEMBERED)
 
-    def note(self, compiled: object, signature: Signature) -> None:
-        """One more trace, of this compiled function."""
+    def note(
+        self, objects: tuple[int, ...], signature: Signature, calls: int
+    ) -> None:
+        """One more trace, of these objects, after so many calls."""
         self.traces += 1
-        self.objects += id(compiled) != self._last
-        self._last = id(compiled)
+        self.objects += objects != self._last
+        self._last = objects
+        self._traced_at.append(calls)
         self.signatures.append(signature)
         del self.signatures[:-KEPT]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it was traced more than a few times, and that has no end
+        and serves little."""
+        if self.traces < LEAST or not self.calls:
+            return self.traces >= LEAST
+        half = self.calls // 2
+        late = sum(at >= half for at in self._traced_at)
+        if not self._traced_at:  # when is not known
+            late, half = self.traces, 0
+        return SERVES * late >= self.calls - half or (
+            self.traces >= MANY and SERVES * late >= self.traces
+        )
 
     def varies(self) -> str:
         """What differed between the traces, in words; "" where nothing."""
@@ -52,40 +94,63 @@ class Traced:
             for name in sorted(names)
             if len({one.get(name) for one in self.signatures}) > 1
         ]
-        return ", ".join(self._in_words(name) for name in differing[:3])
+        sure = [name for name in differing if not self._is_address(name)]
+        words = [self._in_words(name) for name in (sure or differing)]
+        return ", ".join(list(dict.fromkeys(words))[:3])
+
+    def _is_address(self, name: str) -> bool:
+        return self._newest(name)[1].startswith(_ADDRESS)
+
+    def _newest(self, name: str) -> tuple[str, str]:
+        return [s[name] for s in self.signatures if name in s][-1]
 
     def _in_words(self, name: str) -> str:
-        kind, value = [s[name] for s in self.signatures if name in s][-1]
-        return f"{kind} `{name}` (now {value})"
+        kind, value = self._newest(name)
+        if self.named:
+            return f"{kind} `{name}` (now {value})"
+        which = "" if kind.endswith("argument") else " an argument"
+        return f"{kind}{which} (now {value})"
 
 
 _known: dict[_Key, Traced] = {}
+_numbers: dict[_Key, int] = {}
 
 
 def forget() -> None:
     """A watch begins: what was traced before does not count."""
     _known.clear()
+    _numbers.clear()
 
 
-def noted(compiled: Any, args: tuple[Any, ...], kwargs: Any) -> None:
-    """A call of ``compiled`` was traced; keeps none of the arguments."""
-    function = _function_of(compiled)
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, CodeType):
-        return
-    key = (code.co_filename, code.co_firstlineno, code.co_name)
-    one = _known.get(key)
+def noted(
+    compiled: Any, function: Any, args: tuple[Any, ...], kwargs: Any
+) -> int | None:
+    """A call of ``compiled``, which was made of the program's ``function``,
+    was traced; its number.  Keeps none of the arguments."""
+    function = _called(function)
+    if function is None:
+        return None
+    given = _namesake(function, args)
+    place = _place(function, given, sys._getframe(1))
+    one = _known.get(place)
     if one is None:
         if len(_known) >= MOST:
-            return
-        one = _known[key] = Traced(*key)
-    one.note(compiled, _signature(compiled, code, args, kwargs or {}))
+            return None
+        one = _known[place] = Traced(*place, not _is_librarys(function))
+        _numbers[place] = len(_numbers)
+    number = _numbers[place]
+    objects = id(compiled), id(given or function)
+    signature = _signature(compiled, function.__code__, args, kwargs or {})
+    one.note(objects, signature, _calls(number))
+    return number
 
 
 def often(*more: Traced) -> list[Traced]:
-    """Functions that were traced more than a few times, the most first."""
+    """Functions that are traced over and over, the most first."""
+    for place, one in _known.items():
+        one.calls = _calls(_numbers[place])
     every = (*_known.values(), *more)
-    found = [one for one in every if one.traces >= LEAST]
+    found = [one for one in every if one.goes_on]
     return sorted(found, key=lambda one: -one.traces)
 
 
@@ -106,20 +171,71 @@ def said(masked: bool = False, *more: Traced) -> list[str]:
     return lines
 
 
-def _function_of(compiled: Any) -> Any:
-    """What the user wrote, behind the framework's wrappers."""
-    function = compiled
-    for name in ("_fun", "_python_function", "python_function"):
-        function = getattr(compiled, name, None)
-        if function is not None:
+# -- whose, and where ---------------------------------------------------------
+
+
+def _calls(number: int) -> int:
+    from .. import _arrays
+
+    return _arrays.calls(number)
+
+
+def _called(function: Any) -> FunctionType | None:
+    """What runs where it is called: its own code, or its class's."""
+    if type(function) is FunctionType:
+        return function
+    for cls in type.__getattribute__(type(function), "__mro__"):
+        call = type.__getattribute__(cls, "__dict__").get("__call__")
+        if call is not None:
+            return call if type(call) is FunctionType else None
+    return None
+
+
+def _is_librarys(function: FunctionType) -> bool:
+    return _core.is_library(function.__code__.co_filename)
+
+
+def _place(
+    function: FunctionType, given: FunctionType | None, frame: FrameType | None
+) -> _Key:
+    """(file, line, name) of what the program wrote: of a library's function
+    that of what it was ``given``, else of the program's call."""
+    name, code = _name(function), (given or function).__code__
+    for _ in range(SEARCHED):
+        if frame is None or given is not None or not _is_librarys(function):
             break
-    for _ in range(8):
-        inner = getattr(function, "__wrapped__", None)
-        inner = inner or getattr(function, "func", None)
-        if inner is None:
-            return function
-        function = inner
-    return function
+        if not _core.is_library(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno, name
+        frame = frame.f_back
+    return code.co_filename, code.co_firstlineno, name
+
+
+def _name(function: FunctionType) -> str:
+    return function.__qualname__.rpartition("<locals>.")[2]
+
+
+def _namesake(
+    function: FunctionType, args: tuple[Any, ...]
+) -> FunctionType | None:
+    """What a library's function was given and is named after, as that of
+    equinox.filter_jit(), which calls one of its arguments."""
+    if not _is_librarys(function):
+        return None
+    left: deque[Any] = deque(args)
+    for _ in range(SEARCHED):
+        if not left:
+            break
+        one = left.popleft()
+        if type(one) is tuple:
+            left.extend(one[:SEARCHED])
+        elif type(one) is FunctionType:
+            same = one.__qualname__ == function.__qualname__
+            if same and one is not function:
+                return one
+    return None
+
+
+# -- what varies --------------------------------------------------------------
 
 
 def _signature(
@@ -149,15 +265,15 @@ def _describe(
     """Exact built-in containers are opened: others have code of their own."""
     if len(found) >= 64:
         return
-    if static:
+    if static and type(value) is not tuple:
         plain = type(value) in (int, float, bool, str, type(None))
-        text = repr(value)[:40] if plain else f"object at {id(value):#x}"
+        text = repr(value)[:40] if plain else f"{_ADDRESS}{id(value):#x}"
         found[name] = "static argument", text
         return
     if type(value) in (list, tuple) and depth < 3:
         found[name] = "length of", str(len(value))
         for at, item in enumerate(value[:16]):
-            _describe(found, f"{name}[{at}]", item, False, depth + 1)
+            _describe(found, f"{name}[{at}]", item, static, depth + 1)
     elif type(value) is dict and depth < 3:
         found[name] = "keys of", str(len(value))
         for key, item in list(value.items())[:16]:

@@ -6,8 +6,11 @@
  * when the framework notes in an attribute which function it was made of.
  * Classes of Python's are seen by their tp_call.
  */
+#include "../core/base/read.h"
 #include "../core/base/thread.h"
 #include "hooks.h"
+
+#include <string.h>
 
 #define MOST_TYPES 8
 
@@ -20,22 +23,56 @@ static struct {
     ternaryfunc call;   /* as it was */
 } types[MOST_TYPES];
 static int ntypes, reporting, was_traced;
+/* Functions that were traced are numbered by the listener: how often each was
+ * called since its first trace, by whichever callable was made of it.  Two
+ * callables in one place: the one that was traced last is counted. */
+#define MOST_COUNTED 1024
+#define PLACES 256
+static struct {
+    PyObject *callable; /* borrowed address, compared only */
+    uint32_t number;
+} counted[PLACES];
+static uint64_t calls[MOST_COUNTED];
 static PyObject *listener; /* owned */
 static IA_OF_THREAD int depth;
 
 /* -- after a call ---------------------------------------------------------- */
 
+static size_t
+place_of(PyObject *callable)
+{
+    return ((uintptr_t)callable >> 4) % PLACES;
+}
+
+static void
+count_call(PyObject *callable)
+{
+    size_t i = place_of(callable);
+    if (counted[i].callable == callable)
+        calls[counted[i].number]++;
+}
+
 static void
 tell_of_trace(PyObject *callable, PyObject *args, PyObject *kwargs)
 {
     was_traced = 0;
-    if (listener == NULL || args == NULL)
+    if (listener == NULL || args == NULL || attribute == NULL)
         return;
+    PyObject *given = ia_instance_attribute(callable, ia_utf8(attribute));
+    PyObject *function = given != NULL ? ia_program_function(given) : NULL;
     PyObject *hold = Py_NewRef(listener);
     PyObject *result = PyObject_CallFunctionObjArgs(
-        hold, callable, args, kwargs ? kwargs : Py_None, NULL);
-    if (result == NULL)
-        PyErr_Clear();
+        hold, callable, function ? function : Py_None, args,
+        kwargs ? kwargs : Py_None, NULL);
+    size_t number = result != NULL && PyLong_CheckExact(result)
+                        ? PyLong_AsSize_t(result)
+                        : MOST_COUNTED;
+    PyErr_Clear();
+    if (number < MOST_COUNTED) {
+        size_t i = place_of(callable);
+        counted[i].callable = callable;
+        counted[i].number = (uint32_t)number;
+    }
     Py_XDECREF(result);
     Py_DECREF(hold);
 }
@@ -86,6 +123,7 @@ call_instance(PyObject *self, PyObject *const *args, size_t nargsf,
         return result;
     if (was_traced)
         tell_of_vectorcall(self, args, nargsf, names);
+    count_call(self);
     Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
     ia_api->call_ends(IA_EVENT_COMPILED, args,
                       PyVectorcall_NARGS(nargsf) + named);
@@ -110,6 +148,7 @@ call_typed(PyObject *self, PyObject *args, PyObject *kwargs)
         return result;
     if (was_traced)
         tell_of_trace(self, args, kwargs);
+    count_call(self);
     PyObject *given[] = {args, kwargs};
     ia_api->call_ends(IA_EVENT_COMPILED, given, kwargs != NULL ? 2 : 1);
     return result;
@@ -206,7 +245,15 @@ ia_calls_unwatch(void)
 void
 ia_calls_set_listener(PyObject *function)
 {
+    memset(counted, 0, sizeof counted);
+    memset(calls, 0, sizeof calls);
     Py_XSETREF(listener, Py_XNewRef(function));
+}
+
+uint64_t
+ia_calls_of(size_t number)
+{
+    return number < MOST_COUNTED ? calls[number] : 0;
 }
 
 void

@@ -83,9 +83,13 @@ void ia_calls_watch_instance(PyObject *callable, PyObject *function);
 /* Calls of objects of this type, by its slot. */
 int ia_calls_watch_type(PyTypeObject *);
 void ia_calls_unwatch(void);
-/* Owned: called as (callable, args, kwargs) after an outermost call in which
- * ia_calls_traced() was. */
+/* Owned: called as (callable, function, args, kwargs) after an outermost call
+ * in which ia_calls_traced() was; function is what the program wrote, or None.
+ * The int that it gives is the function's number from here on.  Counts of
+ * calls begin anew. */
 void ia_calls_set_listener(PyObject *);
+/* Outermost calls since its first trace of what has that number. */
+uint64_t ia_calls_of(size_t number);
 void ia_calls_traced(void);
 /* Nonzero inside of a call on this thread. */
 int ia_calls_running(void);

@@ -230,14 +230,28 @@ arrays_traced(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 
 PyDoc_STRVAR(listen_doc,
              "listen(function)\n--\n\n"
-             "Call function(compiled, args, kwargs) after an outermost call\n"
-             "that was traced; what it raises is dropped.");
+             "Call function(compiled, program_function, args, kwargs) after\n"
+             "an outermost call that was traced; what it raises is dropped,\n"
+             "an int that it gives is the function's number.");
 
 static PyObject *
 arrays_listen(PyObject *Py_UNUSED(module), PyObject *function)
 {
     ia_calls_set_listener(function == Py_None ? NULL : function);
     Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(calls_doc,
+             "calls(number)\n--\n\n"
+             "Outermost calls of a function since it was given that number.");
+
+static PyObject *
+arrays_calls(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    size_t n = PyLong_AsSize_t(number);
+    if (n == (size_t)-1 && PyErr_Occurred())
+        return NULL;
+    return PyLong_FromUnsignedLongLong(ia_calls_of(n));
 }
 
 static PyMethodDef arrays_methods[] = {
@@ -261,6 +275,7 @@ static PyMethodDef arrays_methods[] = {
     {"count", arrays_count, METH_NOARGS, count_doc},
     {"traced", arrays_traced, METH_NOARGS, traced_doc},
     {"listen", arrays_listen, METH_O, listen_doc},
+    {"calls", arrays_calls, METH_O, calls_doc},
     {NULL, NULL, 0, NULL},
 };
 
