@@ -35,6 +35,10 @@ class Pace:
     kind: int = -1
 
 
+#: So many times the mean time between two things that came: once in three
+#: thousand such times where they come by chance.
+PAUSE = 8
+
 #: Holders that are alike, and what is told of each.
 Siblings: TypeAlias = list[tuple[Held, Finding]]
 
@@ -70,6 +74,7 @@ class HolderHistory:
     gained_at: int = 0  # `now` of the last gain
     gained: Moment | None = None  # of the last gain that was seen
     gains: int = 0  # times that it was seen grown
+    waited: int = 0  # the longest time between two of them
     peak: int = 0  # most items so far
     peak_at: int = 0  # `now` of that
     bound: int | None = None  # the most items by its type
@@ -204,6 +209,7 @@ class HolderHistory:
             # What grows again may do so by another statement.
             paused = self.overdue() and now.at.now - self.gained_at
             self.resumed |= bool(paused and self.statements)
+            self.waited = max(self.waited, now.at.now - self.gained_at)
             self.gained_at, self.gained = now.at.now, now.at
             self.gains += 1
             if now.items and now.at.ends_step:
@@ -461,6 +467,21 @@ class HolderHistory:
         """Whether it has not gained for longer than a third of its age: as
         the criterion asks it of a line."""
         return 3 * (self.last.at.now - self.gained_at) > self.age
+
+    @property
+    def pauses(self) -> bool:
+        """Whether nothing has come to it for far longer than before: what
+        comes at the pace of what it has is not away for so long."""
+        groups = [group for one in self.fellows for group in one.groups]
+        if not groups:
+            return False
+        last = max(group.last for group in groups)
+        came = last - min(group.first for group in groups)
+        count = sum(group.count for group in groups)
+        since = self.last.at.now - last
+        return count > 1 and since > max(
+            PAUSE * came / (count - 1), 2 * self.waited
+        )
 
     @property
     def may_wait(self) -> bool:

@@ -26,7 +26,8 @@ class Case:
     ``bounded``: it has a bound that memory can hold, by its type or those of
     its items; ``limited``: a test of its length in the source decides on
     whether it grows, and the program goes on; ``may_end``: so it does, and the
-    source empties it somewhere, or asks for a key before it sets it.
+    source empties it somewhere, or asks for a key before it sets it; that is
+    said at a report too, where keys have paused.
     ``one_pass``: it is a variable of the very loop that fills it, where
     nothing but calls comes.  ``one_turn``: it is a variable of a call that a
     loop makes, one that a loop sets anew, or of one pass after a training;

@@ -43,8 +43,10 @@ def case_of(
     one_pass = _is_one_pass(history, status)
     room = forecast.room_of(finding)
     # Reading the source takes time: only for what would be told.
-    asked = not last_word and history.gains > 0 and history.age >= needed
+    asked = not last_word or history.pauses
+    asked = asked and history.gains > 0 and history.age >= needed
     end = _end(history, room) if asked else None
+    keys = end is not None and end.kind == "keys"
     return Case(
         root=held.root,
         is_cycle=held.cycle is not None and not history.died,
@@ -55,12 +57,15 @@ def case_of(
         or any(now.cycle_bytes for now in history.sites.values()),
         bounded=_fits(history, room),
         graph_grows=history.graph_grows,
-        limited=end is not None and end.kind == "length",
-        may_end=end is not None and not history.walked.nodes,
+        limited=end is not None and end.kind == "length" and not last_word,
+        # Whether keys come to an end, a program has shown where they paused.
+        may_end=end is not None
+        and (keys or not last_word)
+        and not history.walked.nodes,
         remade=history.is_remade,
         lets_go=history.lets_go or history.may_wait,
         # What leaves from below a new key is no answer to how many come.
-        outgrows=not (end is not None and end.kind == "keys")
+        outgrows=not keys
         and (
             any(history.outgrows(since) for since in history.rising)
             or (last_word and history.outgrew and not one_pass)

@@ -172,6 +172,41 @@ def test_a_memo_whose_keys_never_come_again_is_a_leak() -> None:
     assert finding.verdict == "leak"
 
 
+def _table_of(store: dict[int, torch.Tensor], length: int) -> torch.Tensor:
+    if length not in store:
+        store[length] = torch.arange(length * 16.0)
+    return store[length]
+
+
+@pytest.mark.parametrize("of_functools", [False, True])
+def test_a_memo_that_is_filled_is_no_leak(of_functools: bool) -> None:
+    """Forty keys in forty steps, and in twelve more none that is new."""
+    table.cache_clear()
+    kept: dict[int, torch.Tensor] = {}
+    lookup = table if of_functools else functools.partial(_table_of, kept)
+    with impactarbiter.watch() as arbiter:
+        for step in range(52):
+            lookup(1 + step % 40).sum()
+            arbiter.step()
+        report = arbiter.report()
+    table.cache_clear()
+    (finding,) = report.findings
+    assert (finding.verdict, finding.rule) == ("growing", "may-end")
+
+
+def test_a_memo_whose_new_keys_come_in_bursts_is_a_leak() -> None:
+    """Each epoch asks for keys of its own, and trains between."""
+    kept: dict[int, torch.Tensor] = {}
+    with impactarbiter.watch() as arbiter:
+        for step in range(250):
+            epoch, at = divmod(step, 50)
+            _table_of(kept, 1 + 10 * epoch + min(at, 9)).sum()
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = report.findings
+    assert (finding.verdict, finding.rule) == ("leak", "keeps-all")
+
+
 def test_an_evaluation_as_long_as_those_before_it_is_no_growth() -> None:
     """What it gathers is let go of when it ends, as those before did."""
     model = nn.Linear(64, 64)
