@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -90,6 +91,11 @@ def as_one(seen: Sequence[wire.Visit]) -> wire.Visit:
         bytes=sum(one.bytes for one in seen),
         eldest=hash(eldest) if all(eldest) else 0,
     )
+
+
+def collections() -> int:
+    """How often the collector has gone through more than what is newest."""
+    return sum(one["collections"] for one in gc.get_stats()[1:])
 
 
 def forget(path: int) -> None:

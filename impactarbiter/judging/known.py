@@ -39,8 +39,10 @@ class KnownHolders(dict[str, HolderHistory]):
     def visit(self, at: Moment) -> None:
         """Sees again every holder whose path can be followed."""
         for history in tuple(self.values()):
-            if history.visitable and history.last.at.tick < at.tick:
-                lines = {s: heap.site_now(s) for s in history.sites}
+            lines = {s: heap.site_now(s) for s in history.sites}
+            if history.held.root == "cycle":
+                history.sees(lines, heap.site_older)
+            elif history.visitable and history.last.at.tick < at.tick:
                 seen = [heap.visit(path) for path in history.paths]
                 self._fates.see(history, seen, at.now)
                 history.seen(heap.as_one(seen), at, lines, heap.site_older)
@@ -290,6 +292,7 @@ class KnownHolders(dict[str, HolderHistory]):
                 gained_at=look.gained(fellows),
                 peak=now.items or 0,
                 probed=now.probed,
+                runs=heap.collections(),
             )
             history.starts_over(
                 max(self._let_go_beside(held), self._fates.last_of(fellows))

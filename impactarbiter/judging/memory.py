@@ -88,6 +88,7 @@ class HolderHistory:
     carries_over: bool = False
     # Garbage like it, which a walk had seen, was gone at a later one.
     was_collected: bool = False
+    runs: int = 0  # of the collector, when it was found: `heap.collections`
     broken_at: Moment | None = None  # a tick at which its path did not hold
     # Its path held again after that, or not while its statement was sought.
     comes_and_goes: bool = False
@@ -439,6 +440,19 @@ class HolderHistory:
         return scaled(
             now, self.walked, self.fellows, self.sites, lines, self.recurs
         )
+
+    def sees(
+        self,
+        lines: Mapping[int, SiteNow],
+        older: Callable[[int, int], int],
+    ) -> None:
+        """Takes in what is alive of the lines of garbage, which no visit
+        finds: where less is as old as what a walk saw than has gone of that,
+        the collector comes in time."""
+        seen, tick = self.walked.storages, self.walked.at.tick
+        alive = sum(line.live_count for line in lines.values())
+        left = min(alive, sum(older(site, tick) for site in lines))
+        self.was_collected |= left < seen - left
 
     def _went_with_the_end(
         self, visit: Visit, lines: Mapping[int, SiteNow]

@@ -22,7 +22,8 @@ class Case:
     the holder was seen grown since it was found, ``overdue`` that it has not
     been for a third of its age.  ``lets_go``: what it held was seen leaving.
     ``outgrows``: less of it than comes, so that it gets ever longer.
-    ``died``: it is garbage that came about at once, and grows no more.
+    ``died``: it is garbage that came about at once, and grows no more;
+    ``in_time``: the collector may still come before it is much.
     ``bounded``: it has a bound that memory can hold, by its type or those of
     its items; ``limited``: a test of its length in the source decides on
     whether it grows, and the program goes on; ``may_end``: so it does, and the
@@ -42,6 +43,7 @@ class Case:
     forever: bool = False
     collector: bool = True
     collected: bool = False
+    in_time: bool = False
     bounded: bool = False
     limited: bool = False
     may_end: bool = False
@@ -95,7 +97,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "garbage-cycle",
-        lambda case: case.is_cycle and _settled(case),
+        lambda case: case.is_cycle and _settled(case) and not case.in_time,
         "cycle",
         "only a cycle of references that nothing leads to holds it",
     ),

@@ -55,6 +55,7 @@ def case_of(
         collector=status.collector,
         collected=history.was_collected
         or any(now.cycle_bytes for now in history.sites.values()),
+        in_time=_in_time(history, status, room) and not last_word,
         bounded=_fits(history, room),
         graph_grows=history.graph_grows,
         limited=end is not None and end.kind == "length" and not last_word,
@@ -307,6 +308,17 @@ def _places(history: HolderHistory) -> Collection[tuple[str, int]]:
         guess = maybe_grown_at(history.finding)
         history.guessed = () if guess is None else ((guess.file, guess.line),)
     return history.guessed
+
+
+def _in_time(history: HolderHistory, status: Status, room: int | None) -> bool:
+    """Whether the collector has not yet gone through what was young when a
+    walk found it, and memory will hold until then."""
+    return (
+        status.collector
+        and not history.held.forever
+        and heap.collections() == history.runs
+        and not is_much(history.last.bytes, room)
+    )
 
 
 def _is_one_turn(

@@ -108,6 +108,39 @@ def test_a_cycle_that_the_collector_has_freed_before_is_information(
     assert finding.severity == "info"
 
 
+def test_cycles_that_go_while_they_are_young_are_no_leak() -> None:
+    """All but a tenth of them: those were in use when the collector came."""
+    told: list[Finding] = []
+    used: deque[Node] = deque(maxlen=30)
+    with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
+        for step in range(400):
+            for _ in range(9):
+                Node()
+            used.append(Node())
+            if step % 20 == 7:
+                gc.collect(1)
+            arbiter.step()
+        report = arbiter.report()
+    verdicts = {f.verdict for f in (*report.findings, *told)}
+    assert verdicts <= {"accumulation", "cache"}
+    assert {f.severity for f in report.findings} <= {"info"}
+
+
+def test_cycles_that_only_a_full_run_frees_grow_until_then() -> None:
+    """The collector goes through what is young, and finds them in use."""
+    used: deque[Node] = deque(maxlen=30)
+    with impactarbiter.watch(step="manual") as arbiter:
+        for step in range(200):
+            used.append(Node())
+            if step % 20 == 7:
+                gc.collect(1)
+            arbiter.step()
+        report = arbiter.report()
+    (cycle,) = [f for f in report.findings if f.cycle is not None]
+    assert cycle.verdict == "cycle"
+    assert cycle.bytes_per_step == pytest.approx(256, rel=0.1)
+
+
 @pytest.mark.filterwarnings("ignore:Using backward.*create_graph")
 def test_a_gradient_that_holds_its_own_graph() -> None:
     def turn() -> None:

@@ -974,6 +974,37 @@ case(
     """,
 )
 case(
+    "threading.local of the asking thread",
+    "scene.local.<thread 'asks'>.x[0]",
+    """
+    import threading
+    local = threading.local()
+    def worker(ask):
+        local.x = [globals().pop('t')]
+        ask()
+    def run(ask):
+        thread = threading.Thread(target=worker, args=(ask,), name='asks')
+        thread.start()
+        thread.join()
+    """,
+)
+case(
+    "threading.local of the main thread, asked by another",
+    "scene.local.x[0]",
+    """
+    import threading
+    local = threading.local()
+    local.x = [t]
+    def worker(ask):
+        pass
+        ask()
+    def run(ask):
+        thread = threading.Thread(target=worker, args=(ask,), name='asks')
+        thread.start()
+        thread.join()
+    """,
+)
+case(
     "threading.local with arguments",
     "scene.local.x",
     """

@@ -32,6 +32,11 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
         "rootless-so-far",
         "growing",
     ),
+    "a cycle that the collector may meet in time": (
+        replace(CYCLE, in_time=True),
+        "rootless-so-far",
+        "growing",
+    ),
     "a list that died in a cycle": (
         replace(LEAK, root="cycle", died=True),
         "keeps-all",

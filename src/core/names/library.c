@@ -133,15 +133,30 @@ name_in_queue(PyObject *op, PyObject *child, ia_edge_text *out)
 
 /* -- threads ------------------------------------------------------------- */
 
+static PyObject *
+of_threading(const char *name)
+{
+    PyObject *module = ia_dict_value(ia_interp_modules(), "threading");
+    return module != NULL && PyModule_Check(module)
+               ? ia_dict_value(PyModule_GetDict(module), name)
+               : NULL;
+}
+
+static int
+is_main(const PyThreadState *t)
+{
+    PyObject *thread = of_threading("_main_thread");
+    PyObject *ident =
+        thread != NULL ? ia_instance_attribute(thread, "_ident") : NULL;
+    return ident != NULL && PyLong_CheckExact(ident) &&
+           PyLong_AsUnsignedLongMask(ident) == t->thread_id;
+}
+
 /* Thread._name of a running thread, or NULL. */
 static PyObject *
 thread_name(const PyThreadState *t)
 {
-    PyObject *module = ia_dict_value(ia_interp_modules(), "threading");
-    PyObject *active = module && PyModule_Check(module)
-                           ? ia_dict_value(PyModule_GetDict(module), "_active")
-                           : NULL;
-    PyObject *key, *thread;
+    PyObject *active = of_threading("_active"), *key, *thread;
     Py_ssize_t pos = 0;
     if (active == NULL || !PyDict_Check(active))
         return NULL;
@@ -177,6 +192,7 @@ is_thread_key(PyObject *key)
     return PyWeakref_Check(key) || is_named(key, "_thread._localdummy");
 }
 
+/* The main thread's has no name of its own, by whichever thread it is asked. */
 static ia_reading
 name_thread(PyObject *dict, PyObject *child, ia_edge_text *out)
 {
@@ -188,7 +204,7 @@ name_thread(PyObject *dict, PyObject *child, ia_edge_text *out)
             t = thread_with(PyWeakref_Check(key)
                                 ? ((PyWeakReference *)key)->wr_object
                                 : key);
-    if (t == PyThreadState_Get())
+    if (t != NULL && is_main(t))
         return ia_edge_pass(out, IA_READ_ATTRIBUTES, NULL);
     PyObject *name = t ? thread_name(t) : NULL;
     if (name != NULL && PyUnicode_CheckExact(name))
