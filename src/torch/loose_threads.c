@@ -12,6 +12,7 @@
 #include "../core/base/compat.h"
 #include "../core/base/thread.h"
 #include "hooks.h"
+#include "pool_threads.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -613,7 +614,7 @@ await_others(void)
         Py_END_ALLOW_THREADS
     }
     int64_t end = now_ns() + PATIENCE_NS;
-    while (!ia_nobody_is_loose() && now_ns() < end) {
+    while ((!ia_nobody_is_loose() || ia_pool_is_busy(0)) && now_ns() < end) {
         nap(NAP_NS);
     }
 }
@@ -621,8 +622,9 @@ await_others(void)
 int
 ia_world_stands_still(int patience)
 {
-    if (patience && known && !is_only_thread()) {
+    if (patience && known && (!is_only_thread() || ia_pool_is_busy(1))) {
         await_others();
     }
-    return ia_nobody_is_loose() && !somebody_deallocates();
+    return ia_nobody_is_loose() && !somebody_deallocates() &&
+           !ia_pool_is_busy(patience);
 }

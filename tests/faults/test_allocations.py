@@ -69,6 +69,12 @@ def test_graphs_that_could_not_be_followed_are_told(tmp_path: Path) -> None:
     check(run(tmp_path, "scenario.py", 2, asked))
 
 
+@pytest.mark.skipif(shutil.which("nm") is None, reason="no nm")
+def test_a_search_that_could_not_be_made_is_told(tmp_path: Path) -> None:
+    """What was freed cannot be told from what is in use."""
+    check(run(tmp_path, "scenario.py", 2, "searching:ia_chunks_freed"))
+
+
 def test_allocations_of_python_fail(tmp_path: Path) -> None:
     pytest.importorskip("_testcapi")
     check(run(tmp_path, "python_memory.py", 2000))

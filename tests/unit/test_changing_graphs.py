@@ -195,6 +195,39 @@ def test_a_thread_inside_an_operator_is_seen() -> None:
 
 
 @needs_count
+def test_a_script_that_goes_on_after_its_call_is_seen() -> None:
+    """What it forked runs on a thread of torch's, which never has the GIL."""
+    code = """
+    fork = torch.jit.fork
+    script = torch.jit.CompilationUnit('''
+    def work(stop: Tensor, turns: Tensor) -> Tensor:
+        while int(stop) == 0:
+            turns.add_(1)
+        return turns
+
+    def begin(stop: Tensor, turns: Tensor) -> Future[Tensor]:
+        return fork(work, stop, turns)
+    ''')
+    out = (torch.ones(1000, requires_grad=True) * 2).sin()
+    stop = torch.ones(1)
+    script.begin(stop, stop).wait()  # its threads are there from now on
+    stop.fill_(0)
+    before = impactarbiter.explain(out)
+    assert before.note is None, before
+    working = script.begin(stop, torch.zeros(1))
+    during = impactarbiter.explain(out)
+    stop.fill_(1)
+    assert "busy in torch" in during.note, during
+    working.wait()
+    after = impactarbiter.explain(out)
+    assert after.note is None, after
+    print("ok")
+    """
+    said = ended_well("-c", COUNTING + inspect.cleandoc(code))
+    assert said == "ok\n"
+
+
+@needs_count
 def test_a_question_leaves_no_hook_behind() -> None:
     code = """
     done = threading.Event()

@@ -46,21 +46,28 @@ ia_chunk_before_in_use(const size_t next[2])
 #define AT_HAND 1000
 #define PUTS_TOGETHER 2048
 
-size_t
-ia_chunks_freed(void)
+int
+ia_chunks_freed(size_t *mark)
 {
     size_t words[2][2] = {{0}};
+    *mark = 0;
     /* Two, for what was there may have had the same by accident. */
     for (int i = 0; i < 2; i++) {
         void *volatile piece = malloc(i ? AT_HAND : AT_HAND - 64);
         uintptr_t at = (uintptr_t)piece;
+        if (at == 0)
+            return -1;
         free(piece);
         if (ia_memory_read(words[i], at, sizeof words[i]) != sizeof words[i])
             return 0;
     }
     void *volatile large = malloc(PUTS_TOGETHER);
+    if (large == NULL)
+        return -1;
     free(large);
-    return words[0][1] == words[1][1] ? words[0][1] : 0;
+    if (words[0][1] == words[1][1])
+        *mark = words[0][1];
+    return 0;
 }
 
 static int

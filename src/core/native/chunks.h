@@ -32,10 +32,10 @@ void ia_extents_free(ia_extents *);
 /* Size of the piece whose head was read, 0 where it can't be one with so
  * much room. */
 size_t ia_chunk_size(const size_t head[2], size_t room);
-/* Has malloc put aside what was freed, as far as it can be made to, and what
- * stands then in the second word of a freed piece that it keeps at hand all
- * the same; 0 where that is not known. */
-size_t ia_chunks_freed(void);
+/* Has malloc put aside what was freed, as far as it can be made to.  `mark` is
+ * what stands then in the second word of a freed piece that it keeps at hand
+ * all the same; 0 where that is not known.  0, or -1 when memory is short. */
+int ia_chunks_freed(size_t *mark);
 /* By the head of the next piece: is this one in use? */
 int ia_chunk_before_in_use(const size_t next[2]);
 

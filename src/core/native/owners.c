@@ -550,10 +550,9 @@ static int
 begin_search(search *s)
 {
     begin(s->asked->blocks, s->asked->count);
-    /* Tables that grew would change what is being looked through. */
-    s->freed = ia_chunks_freed();
     s->of_body = calloc(s->asked->nbodies + 1, sizeof *s->of_body);
-    return s->of_body == NULL ||
+    /* Tables that grew would change what is being looked through. */
+    return ia_chunks_freed(&s->freed) < 0 || s->of_body == NULL ||
                    ia_ptrmap_init(&s->met, (size_t)MOST_PIECES * 2) < 0 ||
                    ia_segments_find(&s->segments) < 0 ||
                    ia_extents_find(&s->extents) < 0
