@@ -58,7 +58,7 @@ def case_of(
         in_time=_in_time(history, status, room) and not last_word,
         bounded=_fits(history, room),
         graph_grows=history.graph_grows,
-        limited=end is not None and end.kind == "length" and not last_word,
+        limited=end is not None and end.kind == "length",
         # Whether keys come to an end, a program has shown where they paused.
         may_end=end is not None
         and (keys or not last_word)

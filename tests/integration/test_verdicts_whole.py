@@ -194,6 +194,22 @@ def test_a_memo_that_is_filled_is_no_leak(of_functools: bool) -> None:
     assert (finding.verdict, finding.rule) == ("growing", "may-end")
 
 
+@pytest.mark.parametrize("room", [40, 400])
+def test_what_is_filled_up_to_its_own_limit_is_no_leak(room: int) -> None:
+    kept: dict[int, torch.Tensor] = {}
+    with impactarbiter.watch() as arbiter:
+        for step in range(52):
+            if len(kept) < room:
+                kept[step] = torch.ones(64)
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = report.findings
+    expected = (
+        ("growing", "own-limit") if room == 40 else ("leak", "keeps-all")
+    )
+    assert (finding.verdict, finding.rule) == expected
+
+
 def test_a_memo_whose_new_keys_come_in_bursts_is_a_leak() -> None:
     """Each epoch asks for keys of its own, and trains between."""
     kept: dict[int, torch.Tensor] = {}
