@@ -50,28 +50,32 @@ class Program:
     arguments: tuple[str, ...] = ()
 
 
+#: The ledger, and what a sweep of it needs.
+LEDGER = (
+    "ledger/birthplace",
+    "ledger/book",
+    "ledger/survivors",
+    "ledger/intervals",
+    "ledger/ledger",
+    "ledger/libraries",
+    "ledger/lock",
+    "ledger/ring",
+    "ledger/sites",
+    "ledger/sources",
+    "ledger/stacks",
+    "steps/criterion",
+    "steps/sweep",
+    "base/array",
+    "base/ptrmap",
+)
+
 PROGRAMS = {
     "ptrmap": Program(("base/ptrmap",)),
     "bitmap": Program(("base/bitmap",)),
     "blocks": Program(("ledger/blocks", "base/array", "base/ptrmap")),
+    "ledger": Program(LEDGER, own=("fake_frames",), python=True),
     "threads": Program(
-        (
-            "ledger/birthplace",
-            "ledger/book",
-            "ledger/survivors",
-            "ledger/intervals",
-            "ledger/ledger",
-            "ledger/libraries",
-            "ledger/lock",
-            "ledger/ring",
-            "ledger/sites",
-            "ledger/sources",
-            "ledger/stacks",
-            "steps/criterion",
-            "steps/sweep",
-            "base/array",
-            "base/ptrmap",
-        ),
+        LEDGER,
         own=("fake_frames",),
         short=False,
         python=True,

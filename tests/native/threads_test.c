@@ -82,13 +82,27 @@ typedef struct {
     uint64_t state;
     uintptr_t base; /* of the addresses that only this one uses */
     char alive[BLOCKS];
+    uint32_t given; /* how many it has left to others */
 } worker;
+
+/* A block that one worker made, and another frees. */
+static atomic_uintptr_t orphan;
 
 static unsigned
 chance(worker *w, unsigned below)
 {
     w->state = w->state * UINT64_C(6364136223846793005) + 1442695040888963407u;
     return (unsigned)(w->state >> 33) % below;
+}
+
+static void
+give_away(worker *w)
+{
+    uintptr_t key = w->base + 64 * (BLOCKS + 1 + (uintptr_t)++w->given);
+    ia_ledger_born(key, 1 + chance(w, 4096), (uint16_t)chance(w, 3));
+    key = atomic_exchange(&orphan, key);
+    if (key != 0)
+        ia_ledger_died(key);
 }
 
 static void
@@ -106,6 +120,8 @@ one_turn(worker *w)
     else
         ia_ledger_born(key, 1 + chance(w, 4096), (uint16_t)chance(w, 3));
     w->alive[i] = !w->alive[i];
+    if (chance(w, 4) == 0)
+        give_away(w);
     if (chance(w, 8) == 0) { /* the Python object of that tensor */
         pthread_mutex_lock(&gil);
         ia_birth birth = ia_ledger_birth();
@@ -294,6 +310,7 @@ main(int argc, char **argv)
     over = 1;
     for (int i = 0; i < 3; i++)
         pthread_join(others[i], NULL);
+    ia_ledger_died(orphan);
     ia_ledger_lock();
     assert(ia_ledger_totals_now()->live_count == 0);
     assert(ia_ledger_totals_now()->live_bytes == 0);

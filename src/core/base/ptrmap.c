@@ -5,15 +5,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Allocators return multiples of 16 or 64: the low bits say nothing, so a
- * multiplicative hash spreads the high ones. */
-static inline size_t
-slot_of(const ia_ptrmap *map, uintptr_t key)
-{
-    uint64_t h = (uint64_t)key * UINT64_C(0x9E3779B97F4A7C15);
-    return (size_t)(h >> 24) & map->mask;
-}
-
 int
 ia_ptrmap_init(ia_ptrmap *map, size_t expected)
 {
@@ -44,7 +35,7 @@ ia_ptrmap_get(const ia_ptrmap *map, uintptr_t key)
 {
     if (map->keys == NULL)
         return IA_PTRMAP_NONE;
-    size_t i = slot_of(map, key);
+    size_t i = ia_ptrmap_slot(map, key);
     while (map->keys[i] != 0) {
         if (map->keys[i] == key)
             return map->values[i];
@@ -57,7 +48,7 @@ ia_ptrmap_get(const ia_ptrmap *map, uintptr_t key)
 static inline size_t
 search(const ia_ptrmap *map, uintptr_t key)
 {
-    size_t i = slot_of(map, key);
+    size_t i = ia_ptrmap_slot(map, key);
     while (map->keys[i] != 0 && map->keys[i] != key)
         i = (i + 1) & map->mask;
     return i;
@@ -84,6 +75,15 @@ grow(ia_ptrmap *map)
     ia_ptrmap smaller = *map;
     *map = bigger;
     ia_ptrmap_free(&smaller);
+    return 0;
+}
+
+int
+ia_ptrmap_reserve(ia_ptrmap *map, size_t count)
+{
+    while (ia_ptrmap_room(map) < count)
+        if (grow(map) < 0)
+            return -1;
     return 0;
 }
 
@@ -128,7 +128,7 @@ ia_ptrmap_pop(ia_ptrmap *map, uintptr_t key)
 {
     if (map->keys == NULL || key == 0) /* 0 stands in empty slots */
         return IA_PTRMAP_NONE;
-    size_t i = slot_of(map, key);
+    size_t i = ia_ptrmap_slot(map, key);
     while (map->keys[i] != key) {
         if (map->keys[i] == 0)
             return IA_PTRMAP_NONE;
@@ -140,7 +140,7 @@ ia_ptrmap_pop(ia_ptrmap *map, uintptr_t key)
         i = (i + 1) & map->mask;
         if (map->keys[i] == 0)
             break;
-        size_t home = slot_of(map, map->keys[i]);
+        size_t home = ia_ptrmap_slot(map, map->keys[i]);
         if (((i - home) & map->mask) >= ((i - hole) & map->mask)) {
             map->keys[hole] = map->keys[i];
             map->values[hole] = map->values[i];

@@ -11,10 +11,27 @@
 
 ia_lock ia_the_ledgers_lock;
 
+#define YOUNG 256
+#define GROUP (YOUNG / 64)
+
+/* Its birthday is the present tick. */
+typedef struct {
+    uintptr_t key; /* 0 = free */
+    uint64_t bytes;
+    uint32_t stack;
+    uint32_t site;
+    uint16_t device;
+    uint16_t phase;
+    uint16_t array;
+} young_row;
+
 static struct {
     ia_ptrmap row_of_key;
     ia_row *rows;
     uint32_t nrows, row_capacity, free_row;
+    uint32_t room; /* rows and keys for so many, the young among them */
+    uint64_t groups; /* a bit for each that may have somebody young */
+    young_row young[YOUNG];
     ia_site_totals *sites;
     uint32_t nsites;
     uint32_t *turned; /* owned; as many places as sites */
@@ -53,6 +70,9 @@ void
 ia_ledger_reset(uint32_t warmup)
 {
     ia_ptrmap_free(&book.row_of_key);
+    memset(book.young, 0, sizeof book.young);
+    book.groups = 0;
+    book.room = 0;
     book.nrows = 0;
     book.free_row = IA_NO_ROW;
     book.warmup = warmup;
@@ -64,17 +84,35 @@ ia_ledger_reset(uint32_t warmup)
     book.phase = 0;
 }
 
+/* For one more than there are: whoever enters, young or not, has a row and a
+ * place for its key, so that growing up never lacks memory. */
+static __attribute__((noinline)) int
+make_room(void)
+{
+    uint32_t wanted = book.totals.live_count + 1;
+    if (IA_CLEAR_ROOM(book.rows, book.row_capacity, wanted) < 0 ||
+        ia_ptrmap_reserve(&book.row_of_key, wanted) < 0)
+        return -1;
+    size_t keys = ia_ptrmap_room(&book.row_of_key);
+    book.room = keys < book.row_capacity ? (uint32_t)keys : book.row_capacity;
+    return 0;
+}
+
+static inline int
+is_room(void)
+{
+    return book.totals.live_count < book.room || make_room() == 0;
+}
+
+/* There is room. */
 static uint32_t
 take_row(void)
 {
     uint32_t i = book.free_row;
-    if (i != IA_NO_ROW) {
-        book.free_row = book.rows[i].stack;
-        return i;
-    }
-    if (IA_CLEAR_ROOM(book.rows, book.row_capacity, book.nrows + 1) < 0)
-        return IA_NO_ROW;
-    return book.nrows++;
+    if (i == IA_NO_ROW)
+        return book.nrows++;
+    book.free_row = book.rows[i].stack;
+    return i;
 }
 
 static void
@@ -85,17 +123,22 @@ give_row(uint32_t i)
     book.free_row = i;
 }
 
-static ia_site_totals *
-site_for(uint32_t id)
+static __attribute__((noinline)) ia_site_totals *
+make_site(uint32_t id)
 {
     uint32_t known = book.nsites;
-    if (id >= known &&
-        (IA_CLEAR_ROOM(book.turned, book.turned_capacity, id + 1) < 0 ||
-         IA_CLEAR_ROOM(book.sites, book.nsites, id + 1) < 0))
+    if (IA_CLEAR_ROOM(book.turned, book.turned_capacity, id + 1) < 0 ||
+        IA_CLEAR_ROOM(book.sites, book.nsites, id + 1) < 0)
         return NULL;
     for (; known < book.nsites; known++)
         begin_site(&book.sites[known]);
     return &book.sites[id];
+}
+
+static inline ia_site_totals *
+site_for(uint32_t id)
+{
+    return id < book.nsites ? &book.sites[id] : make_site(id);
 }
 
 /* -- survivors -------------------------------------------------------------- */
@@ -115,20 +158,19 @@ ia_ledger_now(int clock)
 
 /* Before a birth or death is counted: what was alive until now is the least
  * of the buckets that begin. */
-static void
+static __attribute__((noinline)) void
 advance(uint32_t id, ia_site_totals *site)
 {
-    if (site->advanced == book.totals.generation + 1)
-        return;
     site->advanced = book.totals.generation + 1;
     if (site->touched != book.totals.generation) {
         site->touched = book.totals.generation;
         site->count_before = site->live_count;
     }
+    site->least_count = site->live_count - site->allowed_count;
+    site->least_bytes = site->live_bytes - site->allowed_bytes;
     for (int c = 0; c < IA_CLOCKS; c++)
         ia_survivors_advance(&site->by[c], ia_ledger_now(c),
-                             site->live_count - site->allowed_count,
-                             site->live_bytes - site->allowed_bytes);
+                             site->least_count, site->least_bytes);
     if ((site->by[0].turned || site->by[1].turned) && !site->listed) {
         site->listed = 1;
         book.turned[book.nturned++] = id;
@@ -147,9 +189,23 @@ count_death(ia_site_totals *site, const ia_row *row, int by_collector)
 {
     for (int c = 0; c < IA_CLOCKS && !row->allowed; c++)
         ia_survivors_died(&site->by[c], birth_of(row, c), ia_ledger_now(c),
-                          site->live_count - site->allowed_count,
-                          site->live_bytes - site->allowed_bytes,
                           !by_collector);
+}
+
+/* After a death. */
+static inline void
+note_least(ia_site_totals *site)
+{
+    uint32_t count = site->live_count - site->allowed_count;
+    uint64_t bytes = site->live_bytes - site->allowed_bytes;
+    if (count >= site->least_count && bytes >= site->least_bytes)
+        return;
+    for (int c = 0; c < IA_CLOCKS; c++)
+        ia_survivors_left(&site->by[c], ia_ledger_now(c), count, bytes);
+    if (count < site->least_count)
+        site->least_count = count;
+    if (bytes < site->least_bytes)
+        site->least_bytes = bytes;
 }
 
 const uint32_t *
@@ -169,7 +225,7 @@ ia_ledger_turned_clear(void)
     book.nturned = 0;
 }
 
-static ia_device_totals *
+static inline ia_device_totals *
 device_for(uint16_t device)
 {
     for (int i = 0; i < book.ndevices; i++)
@@ -181,58 +237,197 @@ device_for(uint16_t device)
     return &book.devices[book.ndevices++];
 }
 
-static void
-total_up(uint16_t device, uint64_t bytes, int allowed)
+static inline void
+total_up(uint16_t device, uint64_t bytes)
 {
     ia_ledger_totals *t = &book.totals;
     ia_device_totals *d = device_for(device);
     t->live_bytes += bytes;
     t->live_count++;
     t->births++;
-    if (allowed)
-        t->allowed_bytes += bytes;
     if (t->live_bytes > t->peak_bytes)
         t->peak_bytes = t->live_bytes;
     if (d != NULL && (d->live_bytes += bytes) > d->peak_bytes)
         d->peak_bytes = d->live_bytes;
 }
 
-static void
-total_down(uint16_t device, uint64_t bytes, int allowed)
+static inline void
+total_down(uint16_t device, uint64_t bytes)
 {
     ia_device_totals *d = device_for(device);
     book.totals.live_bytes -= bytes;
     book.totals.live_count--;
     book.totals.deaths++;
-    if (allowed)
-        book.totals.allowed_bytes -= bytes;
     if (d != NULL)
         d->live_bytes -= bytes;
+}
+
+static inline void
+site_up(ia_site_totals *site, uint64_t bytes, uint32_t position)
+{
+    if (site->born_count++ == 0)
+        site->first_position = position;
+    site->born_bytes += bytes;
+    site->live_bytes += bytes;
+    site->live_count++;
+    site->last_position = position;
+}
+
+static inline void
+site_down(ia_site_totals *site, uint64_t bytes, int by_collector)
+{
+    site->live_bytes -= bytes;
+    site->live_count--;
+    if (by_collector == IA_COLLECTING_ALL) {
+        site->cycle_bytes += bytes;
+        site->cycle_count++;
+    }
+}
+
+/* -- the young -------------------------------------------------------------- */
+
+/* Where one by that key would be. */
+static inline young_row *
+young_place(uintptr_t key)
+{
+    return &book.young[ia_ptrmap_hash(key) >> 56];
+}
+
+static inline young_row *
+find_young(uintptr_t key)
+{
+    young_row *y = young_place(key);
+    return y->key == key && key != 0 ? y : NULL;
+}
+
+static ia_row
+row_of_young(const young_row *y)
+{
+    return (ia_row){
+        .key = y->key,
+        .bytes = y->bytes,
+        .stack = y->stack,
+        .position = book.totals.position,
+        .generation = book.totals.generation,
+        .device = y->device,
+        .phase = y->phase,
+        .array = y->array,
+    };
+}
+
+/* Who is young has room, and nobody else its key. */
+static __attribute__((noinline)) ia_row *
+grow_up(young_row *y)
+{
+    uint32_t i = take_row();
+    ia_row *row = &book.rows[i];
+    *row = row_of_young(y);
+    ia_ptrmap_set(&book.row_of_key, row->key, i);
+    count_birth(&book.sites[y->site], row);
+    y->key = 0;
+    return row;
+}
+
+static void
+grow_up_all(void)
+{
+    for (; book.groups != 0; book.groups &= book.groups - 1) {
+        young_row *first = &book.young[GROUP * __builtin_ctzll(book.groups)];
+        for (young_row *y = first; y < first + GROUP; y++)
+            if (y->key != 0)
+                grow_up(y);
+    }
+}
+
+/* 0 where the key is in the book. */
+static int
+clear_place(young_row *y, uintptr_t key)
+{
+    if (y->key == key || ia_ptrmap_has(&book.row_of_key, key))
+        return 0;
+    if (y->key != 0)
+        grow_up(y);
+    return 1;
+}
+
+int
+ia_book_enter_young(uintptr_t key, uint64_t bytes, uint32_t stack, uint32_t id,
+                    uint16_t device)
+{
+    young_row *y = young_place(key);
+    ia_site_totals *site = site_for(id);
+    if (site == NULL || !is_room()) {
+        book.totals.lost++;
+        return -1;
+    }
+    if (!clear_place(y, key))
+        return 0;
+    *y = (young_row){
+        .key = key,
+        .bytes = bytes,
+        .stack = stack,
+        .site = id,
+        .device = device,
+        .array = device == IA_DEVICE_NUMPY,
+        .phase = book.phase,
+    };
+    book.groups |= UINT64_C(1) << ((y - book.young) / GROUP);
+    if (site->advanced != book.totals.generation + 1)
+        advance(id, site);
+    site_up(site, bytes, book.totals.position);
+    site->phase = book.phase;
+    site->device = device;
+    total_up(device, bytes);
+    return 1;
+}
+
+static inline void
+strike_young(young_row *y, int by_collector)
+{
+    ia_site_totals *site = &book.sites[y->site];
+    y->key = 0;
+    site_down(site, y->bytes, by_collector);
+    note_least(site);
+    total_down(y->device, y->bytes);
+}
+
+/* -- births and deaths ------------------------------------------------------ */
+
+static int
+strike_row(uintptr_t key, int by_collector, ia_row *gone)
+{
+    uint32_t i = ia_ptrmap_pop(&book.row_of_key, key);
+    if (i == IA_PTRMAP_NONE)
+        return 0;
+    ia_row row = book.rows[i];
+    uint32_t id = ia_stack_site(row.stack);
+    ia_site_totals *site = &book.sites[id];
+    if (site->advanced != book.totals.generation + 1)
+        advance(id, site);
+    site_down(site, row.bytes, by_collector);
+    if (row.allowed) {
+        site->allowed_bytes -= row.bytes;
+        site->allowed_count--;
+        book.totals.allowed_bytes -= row.bytes;
+    }
+    note_least(site);
+    count_death(site, &row, by_collector);
+    total_down(row.device, row.bytes);
+    give_row(i);
+    if (gone != NULL)
+        *gone = row;
+    return 1;
 }
 
 int
 ia_book_strike(uintptr_t key, int by_collector, ia_row *gone)
 {
-    uint32_t i = ia_ptrmap_pop(&book.row_of_key, key);
-    if (i == IA_PTRMAP_NONE)
-        return 0;
-    *gone = book.rows[i];
-    uint32_t id = ia_stack_site(gone->stack);
-    ia_site_totals *site = &book.sites[id];
-    advance(id, site);
-    site->live_bytes -= gone->bytes;
-    site->live_count--;
-    if (gone->allowed) {
-        site->allowed_bytes -= gone->bytes;
-        site->allowed_count--;
-    }
-    if (by_collector == IA_COLLECTING_ALL) {
-        site->cycle_bytes += gone->bytes;
-        site->cycle_count++;
-    }
-    count_death(site, gone, by_collector);
-    total_down(gone->device, gone->bytes, gone->allowed);
-    give_row(i);
+    young_row *y = find_young(key);
+    if (y == NULL)
+        return strike_row(key, by_collector, gone);
+    if (gone != NULL)
+        *gone = row_of_young(y);
+    strike_young(y, by_collector);
     return 1;
 }
 
@@ -241,37 +436,28 @@ ia_book_enter(const ia_row *new)
 {
     uint32_t id = ia_stack_site(new->stack);
     ia_site_totals *site = site_for(id);
-    uint32_t i = site != NULL ? take_row() : IA_NO_ROW;
-    if (i == IA_NO_ROW)
-        goto lost;
-    int added = ia_ptrmap_add(&book.row_of_key, new->key, i);
-    if (added <= 0) {
-        give_row(i);
-        if (added == 0)
-            return 0;
-        goto lost;
+    if (site == NULL || !is_room()) {
+        book.totals.lost++;
+        return -1;
     }
-    ia_row *row = &book.rows[i];
-    *row = *new;
-    advance(id, site);
-    count_birth(site, row);
-    if (site->born_count++ == 0)
-        site->first_position = row->position;
-    site->born_bytes += row->bytes;
-    site->live_bytes += row->bytes;
-    site->live_count++;
-    if (row->allowed) {
-        site->allowed_bytes += row->bytes;
+    if (find_young(new->key) || ia_ptrmap_has(&book.row_of_key, new->key))
+        return 0;
+    uint32_t i = take_row();
+    book.rows[i] = *new;
+    ia_ptrmap_set(&book.row_of_key, new->key, i);
+    if (site->advanced != book.totals.generation + 1)
+        advance(id, site);
+    count_birth(site, new);
+    site_up(site, new->bytes, new->position);
+    if (new->allowed) {
+        site->allowed_bytes += new->bytes;
         site->allowed_count++;
+        book.totals.allowed_bytes += new->bytes;
     }
-    site->last_position = row->position;
-    site->phase = row->phase;
-    site->device = row->array ? IA_DEVICE_NUMPY : row->device;
-    total_up(row->device, row->bytes, row->allowed);
+    site->phase = new->phase;
+    site->device = new->array ? IA_DEVICE_NUMPY : new->device;
+    total_up(new->device, new->bytes);
     return 1;
-lost:
-    book.totals.lost++;
-    return -1;
 }
 
 int
@@ -302,6 +488,7 @@ ia_ledger_phase(void)
 void
 ia_ledger_tick(uint32_t position)
 {
+    grow_up_all();
     book.totals.generation++;
     book.totals.position = position;
 }
@@ -309,6 +496,7 @@ ia_ledger_tick(uint32_t position)
 void
 ia_ledger_forget_positions(void)
 {
+    grow_up_all();
     for (uint32_t i = 0; i < book.nsites; i++) {
         ia_survivors_reset(&book.sites[i].by[IA_BY_POSITION], book.warmup);
         book.sites[i].advanced = 0;
@@ -338,6 +526,7 @@ ia_ledger_totals_now(void)
 ia_site_totals *
 ia_ledger_site(uint32_t site)
 {
+    grow_up_all();
     return site < book.nsites ? &book.sites[site] : NULL;
 }
 
@@ -351,6 +540,9 @@ ia_ledger_sites(void)
 ia_row *
 ia_ledger_find(uintptr_t key)
 {
+    young_row *y = find_young(key);
+    if (y != NULL)
+        return grow_up(y);
     uint32_t i = key ? ia_ptrmap_get(&book.row_of_key, key) : IA_PTRMAP_NONE;
     return i == IA_PTRMAP_NONE ? NULL : &book.rows[i];
 }
@@ -371,6 +563,7 @@ ia_book_move(ia_row *row, uint16_t device)
 ia_row *
 ia_ledger_rows(uint32_t *count)
 {
+    grow_up_all();
     *count = book.nrows;
     return book.rows;
 }
@@ -395,6 +588,7 @@ ia_ledger_bytes(void)
 void
 ia_book_mark_stacks(void)
 {
+    grow_up_all();
     for (uint32_t i = 0; i < book.nrows; i++)
         if (book.rows[i].key != 0)
             ia_stack_mark(book.rows[i].stack);
@@ -427,6 +621,7 @@ ia_ledger_consistent(void)
 {
     uint64_t bytes = 0, site_bytes = 0, survivors[IA_CLOCKS] = {0};
     uint32_t count = 0, site_count = 0;
+    grow_up_all();
     for (uint32_t i = 0; i < book.nrows; i++) {
         const ia_row *row = &book.rows[i];
         if (row->key == 0)

@@ -2,6 +2,11 @@
  *
  * One lock guards rows, site totals and the site tables of sites.c;
  * nothing is called while it is held that could take another lock or the GIL.
+ *
+ * Most storages die before their tick ends.  They are young until then: in all
+ * totals, and in a small table of their own by a hash of their key.  What is
+ * in another's way there, and what is alive when the tick ends or when rows are
+ * asked for, gets a row and its place among the survivors.
  */
 #ifndef IA_BOOK_H
 #define IA_BOOK_H
@@ -55,6 +60,8 @@ typedef struct {
     uint32_t count_before; /* live ones when the tick `touched` began */
     uint32_t touched;      /* tick of the last birth or death */
     uint32_t advanced;     /* tick + 1 at which `by` was brought up to now */
+    uint32_t least_count;  /* since then, allowed ones left out; where there */
+    uint64_t least_bytes;  /* is no less, `by` has no lower minimum to note */
     uint32_t first_position; /* of the first birth ever */
     uint32_t last_position;  /* of the last birth */
     uint16_t phase;          /* of the last birth */
@@ -107,14 +114,17 @@ void ia_ledger_set_phase(uint16_t phase);
 
 /* The rest expects the lock to be held. */
 
-/* Enters a storage: 1, 0 where its key is in a row, or -1 when memory is
+/* Enters a storage: 1, 0 where its key is in the book, or -1 when memory is
  * short: the birth is counted as lost. */
 int ia_book_enter(const ia_row *);
+/* The same for one that is born now, by nobody who allows it. */
+int ia_book_enter_young(uintptr_t key, uint64_t bytes, uint32_t stack,
+                        uint32_t site, uint16_t device);
 /* Strikes a storage out: 1 and *gone filled, or 0 when it is not in the book.
- * By the collector: how that runs just now. */
+ * By the collector: how that runs just now; `gone` may be NULL. */
 int ia_book_strike(uintptr_t key, int by_collector, ia_row *gone);
 
-/* Another key for what is in the book, which has none by it: 0, or -1 when
+/* Another key for a row that was found; the book has none by it: 0, or -1 when
  * memory is short (nothing changed). */
 int ia_book_rename(uintptr_t from, uintptr_t to);
 

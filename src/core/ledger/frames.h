@@ -108,6 +108,7 @@ typedef struct {
     int count;
     uint32_t stack; /* sites.h: its id, 0 = not known yet */
     uint32_t epoch; /* of that id */
+    uint32_t site;  /* of that stack */
     uint32_t ends;  /* of code, when it was captured */
     ia_seen_frame frames[IA_MAX_FRAMES]; /* the outermost first */
 } ia_raw_stack;

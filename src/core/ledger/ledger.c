@@ -44,6 +44,10 @@ void
 ia_ledger_remove(uintptr_t key)
 {
     ia_row gone;
+    if (!ia_intervals_open && !ia_ring_on) {
+        ia_book_strike(key, self.collecting, NULL);
+        return;
+    }
     if (!ia_book_strike(key, self.collecting, &gone))
         return;
     if (ia_intervals_open)
@@ -68,39 +72,96 @@ add_row(const ia_row *row)
         ia_ring_note(IA_RING_BIRTH, row);
 }
 
-uint32_t
-ia_ledger_add(const ia_place *place, uintptr_t key, size_t bytes,
-              uint16_t device)
+static inline void
+add_young(uintptr_t key, size_t bytes, uint32_t stack, uint32_t site,
+          uint16_t device)
+{
+    if (ia_book_enter_young(key, bytes, stack, site, device) == 0) {
+        ia_ledger_remove(key); /* one whose death was not seen */
+        ia_book_enter_young(key, bytes, stack, site, device);
+    }
+}
+
+static __attribute__((noinline)) void
+add_now(uintptr_t key, size_t bytes, uint32_t stack, uint16_t device)
 {
     ia_row row = {
         .key = key,
         .bytes = bytes,
         .device = device,
         .array = device == IA_DEVICE_NUMPY,
-        .stack = ia_place_intern(place),
+        .stack = stack,
         .generation = ia_ledger_totals_now()->generation,
         .position = ia_ledger_totals_now()->position,
         .allowed = self.allowed_label,
         .phase = ia_ledger_phase(),
     };
     add_row(&row);
-    self.fresh_stack = place->raw->count > 0 ? row.stack : IA_NO_STACK;
-    if (self.fresh_stack != IA_NO_STACK) {
-        self.fresh_frame = *ia_raw_frame_at(place->raw, 0);
-        self.fresh_epoch = ia_stacks_epoch();
-    }
-    return row.stack;
+}
+
+static inline int
+is_told_elsewhere(void)
+{
+    return (self.allowed_label | ia_intervals_open | ia_ring_on) != 0;
+}
+
+static inline void
+add(uintptr_t key, size_t bytes, uint32_t stack, uint32_t site,
+    uint16_t device)
+{
+    if (is_told_elsewhere())
+        add_now(key, bytes, stack, device);
+    else
+        add_young(key, bytes, stack, site, device);
+}
+
+/* A tensor born in the same place claims it. */
+static inline void
+note_fresh(const ia_raw_stack *raw, uint32_t stack)
+{
+    self.fresh_stack = stack;
+    self.fresh_frame = *ia_raw_frame_at(raw, 0);
+    self.fresh_epoch = ia_stacks_epoch;
+}
+
+uint32_t
+ia_ledger_add(const ia_place *place, uintptr_t key, size_t bytes,
+              uint16_t device)
+{
+    uint32_t stack = ia_place_intern(place);
+    add(key, bytes, stack, ia_stack_site(stack), device);
+    if (place->raw->count > 0)
+        note_fresh(place->raw, stack);
+    else
+        self.fresh_stack = IA_NO_STACK;
+    return stack;
+}
+
+/* By a thread without a frame. */
+static __attribute__((noinline)) void
+born_elsewhere(uintptr_t key, size_t bytes, uint16_t device)
+{
+    ia_place place;
+    ia_place_capture(&place);
+    ia_ledger_lock();
+    ia_ledger_add(&place, key, bytes, device);
+    ia_ledger_unlock();
 }
 
 void
 ia_ledger_born(uintptr_t key, size_t bytes, uint16_t device)
 {
-    ia_place place;
     uint64_t begin = ia_ledger_hook_begin();
-    ia_place_capture(&place);
-    ia_ledger_lock();
-    ia_ledger_add(&place, key, bytes, device);
-    ia_ledger_unlock();
+    ia_raw_stack *raw = ia_stack_capture();
+    if (raw->count == 0)
+        born_elsewhere(key, bytes, device);
+    else {
+        ia_ledger_lock();
+        uint32_t stack = ia_stack_intern(raw);
+        add(key, bytes, stack, raw->site, device);
+        note_fresh(raw, stack);
+        ia_ledger_unlock();
+    }
     ia_ledger_hook_end(begin);
 }
 
@@ -207,7 +268,7 @@ stack_of_birth(void)
     ia_stack_top(&top);
     self.fresh_stack = IA_NO_STACK;
     /* The GIL keeps sweeps away. */
-    if (stack != IA_NO_STACK && self.fresh_epoch == ia_stacks_epoch() &&
+    if (stack != IA_NO_STACK && self.fresh_epoch == ia_stacks_epoch &&
         top.code == self.fresh_frame.code &&
         top.instr == self.fresh_frame.instr)
         return stack;

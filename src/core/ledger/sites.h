@@ -43,7 +43,8 @@ typedef struct {
 
 /* Stack id of a captured stack, which it is noted in; IA_NO_STACK when memory
  * is short. */
-uint32_t ia_stack_intern(ia_raw_stack *);
+static inline uint32_t ia_stack_intern(ia_raw_stack *);
+uint32_t ia_stack_look_up(ia_raw_stack *); /* where it is not noted yet */
 
 /* The stack of what a call without a Python frame of its own does, named by
  * `function`, as if `stack` had called it. */
@@ -86,8 +87,9 @@ void ia_stacks_sweep(void);
 void ia_site_mark(uint32_t site);
 int ia_site_is_idle(uint32_t site); /* in use, and not marked */
 void ia_sites_sweep(void (*forget)(uint32_t site));
-/* Changes with every sweep that dropped a stack. */
-uint32_t ia_stacks_epoch(void);
+/* Changes with every sweep: which stacks come up again is noted once between
+ * two of them. */
+extern uint32_t ia_stacks_epoch;
 
 /* Code may have ended unseen: no path is known any more. */
 void ia_stacks_forget_paths(void);
@@ -96,5 +98,13 @@ int ia_stacks_init(void);
 int ia_sites_init(void);
 size_t ia_stacks_bytes(void);
 size_t ia_sites_bytes(void);
+
+static inline uint32_t
+ia_stack_intern(ia_raw_stack *raw)
+{
+    if (raw->stack != IA_NO_STACK && raw->epoch == ia_stacks_epoch)
+        return raw->stack;
+    return ia_stack_look_up(raw);
+}
 
 #endif /* IA_SITES_H */

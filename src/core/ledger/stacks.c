@@ -32,9 +32,10 @@ static struct {
     ia_ptrmap of_path;   /* by that of a raw stack */
     atomic_uint made; /* stacks, since the last sweep; read without the lock */
     uint32_t in_use; /* at the last sweep: marked, or old and came up again */
-    uint32_t epoch;
     uint32_t pins;
 } table;
+
+uint32_t ia_stacks_epoch;
 
 int
 ia_stacks_init(void)
@@ -231,20 +232,16 @@ read_stack(const ia_raw_stack *raw)
 }
 
 uint32_t
-ia_stack_intern(ia_raw_stack *raw)
+ia_stack_look_up(ia_raw_stack *raw)
 {
-    if (raw->stack != IA_NO_STACK && raw->epoch == table.epoch) {
-        if (!table.items[raw->stack].again)
-            table.items[raw->stack].again = 1;
-        return raw->stack;
-    }
     if (raw->count == 0)
         return IA_NO_STACK;
     uint32_t id = stack_of_path(raw->hash);
     if (id == IA_PTRMAP_NONE)
         id = read_stack(raw);
     raw->stack = id;
-    raw->epoch = table.epoch;
+    raw->epoch = ia_stacks_epoch;
+    raw->site = ia_stack_site(id);
     return id;
 }
 
@@ -388,16 +385,9 @@ ia_stacks_sweep(void)
         table.in_use += s->marked || (s->again && !s->fresh);
         s->marked = s->again = s->fresh = 0;
     }
-    if (dropped) {
+    if (dropped)
         ia_stacks_forget_paths();
-        table.epoch++;
-    }
-}
-
-uint32_t
-ia_stacks_epoch(void)
-{
-    return table.epoch;
+    ia_stacks_epoch++;
 }
 
 size_t

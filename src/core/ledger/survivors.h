@@ -44,19 +44,25 @@ ia_survivors_born(ia_survivors *s, uint32_t position)
         s->born[bucket]++;
 }
 
-/* One that died at `now`, with what is alive after it.  `ended` is 0 where the
- * collector freed it: that it waited for the collector says nothing of the
- * program's own turns. */
+/* What is alive after a death at `now`. */
 static inline void
-ia_survivors_died(ia_survivors *s, uint32_t position, uint32_t now,
-                  uint32_t count, uint64_t bytes, int ended)
+ia_survivors_left(ia_survivors *s, uint32_t now, uint32_t count,
+                  uint64_t bytes)
 {
-    if (s->begun && now >= s->base) {
-        if (count < s->low[s->current])
-            s->low[s->current] = count;
-        if ((float)bytes < s->low_bytes[s->current])
-            s->low_bytes[s->current] = (float)bytes;
-    }
+    if (!s->begun || now < s->base)
+        return;
+    if (count < s->low[s->current])
+        s->low[s->current] = count;
+    if ((float)bytes < s->low_bytes[s->current])
+        s->low_bytes[s->current] = (float)bytes;
+}
+
+/* One born at `position` died at `now`.  `ended` is 0 where the collector
+ * freed it: that it waited for the collector says nothing of the program's own
+ * turns. */
+static inline void
+ia_survivors_died(ia_survivors *s, uint32_t position, uint32_t now, int ended)
+{
     if (position < s->base)
         return;
     uint32_t bucket = (position - s->base) >> s->shift;

@@ -24,7 +24,8 @@ count(const ia_trace_event *e, ia_survivors *s, ia_suspect *site)
     } else if (e->born >= 0 && site->live_count > 0) {
         site->live_count--;
         site->live_bytes -= (uint64_t)-e->bytes;
-        ia_survivors_died(s, born, now, site->live_count, site->live_bytes, 1);
+        ia_survivors_left(s, now, site->live_count, site->live_bytes);
+        ia_survivors_died(s, born, now, 1);
     }
 }
 
