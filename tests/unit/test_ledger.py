@@ -990,6 +990,29 @@ def test_deaths_go_on_after_stop(ledger: None) -> None:
     assert _core.consistent()
 
 
+def test_what_is_young_is_in_every_answer(arbiter: Arbiter) -> None:
+    def make() -> list[torch.Tensor]:
+        return [torch.ones(1 + i % 7) for i in range(700)]
+
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(make).result()
+    born = _core.totals()
+    assert (born["births"], born["deaths"]) == (700, 0)
+    assert born["live_bytes"] == born["peak_bytes"] == 700 * 16
+    del made[::2]  # on another thread
+    made[0].resize_(5000)
+    check(made)
+    made += make()
+    made[-1].untyped_storage().resize_(40)
+    made[-2].untyped_storage().share_memory_()
+    arbiter.stop()
+    with impactarbiter.watch(step="manual") as another:
+        fresh = make()
+        made.clear()
+        another.step()
+        check(fresh)
+
+
 def test_births_in_many_threads(ledger: None) -> None:
     def work(first: int) -> None:
         for i in range(4000):

@@ -5,7 +5,6 @@
 #include "../base/thread.h"
 #include "birthplace.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 /* Most nodes that are noted between two births on a thread: views and in-place
@@ -19,7 +18,7 @@ typedef struct {
 } known_node;
 
 static known_node *nodes; /* owned, NULL while nobody asks */
-static atomic_int following; /* nodes != NULL, for those without the lock */
+atomic_int ia_places_following;
 static uint32_t backward_stack;
 static uint32_t tables; /* how many there were */
 /* Of this thread: the table it last wrote to, and the first node after. */
@@ -84,13 +83,7 @@ ia_places_follow_nodes(int on)
     backward_stack = IA_NO_STACK;
     nodes = on ? calloc(IA_NODES_KNOWN, sizeof *nodes) : NULL;
     tables++;
-    following = nodes != NULL;
-}
-
-int
-ia_places_follows_nodes(void)
-{
-    return atomic_load_explicit(&following, memory_order_relaxed);
+    ia_places_following = nodes != NULL;
 }
 
 void

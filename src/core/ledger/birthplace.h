@@ -10,6 +10,8 @@
 #include "../base/core_api.h"
 #include "sites.h"
 
+#include <stdatomic.h>
+
 /* 24 bytes each, and only where a device is followed: on the CPU a backward
  * runs below the frames that called it. */
 #define IA_NODES_KNOWN ((uint32_t)1 << 16)
@@ -29,7 +31,12 @@ int ia_place_next(ia_node_mark *);
 uint32_t ia_place_intern(const ia_place *);
 /* Whether nodes are followed: starts and ends with an empty table. */
 void ia_places_follow_nodes(int on);
-int ia_places_follows_nodes(void);
+extern atomic_int ia_places_following; /* nodes; for those without the lock */
+static inline int
+ia_places_follows_nodes(void)
+{
+    return atomic_load_explicit(&ia_places_following, memory_order_relaxed);
+}
 /* The nodes made on this thread since its last call, up to the next one, are
  * of this stack. */
 void ia_places_note_nodes(const ia_node_mark *next, uint32_t stack);

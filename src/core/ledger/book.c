@@ -22,7 +22,6 @@ typedef struct {
     uint32_t site;
     uint16_t device;
     uint16_t phase;
-    uint16_t array;
 } young_row;
 
 static struct {
@@ -123,22 +122,22 @@ give_row(uint32_t i)
     book.free_row = i;
 }
 
-static __attribute__((noinline)) ia_site_totals *
-make_site(uint32_t id)
+static __attribute__((noinline)) int
+make_sites(uint32_t count)
 {
     uint32_t known = book.nsites;
-    if (IA_CLEAR_ROOM(book.turned, book.turned_capacity, id + 1) < 0 ||
-        IA_CLEAR_ROOM(book.sites, book.nsites, id + 1) < 0)
-        return NULL;
+    if (IA_CLEAR_ROOM(book.turned, book.turned_capacity, count) < 0 ||
+        IA_CLEAR_ROOM(book.sites, book.nsites, count) < 0)
+        return -1;
     for (; known < book.nsites; known++)
         begin_site(&book.sites[known]);
-    return &book.sites[id];
+    return 0;
 }
 
-static inline ia_site_totals *
-site_for(uint32_t id)
+static inline int
+has_site(uint32_t id)
 {
-    return id < book.nsites ? &book.sites[id] : make_site(id);
+    return id < book.nsites || make_sites(id + 1) == 0;
 }
 
 /* -- survivors -------------------------------------------------------------- */
@@ -225,16 +224,25 @@ ia_ledger_turned_clear(void)
     book.nturned = 0;
 }
 
-static inline ia_device_totals *
-device_for(uint16_t device)
+static __attribute__((noinline)) ia_device_totals *
+another_device(uint16_t device)
 {
-    for (int i = 0; i < book.ndevices; i++)
+    for (int i = 1; i < book.ndevices; i++)
         if (book.devices[i].device == device)
             return &book.devices[i];
     if (book.ndevices == IA_MAX_DEVICES)
         return NULL;
     book.devices[book.ndevices] = (ia_device_totals){.device = device};
     return &book.devices[book.ndevices++];
+}
+
+/* The first is the one that most are on. */
+static inline ia_device_totals *
+device_for(uint16_t device)
+{
+    return book.ndevices > 0 && book.devices[0].device == device
+               ? &book.devices[0]
+               : another_device(device);
 }
 
 static inline void
@@ -287,16 +295,16 @@ site_down(ia_site_totals *site, uint64_t bytes, int by_collector)
 /* -- the young -------------------------------------------------------------- */
 
 /* Where one by that key would be. */
-static inline young_row *
+static inline uint32_t
 young_place(uintptr_t key)
 {
-    return &book.young[ia_ptrmap_hash(key) >> 56];
+    return (uint32_t)(ia_ptrmap_hash(key) >> 56);
 }
 
 static inline young_row *
 find_young(uintptr_t key)
 {
-    young_row *y = young_place(key);
+    young_row *y = &book.young[young_place(key)];
     return y->key == key && key != 0 ? y : NULL;
 }
 
@@ -311,7 +319,7 @@ row_of_young(const young_row *y)
         .generation = book.totals.generation,
         .device = y->device,
         .phase = y->phase,
-        .array = y->array,
+        .array = y->device == IA_DEVICE_NUMPY, /* none is shown yet */
     };
 }
 
@@ -339,39 +347,28 @@ grow_up_all(void)
     }
 }
 
-/* 0 where the key is in the book. */
-static int
-clear_place(young_row *y, uintptr_t key)
-{
-    if (y->key == key || ia_ptrmap_has(&book.row_of_key, key))
-        return 0;
-    if (y->key != 0)
-        grow_up(y);
-    return 1;
-}
-
 int
 ia_book_enter_young(uintptr_t key, uint64_t bytes, uint32_t stack, uint32_t id,
                     uint16_t device)
 {
-    young_row *y = young_place(key);
-    ia_site_totals *site = site_for(id);
-    if (site == NULL || !is_room()) {
+    uint32_t place = young_place(key);
+    young_row *y = &book.young[place];
+    if (!has_site(id) || !is_room()) {
         book.totals.lost++;
         return -1;
     }
-    if (!clear_place(y, key))
+    if (y->key == key || ia_ptrmap_has(&book.row_of_key, key))
         return 0;
-    *y = (young_row){
-        .key = key,
-        .bytes = bytes,
-        .stack = stack,
-        .site = id,
-        .device = device,
-        .array = device == IA_DEVICE_NUMPY,
-        .phase = book.phase,
-    };
-    book.groups |= UINT64_C(1) << ((y - book.young) / GROUP);
+    if (y->key != 0)
+        grow_up(y);
+    y->key = key;
+    y->bytes = bytes;
+    y->stack = stack;
+    y->site = id;
+    y->device = device;
+    y->phase = book.phase;
+    book.groups |= UINT64_C(1) << place / GROUP;
+    ia_site_totals *site = &book.sites[id];
     if (site->advanced != book.totals.generation + 1)
         advance(id, site);
     site_up(site, bytes, book.totals.position);
@@ -382,13 +379,23 @@ ia_book_enter_young(uintptr_t key, uint64_t bytes, uint32_t stack, uint32_t id,
 }
 
 static inline void
-strike_young(young_row *y, int by_collector)
+strike_out_young(young_row *y, int by_collector)
 {
     ia_site_totals *site = &book.sites[y->site];
     y->key = 0;
     site_down(site, y->bytes, by_collector);
     note_least(site);
     total_down(y->device, y->bytes);
+}
+
+int
+ia_book_strike_young(uintptr_t key, int by_collector)
+{
+    young_row *y = find_young(key);
+    if (y == NULL)
+        return 0;
+    strike_out_young(y, by_collector);
+    return 1;
 }
 
 /* -- births and deaths ------------------------------------------------------ */
@@ -414,8 +421,7 @@ strike_row(uintptr_t key, int by_collector, ia_row *gone)
     count_death(site, &row, by_collector);
     total_down(row.device, row.bytes);
     give_row(i);
-    if (gone != NULL)
-        *gone = row;
+    *gone = row;
     return 1;
 }
 
@@ -425,9 +431,8 @@ ia_book_strike(uintptr_t key, int by_collector, ia_row *gone)
     young_row *y = find_young(key);
     if (y == NULL)
         return strike_row(key, by_collector, gone);
-    if (gone != NULL)
-        *gone = row_of_young(y);
-    strike_young(y, by_collector);
+    *gone = row_of_young(y);
+    strike_out_young(y, by_collector);
     return 1;
 }
 
@@ -435,11 +440,11 @@ int
 ia_book_enter(const ia_row *new)
 {
     uint32_t id = ia_stack_site(new->stack);
-    ia_site_totals *site = site_for(id);
-    if (site == NULL || !is_room()) {
+    if (!has_site(id) || !is_room()) {
         book.totals.lost++;
         return -1;
     }
+    ia_site_totals *site = &book.sites[id];
     if (find_young(new->key) || ia_ptrmap_has(&book.row_of_key, new->key))
         return 0;
     uint32_t i = take_row();

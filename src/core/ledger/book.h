@@ -121,8 +121,10 @@ int ia_book_enter(const ia_row *);
 int ia_book_enter_young(uintptr_t key, uint64_t bytes, uint32_t stack,
                         uint32_t site, uint16_t device);
 /* Strikes a storage out: 1 and *gone filled, or 0 when it is not in the book.
- * By the collector: how that runs just now; `gone` may be NULL. */
+ * By the collector: how that runs just now. */
 int ia_book_strike(uintptr_t key, int by_collector, ia_row *gone);
+/* The same for one that is young; 0 for any other. */
+int ia_book_strike_young(uintptr_t key, int by_collector);
 
 /* Another key for a row that was found; the book has none by it: 0, or -1 when
  * memory is short (nothing changed). */

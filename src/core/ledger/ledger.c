@@ -44,10 +44,6 @@ void
 ia_ledger_remove(uintptr_t key)
 {
     ia_row gone;
-    if (!ia_intervals_open && !ia_ring_on) {
-        ia_book_strike(key, self.collecting, NULL);
-        return;
-    }
     if (!ia_book_strike(key, self.collecting, &gone))
         return;
     if (ia_intervals_open)
@@ -72,16 +68,6 @@ add_row(const ia_row *row)
         ia_ring_note(IA_RING_BIRTH, row);
 }
 
-static inline void
-add_young(uintptr_t key, size_t bytes, uint32_t stack, uint32_t site,
-          uint16_t device)
-{
-    if (ia_book_enter_young(key, bytes, stack, site, device) == 0) {
-        ia_ledger_remove(key); /* one whose death was not seen */
-        ia_book_enter_young(key, bytes, stack, site, device);
-    }
-}
-
 static __attribute__((noinline)) void
 add_now(uintptr_t key, size_t bytes, uint32_t stack, uint16_t device)
 {
@@ -102,17 +88,16 @@ add_now(uintptr_t key, size_t bytes, uint32_t stack, uint16_t device)
 static inline int
 is_told_elsewhere(void)
 {
-    return (self.allowed_label | ia_intervals_open | ia_ring_on) != 0;
+    return (ia_intervals_open | ia_ring_on) != 0;
 }
 
 static inline void
 add(uintptr_t key, size_t bytes, uint32_t stack, uint32_t site,
     uint16_t device)
 {
-    if (is_told_elsewhere())
+    if (is_told_elsewhere() || self.allowed_label ||
+        ia_book_enter_young(key, bytes, stack, site, device) == 0)
         add_now(key, bytes, stack, device);
-    else
-        add_young(key, bytes, stack, site, device);
 }
 
 /* A tensor born in the same place claims it. */
@@ -189,7 +174,8 @@ ia_ledger_died(uintptr_t key)
 {
     uint64_t begin = ia_ledger_hook_begin();
     ia_ledger_lock();
-    ia_ledger_remove(key);
+    if (is_told_elsewhere() || !ia_book_strike_young(key, self.collecting))
+        ia_ledger_remove(key);
     ia_ledger_unlock();
     ia_ledger_hook_end(begin);
 }
@@ -260,7 +246,28 @@ ia_ledger_forget_arrays(void)
     ia_ledger_unlock();
 }
 
-static uint32_t
+static __attribute__((noinline)) uint32_t
+stack_here(void)
+{
+    ia_raw_stack *raw = ia_stack_capture();
+    ia_ledger_lock();
+    uint32_t stack = ia_stack_intern(raw);
+    ia_ledger_unlock();
+    return stack;
+}
+
+static __attribute__((noinline)) void
+note_nodes(uint32_t stack)
+{
+    ia_node_mark next;
+    if (!ia_place_next(&next))
+        return;
+    ia_ledger_lock();
+    ia_places_note_nodes(&next, stack);
+    ia_ledger_unlock();
+}
+
+static inline uint32_t
 stack_of_birth(void)
 {
     uint32_t stack = self.fresh_stack;
@@ -272,23 +279,15 @@ stack_of_birth(void)
         top.code == self.fresh_frame.code &&
         top.instr == self.fresh_frame.instr)
         return stack;
-    ia_raw_stack *raw = ia_stack_capture();
-    ia_ledger_lock();
-    stack = ia_stack_intern(raw);
-    ia_ledger_unlock();
-    return stack;
+    return stack_here();
 }
 
 ia_birth
 ia_ledger_birth(void)
 {
     uint32_t stack = stack_of_birth();
-    ia_node_mark next;
-    if (ia_place_next(&next)) {
-        ia_ledger_lock();
-        ia_places_note_nodes(&next, stack);
-        ia_ledger_unlock();
-    }
+    if (ia_places_follows_nodes())
+        note_nodes(stack);
     /* The GIL guards clocks and phase against changes. */
     const ia_ledger_totals *now = ia_ledger_totals_now();
     return (ia_birth){stack, now->generation, now->position,

@@ -18,6 +18,7 @@
 
 #include "sources.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -81,7 +82,15 @@ void ia_stacks_after_fork(void);
  * such sites as are worth keeping, and drops the rest, which those who know
  * things of it forget.  It needs the GIL besides, so that no other thread is
  * between two uses of an id. */
-int ia_stacks_sweep_is_due(void);
+extern atomic_uint ia_stacks_made; /* since the last one */
+extern atomic_uint ia_stacks_in_use; /* at the last one */
+static inline int
+ia_stacks_sweep_is_due(void)
+{
+    return atomic_load_explicit(&ia_stacks_made, memory_order_relaxed) >=
+           IA_SWEEP_AFTER + atomic_load_explicit(&ia_stacks_in_use,
+                                                 memory_order_relaxed);
+}
 void ia_stack_mark(uint32_t stack);
 void ia_stacks_sweep(void);
 void ia_site_mark(uint32_t site);

@@ -30,12 +30,13 @@ static struct {
     size_t frames; /* of all stacks */
     ia_ptrmap of_frames; /* by the hash of its frames */
     ia_ptrmap of_path;   /* by that of a raw stack */
-    atomic_uint made; /* stacks, since the last sweep; read without the lock */
-    uint32_t in_use; /* at the last sweep: marked, or old and came up again */
     uint32_t pins;
 } table;
 
 uint32_t ia_stacks_epoch;
+/* Written with the lock. */
+atomic_uint ia_stacks_made;
+atomic_uint ia_stacks_in_use; /* marked, or old and came up again */
 
 int
 ia_stacks_init(void)
@@ -167,7 +168,7 @@ make_stack(const frame_list *list, uint64_t hash)
     table.items[i].hash = hash;
     table.items[i].fresh = 1;
     table.frames += (size_t)list->count;
-    table.made++;
+    ia_stacks_made++;
     return i;
 fail:
     free(frames);
@@ -337,12 +338,6 @@ ia_stacks_after_fork(void)
 }
 
 int
-ia_stacks_sweep_is_due(void)
-{
-    return table.made >= IA_SWEEP_AFTER + table.in_use;
-}
-
-int
 ia_stacks_are_pinned(void)
 {
     return table.pins > 0;
@@ -371,7 +366,7 @@ void
 ia_stacks_sweep(void)
 {
     int dropped = 0;
-    table.made = table.in_use = 0;
+    uint32_t in_use = 0;
     for (uint32_t i = 1; i < table.count; i++) {
         stack *s = &table.items[i];
         if (s->shown.frames == NULL)
@@ -382,9 +377,11 @@ ia_stacks_sweep(void)
             continue;
         }
         ia_site_mark(s->shown.site);
-        table.in_use += s->marked || (s->again && !s->fresh);
+        in_use += s->marked || (s->again && !s->fresh);
         s->marked = s->again = s->fresh = 0;
     }
+    ia_stacks_made = 0;
+    ia_stacks_in_use = in_use;
     if (dropped)
         ia_stacks_forget_paths();
     ia_stacks_epoch++;

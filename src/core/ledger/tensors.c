@@ -158,7 +158,8 @@ ia_tensors_born(PyObject *op)
 {
     ia_birth birth = ia_ledger_birth();
     uint32_t i = young_slot(op);
-    leave_book(op); /* an address whose death was not seen */
+    if (ia_ptrmap_has(&book.index, (uintptr_t)op))
+        leave_book(op); /* an address whose death was not seen */
     if (is_young(i) && young.items[i].op != op)
         enter_book(young.items[i].op, &young.items[i].birth);
     young.items[i].op = op;

@@ -6,6 +6,7 @@
 #include "../ledger/devices.h"
 #include "../ledger/frames.h"
 #include "../ledger/ledger.h"
+#include "../ledger/sites.h"
 #include "../ledger/tensors.h"
 #include "../steps/failure.h"
 #include "../steps/steps.h"
@@ -55,7 +56,8 @@ api_tensor_born(PyObject *op)
     if (!ia_active)
         return;
     ia_tensors_born(op);
-    ia_sweep(); /* here too: some programs have no steps */
+    if (ia_stacks_sweep_is_due())
+        ia_sweep(); /* here too: some programs have no steps */
 }
 
 static int
