@@ -1,5 +1,5 @@
-"""What a birth and a death cost, in instructions: a machine that is busy says
-little of nanoseconds, and the same of instructions.
+"""What a birth and a death cost, and a boundary, in instructions: a machine
+that is busy says little of nanoseconds, and the same of instructions.
 
 A change that needs more has to say why and set another limit here.
 """
@@ -19,6 +19,8 @@ COUNT = 4000
 #: Instructions of one birth and one death, by the depth of the stack, as gcc
 #: 12 with -O2 and Python 3.11 had it; what else there is may need more.
 MEASURED = {2: 420, 22: 699}
+#: Of a boundary where nothing is made and nothing has a graph, likewise.
+BOUNDARY = 1157
 MARGIN = 1.10
 OTHERS = 1.40
 BEGINNINGS = ("api_storage_born", "ia_ledger_died")
@@ -69,3 +71,28 @@ def test_a_birth_and_a_death(depth: int, counts: dict[int, float]) -> None:
     usual = sys.version_info[:2] == (3, 11)
     limit = MEASURED[depth] * (MARGIN if usual else OTHERS)
     assert 100 < counts[depth] <= limit
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="no valgrind")
+def test_a_boundary_without_graphs(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            "valgrind",
+            "--tool=callgrind",
+            f"--callgrind-out-file={tmp_path / 'out'}",
+            "--toggle-collect=boundary",
+            sys.executable,
+            "-P",
+            str(HERE / "boundaries.py"),
+            "1000",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    assert found is not None, done.stderr
+    usual = sys.version_info[:2] == (3, 11)
+    limit = BOUNDARY * (MARGIN if usual else OTHERS)
+    assert 100 < int(found[1]) / 1000 <= limit

@@ -38,7 +38,7 @@ ia_graphs_end_step(void)
 
 typedef struct {
     ia_sink sink;
-    ia_bitmap *seen;
+    ia_bitmap *seen; /* owned; NULL until there is a node */
     void **stack; /* owned */
     uint32_t depth, capacity;
     int failed;
@@ -53,7 +53,13 @@ probe_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
 {
     probe *p = (probe *)sink;
     (void)kind, (void)name, (void)index;
-    int met = node == NULL || ia_bitmap_mark(p->seen, (uintptr_t)node);
+    if (node == NULL)
+        return 0;
+    if (p->seen == NULL && (p->seen = ia_bitmap_new()) == NULL) {
+        p->failed = 1;
+        return 1;
+    }
+    int met = ia_bitmap_mark(p->seen, (uintptr_t)node);
     p->failed |= p->seen->failed;
     if (met ||
         (p->least > 0 && ia_the_framework->node_sequence(node) < p->least))
@@ -72,12 +78,9 @@ probe_graph(probe *p, void *root, uint64_t budget)
 {
     *p = (probe){
         .sink = {NULL, probe_node, NULL},
-        .seen = ia_bitmap_new(),
         .oldest = UINT64_MAX,
     };
-    p->failed = p->seen == NULL;
-    if (!p->failed)
-        probe_node(&p->sink, root, IA_EDGE_GRAD_FN, NULL, -1);
+    probe_node(&p->sink, root, IA_EDGE_GRAD_FN, NULL, -1);
     while (p->depth > 0 && p->nodes < budget && !p->failed) {
         void *node = p->stack[--p->depth];
         uint64_t sequence = ia_the_framework->node_sequence(node);
@@ -96,13 +99,9 @@ int
 ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
                     uint64_t budget)
 {
-    probe p = {.sink = {NULL, probe_node, NULL},
-               .seen = ia_bitmap_new(),
-               .least = sequence};
+    probe p = {.sink = {NULL, probe_node, NULL}, .least = sequence};
     int found = 0;
-    p.failed = p.seen == NULL;
-    if (!p.failed)
-        probe_node(&p.sink, root, IA_EDGE_GRAD_FN, NULL, -1);
+    probe_node(&p.sink, root, IA_EDGE_GRAD_FN, NULL, -1);
     while (p.depth > 0 && p.nodes < budget && !p.failed && !found) {
         void *at = p.stack[--p.depth];
         found = at == node && at != root &&
@@ -165,19 +164,18 @@ ia_graphs_weigh(uint64_t budget, uint64_t *nodes, uint64_t *bytes)
 {
     if (ia_the_framework == NULL || ia_the_framework->node_bytes == NULL)
         return 0;
-    probe p = {.sink = {NULL, probe_node, NULL}, .seen = ia_bitmap_new()};
+    probe p = {.sink = {NULL, probe_node, NULL}};
     PyObject *op;
     uint32_t at = 0;
     *bytes = 0;
-    p.failed = p.seen == NULL || !ia_the_framework->walk_begin(0);
+    p.failed = !ia_the_framework->walk_begin(0);
     while (!p.failed && p.nodes <= budget &&
            (op = ia_tensors_next(&at)) != NULL) {
         probe_node(&p.sink, ia_the_framework->grad_fn_of(op),
                    IA_EDGE_GRAD_FN, NULL, -1);
         weigh_pending(&p, budget, bytes);
     }
-    if (p.seen != NULL)
-        ia_the_framework->walk_end();
+    ia_the_framework->walk_end();
     ia_bitmap_free(p.seen);
     free(p.stack);
     *nodes = p.nodes;
