@@ -29,7 +29,7 @@ static nlink_t threads; /* of the process, when they were listed */
 
 /* How the kernel tells of a thread that is in the pool: its state; 0 of
  * another one. */
-static char
+static int
 state_of(int thread)
 {
     char path[sizeof TASKS + 32], text[64];
@@ -76,7 +76,7 @@ ia_pool_is_busy(int anew)
     if (count == MOST)
         return 1;
     for (; i < count; i++) {
-        char state = state_of(pool[i]);
+        int state = state_of(pool[i]);
         if (state != 0 && state != ASLEEP)
             break;
     }
