@@ -47,6 +47,11 @@ def refresh() -> None:
     frameworks.settle()
 
 
+def probe_graphs() -> None:
+    """Measures anew how far the graph of each line's newest tensor reaches."""
+    _core.probe_graphs()
+
+
 def site_frame(site: int) -> wire.Frame | None:
     """The user's line behind a site; None where no Python was running."""
     frame = _core.site_source(site)

@@ -144,10 +144,15 @@ class Diagnostician:
         )
         findings += self._unheld
         self._judged = findings
-        self._told.tell(findings)
+        waiting = [
+            history
+            for history in self._known.values()
+            if self._may_tell(history, suspects)
+        ]
+        # Told with its statement, a few turns later.
+        later = {h.signature for h in waiting if self._watch.awaits(h)}
+        self._told.tell([f for f in findings if f.signature not in later])
         if not self._watch.busy:
-            known = self._known.values()
-            waiting = [h for h in known if self._may_tell(h, suspects)]
             self._watch.begin(waiting, status)
         self._come_back(tick, status, pause or 0)
 

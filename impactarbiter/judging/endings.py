@@ -16,6 +16,7 @@ from .source_file import Source, Variable, bare, name_of
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_NEW = (ast.Call, ast.List, ast.Dict, ast.Set)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -35,6 +36,55 @@ def ending(
         ),
         None,
     )
+
+
+def replacing(source: Source, name: str) -> ast.stmt | None:
+    """The first statement that puts a new object in the place of one that its
+    function has used, or that was made with its owner: ``self.seen = Seen()``.
+    What an attribute of that name has goes with it."""
+    return next(
+        (
+            node
+            for node in source.nodes
+            if isinstance(node, ast.stmt)
+            for target, value in _pairs(node)
+            if isinstance(target, ast.Attribute)
+            and target.attr == name
+            and isinstance(value, _NEW)
+            and _is_used_before(source, node, value, name)
+        ),
+        None,
+    )
+
+
+def _is_used_before(
+    source: Source, node: ast.stmt, value: ast.expr, name: str
+) -> bool:
+    if _is_first(source, node, name) or _is_in_init(source, node):
+        return False
+    inside = set(ast.walk(value))
+    used = [
+        one
+        for one in source.nodes
+        if isinstance(one, ast.Attribute)
+        and isinstance(one.ctx, ast.Load)
+        and (one.attr, source.scope(one)) == (name, source.scope(node))
+    ]
+    return inside.isdisjoint(used) and (
+        any(one.lineno < node.lineno for one in used)
+        or any(
+            isinstance(target, ast.Attribute)
+            and target.attr == name
+            and isinstance(made, _NEW)
+            for one in source.nodes
+            if isinstance(one, ast.stmt) and _is_in_init(source, one)
+            for target, made in _pairs(one)
+        )
+    )
+
+
+def _is_in_init(source: Source, node: ast.AST) -> bool:
+    return source.scope(node).endswith(".__init__")
 
 
 class _Reader:
@@ -74,7 +124,7 @@ class _Reader:
             return bool(call.args) and self._is(call.args[0])
         if name == "__init__":
             return name_of(getattr(called, "value", call)) == "self" and (
-                self._is_made_in_init()
+                self._is_made_in_init_of(_class_around(self._source, call))
             )
         if name == "setattr" and len(call.args) == 3:
             key = call.args[1]
@@ -161,21 +211,23 @@ class _Reader:
         if isinstance(target, ast.Name):
             return target.id == self._name and self._is_of_one_loop(node)
         scope = self._source.scope(node)
-        first = scope == "module" or scope.endswith(".__init__")
-        return not first or any(_loops(self._source, node))
+        if scope == "module" or _is_in_init(self._source, node):
+            return any(_loops(self._source, node))
+        return not _is_first(self._source, node, self._name)
 
     def _is_of_one_loop(self, node: ast.stmt) -> bool:
         """Whether a loop makes it anew and fills it in each turn."""
         around = set(_loops(self._source, self._grows))
         return any(loop in around for loop in _loops(self._source, node))
 
-    def _is_made_in_init(self) -> bool:
+    def _is_made_in_init_of(self, owner: ast.AST | None) -> bool:
         source = self._source
         return any(
             isinstance(target, ast.Attribute) and self._is(target)
             for node in source.nodes
             if isinstance(node, ast.stmt)
-            and source.scope(node).endswith(".__init__")
+            and _is_in_init(source, node)
+            and _class_around(source, node) is owner
             for target, _value in _pairs(node)
         )
 
@@ -219,6 +271,40 @@ def _pairs(node: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield from zip(several, values, strict=True)
         else:
             yield from ((one, node.value) for one in several)
+
+
+def _is_first(source: Source, node: ast.stmt, name: str) -> bool:
+    """``if not hasattr(self, "rows"):`` or ``if self.rows is None:`` around
+    it."""
+    inner: ast.AST = node
+    for outer in source.up(node):
+        if (
+            isinstance(outer, ast.If)
+            and inner in outer.body
+            and _asks_for_none(outer.test)
+            and any(
+                name in (name_of(part), getattr(part, "value", None))
+                for part in ast.walk(outer.test)
+            )
+        ):
+            return True
+        inner = outer
+    return False
+
+
+def _asks_for_none(test: ast.expr) -> bool:
+    """``not x``, or ``x is None``."""
+    if isinstance(test, ast.UnaryOp):
+        return isinstance(test.op, ast.Not)
+    return isinstance(test, ast.Compare) and any(
+        isinstance(one, ast.Is) for one in test.ops
+    )
+
+
+def _class_around(source: Source, node: ast.AST) -> ast.AST | None:
+    return next(
+        (one for one in source.up(node) if isinstance(one, ast.ClassDef)), None
+    )
 
 
 def _loops(source: Source, node: ast.AST) -> Iterator[ast.AST]:

@@ -17,7 +17,7 @@ from typing import Literal
 from ..core.sources import site_at
 from ..knowledge.containers import ANY, REMOVING
 from ..model.finding import Site
-from .endings import ending
+from .endings import ending, replacing
 from .source_file import Source, bare, name_of, parsed
 
 #: What leads past the rest of a block.
@@ -38,10 +38,15 @@ class End:
 
 
 @lru_cache(maxsize=256)
-def ends(file: str, line: int, attribute: str | None = None) -> End | None:
+def ends(
+    file: str,
+    line: int,
+    attribute: str | None = None,
+    owners: tuple[str, ...] = (),
+) -> End | None:
     """How the source may end the growth of what the statement there adds to,
-    which is an attribute of that name elsewhere; None where it says nothing
-    of that."""
+    which is an attribute of that name elsewhere, in an object that attributes
+    named ``owners`` lead to; None where it says nothing of that."""
     source = parsed(file)
     if source is None:
         return None
@@ -62,6 +67,10 @@ def ends(file: str, line: int, attribute: str | None = None) -> End | None:
         emptying = ending(source, node, bare(target))
         if emptying is not None:
             return End("emptied", _site(source, emptying))
+    for owner in owners if grown else ():
+        replaced = replacing(source, owner)
+        if replaced is not None:
+            return End("emptied", _site(source, replaced))
     for node, name in names:
         asking = _asking(source, node, name)
         if asking is not None:

@@ -88,6 +88,8 @@ class HolderHistory:
     carries_over: bool = False
     # Garbage like it, which a walk had seen, was gone at a later one.
     was_collected: bool = False
+    # What came with each item between two walks.
+    each: Mapping[str, float] | None = None
     runs: int = 0  # of the collector, when it was found: `heap.collections`
     broken_at: Moment | None = None  # a tick at which its path did not hold
     # Its path held again after that, or not while its statement was sought.
@@ -312,6 +314,7 @@ class HolderHistory:
         self.broken_at, self.comes_and_goes = None, False
         self.observe(now)
         self.rates.measure(self.walked, now)
+        self.each = now.each_since(self.walked) or self.each
         self.walked = now
         self.remaining = now.storages
 
@@ -438,7 +441,13 @@ class HolderHistory:
         self, now: Observation, lines: Mapping[int, SiteNow]
     ) -> Observation:
         return scaled(
-            now, self.walked, self.fellows, self.sites, lines, self.recurs
+            now,
+            self.walked,
+            self.fellows,
+            self.sites,
+            lines,
+            self.recurs,
+            self.each,
         )
 
     def sees(
@@ -492,7 +501,7 @@ class HolderHistory:
         last = max(group.last for group in groups)
         came = last - min(group.first for group in groups)
         count = sum(group.count for group in groups)
-        since = self.last.at.now - last
+        since = self.last.at.now - max(last, self.gained_at)
         return count > 1 and since > max(
             PAUSE * came / (count - 1), 2 * self.waited
         )

@@ -115,6 +115,10 @@ class Observation:
         """Whether something that it held then is gone."""
         if self.items is None:
             return self.is_plain and older.is_plain and self.size < older.size
+        if self.items != (older.items or 0) and self.eldest and older.eldest:
+            # The item that a list shows first is its newest.
+            shorter = self.items < (older.items or 0)
+            return shorter or self.lost_its_eldest(older)
         # An address that is not known is 0.
         other = 0 != self.first != older.first != 0
         return other or self.items < (older.items or 0)
@@ -142,6 +146,18 @@ class Observation:
                 for name in MEASURED
             },
         )
+
+    def each_since(self, before: Observation) -> dict[str, float] | None:
+        """What came with each item from one walk to this; None where there
+        are no more, or something is gone."""
+        more = (self.items or 0) - (before.items or 0)
+        if not before.items or more <= 0 or self.lost_its_eldest(before):
+            return None
+        each = {
+            name: (getattr(self, name) - getattr(before, name)) / more
+            for name in MEASURED
+        }
+        return each if min(each.values()) >= 0 else None
 
     def reaches_further(self, before: Mapping[int, int]) -> bool:
         """Whether a line's newest tensor has a larger graph than it had."""

@@ -26,15 +26,17 @@ def scaled(
     before: Mapping[int, SiteNow],
     lines: Mapping[int, SiteNow],
     recurs: bool | None,
+    each: Mapping[str, float] | None = None,
 ) -> Observation:
     """What a visit saw ``now`` of ``fellows`` that were ``walked`` to.
 
     ``lines`` are their lines' storages, and ``before`` those of then;
-    ``recurs``: a tensor that is made from the one before it.
+    ``recurs``: a tensor that is made from the one before it; ``each``: what
+    came with an item between two walks.
     """
     known = any(one.branches for one in fellows)
     if now.items not in (None, walked.items) and known:
-        more = _as_its_items(now, walked, fellows, now.items or 0, lines)
+        more = _as_its_items(now, walked, fellows, now.items or 0, lines, each)
         return _as_large(more, now, walked, fellows, before, lines)
     if now.is_plain and walked.is_plain and now.items is None:
         # Its own size is seen, whatever else its line has alive.
@@ -50,8 +52,10 @@ def _as_its_items(
     fellows: Sequence[Held],
     items: int,
     lines: Mapping[int, SiteNow],
+    each: Mapping[str, float] | None,
 ) -> Observation:
-    """Of a container: each item as those that a walk has measured.
+    """Of a container: each item as those that came between two walks, or as
+    all that the one has measured.
 
     Its lines would not do: what they make is in use elsewhere, too, and
     may go into several containers.  But it has no more than they have alive,
@@ -72,6 +76,12 @@ def _as_its_items(
     alike = 2 * ours >= known or older > ours
     freed = alone if alike else ours
     longer = max(1 + part * (items - known) / freed, 0) if freed else scale
+    if each is not None and items > known:
+        came = {
+            name: getattr(now, name) + round(part * (items - known) * one)
+            for name, one in each.items()
+        }
+        return replace(now, scale=scale, longer=longer, **came)
     return replace(
         _longer(now, walked, longer),
         scale=scale,

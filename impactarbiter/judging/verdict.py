@@ -291,11 +291,16 @@ def _end_site(history: HolderHistory) -> Site | None:
 def _ends(history: HolderHistory) -> list[End | None]:
     if _is_memo(history.held):
         return [End("keys", None)]
-    finding = history.finding
+    finding, held = history.finding, history.held
     name = None
     if finding is not None and finding.holder is not None:
         name = last_name(finding.holder.expression)
-    return [ends(*place, name) for place in _places(history)]
+    owners = tuple(
+        edge.name
+        for edge in reversed(held.path.edges[: held.depth])
+        if edge.kind == "attribute" and edge.name != name
+    )
+    return [ends(*place, name, owners) for place in _places(history)]
 
 
 def _places(history: HolderHistory) -> Collection[tuple[str, int]]:

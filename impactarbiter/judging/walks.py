@@ -178,6 +178,8 @@ class Walks:
     ) -> Walk:
         """One walk for all suspects, and for what was confirmed before."""
         began = time.thread_time()
+        # Visits compare later probes with that of what is measured here.
+        ledger.probe_graphs()
         sites = set(suspects)
         for history in self.known.values():
             sites.update(history.sites)

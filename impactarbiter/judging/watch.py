@@ -39,18 +39,22 @@ class StatementWatch:
     def begin(
         self, histories: Iterable[HolderHistory], status: Status
     ) -> bool:
-        """Watches the first of them whose statement is not known yet."""
-        for history in histories:
+        """Watches one of them whose statement is not known yet: the first of
+        those that were watched the least often."""
+        for history in sorted(histories, key=lambda one: one.watched):
             if not self._is_worth(history):
                 continue
-            if not heap.watch_statement(
-                history.held.visit, history.graph_grows
-            ):
-                continue
             history.watched += 1
-            self._history, self._began = history, status.now
-            return True
+            if heap.watch_statement(history.held.visit, history.graph_grows):
+                self._history, self._began = history, status.now
+                return True
         return False
+
+    def awaits(self, history: HolderHistory) -> bool:
+        """Whether its statement may be seen soon for the first time."""
+        if history is self._history:
+            return history.watched == 1 and not history.seen_so_far
+        return history.watched == 0 and self._is_worth(history)
 
     def _is_worth(self, history: HolderHistory) -> bool:
         known = history.statements and not history.resumed

@@ -143,6 +143,22 @@ def test_what_visits_took_to_be_alike_is_measured_by_the_next_walk() -> None:
     assert finding.bytes_per_step == pytest.approx(true / 600, rel=0.1)
 
 
+def test_what_comes_is_as_large_as_what_came_between_two_walks() -> None:
+    """Not as what it began with, by a line that makes what others use."""
+    used: deque[torch.Tensor] = deque(maxlen=600)
+    kept = [make(64 * BYTES) for _ in range(8)]
+    with impactarbiter.watch(step="manual") as arbiter:
+        for step in range(600):
+            used.extend(make(BYTES // 4) for _ in range(3))
+            kept.append(make(BYTES // 4))
+            arbiter.step()
+            if step in (40, 80):
+                arbiter.report()
+        (finding,) = leaks(arbiter.glance())
+    true = BYTES * 600 + 8 * 4 * 64 * BYTES
+    assert finding.retained_bytes == pytest.approx(true, rel=0.05)
+
+
 def test_each_of_those_that_are_confirmed_goes_by_its_own_name() -> None:
     """None is cut for the first rounds, and a walk then finds all again."""
     clients = [Client() for _ in range(5)]

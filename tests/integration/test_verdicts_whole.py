@@ -237,3 +237,20 @@ def test_an_evaluation_as_long_as_those_before_it_is_no_growth() -> None:
         report = arbiter.report()
     assert len(outputs) == 100 and not report.findings
     assert report.later_growth is None
+
+
+def test_a_graph_that_began_late_is_as_large_as_its_steps() -> None:
+    """Sixteen probes of a graph come with each doubling of the run: the last
+    may be some steps older than the walk."""
+    weight = torch.ones(64, requires_grad=True)
+    scale = torch.zeros(64)
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(400):
+            arbiter.step()
+        for _ in range(200):
+            scale = 0.9 * scale + weight * 0.1
+            arbiter.step()
+        (finding,) = arbiter.glance().findings
+    assert finding.graph is not None
+    # Two products and a sum at each step, and the leaf's node.
+    assert finding.graph.nodes == pytest.approx(3 * 200, rel=0.1)

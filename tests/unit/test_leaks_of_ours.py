@@ -333,6 +333,7 @@ CASES: dict[str, tuple[str, str]] = {
         " raises(TypeError, _core.look_at, 1, 'soon')",
     ),
     "_core.refresh": (WATCHING, "torch.ones(2); _core.refresh()"),
+    "_core.probe_graphs": (WATCHING, "torch.ones(2); _core.probe_graphs()"),
     "_core.totals": (LEAKING, "_core.totals()"),
     "_core.status": (LEAKING, "_core.status()"),
     "_core.history": (LEAKING, "_core.history()"),

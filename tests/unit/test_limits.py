@@ -266,6 +266,28 @@ EMPTIED = {
         """,
 }
 NEVER_EMPTIED = {
+    "another class's __init__": """
+        class Metrics:
+            def __init__(self):
+                self.rows = []
+            def on_batch(self, row):
+                self.rows.append(row)  # here
+        class Journal:
+            def close(self):
+                self.__init__()
+        """,
+    "made where there was none": """
+        def on_batch(self, row):
+            if not hasattr(self, "rows"):
+                self.rows = []
+            self.rows.append(row)  # here
+        """,
+    "made where it was None": """
+        def on_batch(self, row):
+            if self.rows is None:
+                self.rows = []
+            self.rows.append(row)  # here
+        """,
     "a tuple that keeps it": """
         def on_batch(self, row):
             self.rows.append(row)  # here
@@ -380,7 +402,10 @@ NOT_KEYED = {
 
 
 def says(
-    tmp_path: Path, source: str, attribute: str | None = None
+    tmp_path: Path,
+    source: str,
+    attribute: str | None = None,
+    owners: tuple[str, ...] = (),
 ) -> tuple[End | None, int]:
     """What ends it, and the line that is expected to."""
     file = tmp_path / "program.py"
@@ -388,7 +413,8 @@ def says(
     lines = linecache.getlines(str(file))
     (here,) = [n for n, line in enumerate(lines, 1) if "# here" in line]
     there = [n for n, line in enumerate(lines, 1) if "# there" in line]
-    return ends(str(file), here, attribute), there[0] if there else here
+    end = ends(str(file), here, attribute, owners)
+    return end, there[0] if there else here
 
 
 @pytest.mark.parametrize("name", LIMITED)
@@ -434,6 +460,45 @@ def test_what_is_grown_by_another_name_is_emptied_by_its_own(tmp_path):
     assert says(tmp_path, source, "0")[0] is None
     end, line = says(tmp_path, source, "maps")
     assert end is not None and (end.kind, end.site.line) == ("emptied", line)
+
+
+@pytest.mark.parametrize(
+    ("function", "ends_it"),
+    [
+        ("self.seen.close()\n    self.seen = Seen()  # there", True),
+        ("self.seen = Seen()", False),  # nothing was there before
+        (
+            "self.seen = Seen(1)  # there\n"
+            "def __init__(self):\n    self.seen = Seen(0)",
+            True,
+        ),
+        (
+            "self.seen = Seen(1)\ndef __init__(self):\n    self.seen = None",
+            False,
+        ),
+        ("self.seen.close()\n    self.seen = self.seen.next()", False),
+        ("self.seen.close()\n    self.seen = seen", False),  # whose?
+        (
+            "self.seen.close()\n"
+            "    if self.seen is None:\n"
+            "        self.seen = Seen()",
+            False,
+        ),
+    ],
+)
+def test_its_owner_is_replaced(
+    tmp_path: Path, function: str, ends_it: bool
+) -> None:
+    source = f"""
+def push(self, row):
+    self.rows.append(row)  # here
+def other(self, seen):
+    {function}
+"""
+    assert says(tmp_path, source, "rows")[0] is None
+    end, line = says(tmp_path, source, "rows", ("seen", "round"))
+    assert (end is not None) == ends_it
+    assert end is None or (end.kind, end.site.line) == ("emptied", line)
 
 
 def test_a_file_that_is_not_there() -> None:

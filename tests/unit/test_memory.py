@@ -466,3 +466,24 @@ def test_what_is_read_from_a_checkpoint_outlasts_its_turn(step, carries):
     known.observe(replace(seen(70 + step, 28, 28), eldest=2))
     assert known.carries_over == carries
     assert (known.first is known.last) == carries
+
+
+def listed(tick: int, items: int, eldest: int) -> Observation:
+    """A list's newest item is the one that is seen first."""
+    return replace(seen(tick, items, items), first=100 + tick, eldest=eldest)
+
+
+def test_a_list_that_fills_again_lets_go_of_nothing_meanwhile():
+    known = history(listed(20, 60, 1))
+    known.observe(listed(40, 20, 2))
+    assert (known.lets_go, known.let_go_at) == (True, 20)
+    for tick in (50, 60, 70):
+        known.observe(listed(tick, tick - 20, 2))
+    assert known.let_go_at == 20
+
+
+def test_a_list_that_was_cut_since_is_longer_and_yet_lets_go():
+    known = history(listed(20, 60, 1))
+    known.observe(listed(40, 20, 2))
+    known.observe(listed(50, 30, 3))
+    assert known.let_go_at == 40

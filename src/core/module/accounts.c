@@ -40,6 +40,14 @@ refresh(PyObject *self, PyObject *unused)
 }
 
 static PyObject *
+probe_graphs(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    ia_graphs_probe(IA_PROBE_BUDGET);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 device_name(PyObject *self, PyObject *arg)
 {
     unsigned long code = PyLong_AsUnsignedLong(arg);
@@ -403,6 +411,8 @@ DOC(settle, "()",
     "A report is asked for: where the strongest kind of event was never\n"
     "seen, ticks are time.");
 DOC(device_name, "(code)", "What a device (type << 8 | index) is called.");
+DOC(probe_graphs, "()",
+    "Measures how far the graph of each line's newest tensor reaches.");
 DOC(refresh, "()",
     "Account for storages that are only noticed at boundaries.");
 DOC(totals, "()", "Totals of the ledger, bytes and counts, as a dict.");
@@ -446,6 +456,7 @@ PyMethodDef ia_accounts_methods[] = {
     {"settle", settle, METH_NOARGS, settle_doc},
     {"device_name", device_name, METH_O, device_name_doc},
     {"refresh", refresh, METH_NOARGS, refresh_doc},
+    {"probe_graphs", probe_graphs, METH_NOARGS, probe_graphs_doc},
     {"totals", totals, METH_NOARGS, totals_doc},
     {"status", status, METH_NOARGS, status_doc},
     {"history", history, METH_NOARGS, history_doc},

@@ -19,6 +19,9 @@ void ia_graphs_end_step(void);
  * short. */
 uint64_t ia_graphs_lost(void);
 
+/* Nodes that a probe visits at most. */
+#define IA_PROBE_BUDGET 400000
+
 /* Measures, `budget` nodes in all at most, and tells the criterion. */
 void ia_graphs_probe(uint64_t budget);
 /* Counts the nodes that live tensors lead to, each once, and what they take

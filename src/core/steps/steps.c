@@ -46,9 +46,6 @@
 #define OPTIMIZER_TICKS 256
 #define OPTIMIZER_EVERY 64
 
-/* Nodes that a probe visits at most. */
-#define PROBE_BUDGET 400000
-
 /* All graphs together are weighed where they are probed, WEIGH_BUDGET nodes at
  * most, as long as all weighing takes at most WEIGH_SECONDS and WEIGH_SHARE of
  * the run besides. */
@@ -131,7 +128,7 @@ probe_graphs(uint32_t now, uint32_t *next)
 {
     if (now < *next)
         return 0;
-    ia_graphs_probe(PROBE_BUDGET);
+    ia_graphs_probe(IA_PROBE_BUDGET);
     weigh_graphs();
     *next = now + 1 + now / IA_PROBES_PER_DOUBLING;
     return 1;
