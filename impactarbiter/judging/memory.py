@@ -88,6 +88,8 @@ class HolderHistory:
     carries_over: bool = False
     # Garbage like it, which a walk had seen, was gone at a later one.
     was_collected: bool = False
+    # More than is left of what a walk saw of such garbage is gone.
+    freed_in_time: bool = False
     # What came with each item between two walks.
     each: Mapping[str, float] | None = None
     runs: int = 0  # of the collector, when it was found: `heap.collections`
@@ -461,7 +463,7 @@ class HolderHistory:
         seen, tick = self.walked.storages, self.walked.at.tick
         alive = sum(line.live_count for line in lines.values())
         left = min(alive, sum(older(site, tick) for site in lines))
-        self.was_collected |= left < seen - left
+        self.freed_in_time |= left < seen - left
 
     def _went_with_the_end(
         self, visit: Visit, lines: Mapping[int, SiteNow]

@@ -155,9 +155,15 @@ def finding_of(
         may_end_at=_end_site(history) if rule.name == MAY_END else None,
     )
     seconds = status.elapsed_seconds / max(status.counts[kind], 1)
-    made = forecast.apply(made, seconds)
+    comes_in_time = verdict == "cycle" and history.freed_in_time
+    made = (
+        replace(made, steps_to_oom=None, seconds_to_oom=None)
+        if comes_in_time
+        else forecast.apply(made, seconds)
+    )
     made = replace(made, advice=advise(made, carried=case.graph_grows))
-    return DEFAULT_RULES.grade(made, steps_left)
+    made = DEFAULT_RULES.grade(made, steps_left)
+    return replace(made, severity="info") if comes_in_time else made
 
 
 def _trains(history: HolderHistory, status: Status) -> bool:
@@ -320,7 +326,7 @@ def _in_time(history: HolderHistory, status: Status, room: int | None) -> bool:
     walk found it, and memory will hold until then."""
     return (
         status.collector
-        and not history.held.forever
+        and not (history.held.forever or history.freed_in_time)
         and heap.collections() == history.runs
         and not is_much(history.last.bytes, room)
     )
