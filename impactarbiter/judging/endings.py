@@ -11,9 +11,8 @@ import ast
 from collections.abc import Iterator
 
 from ..knowledge.containers import REMOVING
-from .source_file import Source, Variable, bare, name_of
+from .source_file import FUNCTIONS, Source, Variable, bare, name_of
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _NEW = (ast.Call, ast.List, ast.Dict, ast.Set)
@@ -87,6 +86,14 @@ def _is_in_init(source: Source, node: ast.AST) -> bool:
     return source.scope(node).endswith(".__init__")
 
 
+def taken_from(call: ast.Call) -> ast.expr | None:
+    """What a call takes something out of; None where it takes nothing."""
+    called, name = call.func, name_of(call.func)
+    if isinstance(called, ast.Attribute) and name in REMOVING:
+        return called.value
+    return call.args[0] if name == "heappop" and call.args else None
+
+
 class _Reader:
     def __init__(
         self,
@@ -117,11 +124,10 @@ class _Reader:
     def _is_emptied_by_call(self, call: ast.Call) -> bool:
         """By a method, a function that it is handed to, or one that puts
         another in its place."""
+        taken = taken_from(call)
+        if taken is not None:
+            return self._is(taken)
         called, name = call.func, name_of(call.func)
-        if isinstance(called, ast.Attribute) and name in REMOVING:
-            return self._is(called.value)
-        if name == "heappop":
-            return bool(call.args) and self._is(call.args[0])
         if name == "__init__":
             return name_of(getattr(called, "value", call)) == "self" and (
                 self._is_made_in_init_of(_class_around(self._source, call))
@@ -144,7 +150,7 @@ class _Reader:
         return any(
             self._empties_its(function, at)
             for function in self._source.nodes
-            if isinstance(function, _FUNCTIONS)
+            if isinstance(function, FUNCTIONS)
             if function.name == name_of(call.func)
             for at in handed
         )
@@ -310,7 +316,7 @@ def _class_around(source: Source, node: ast.AST) -> ast.AST | None:
 def _loops(source: Source, node: ast.AST) -> Iterator[ast.AST]:
     """The loops around a node, in its function."""
     for outer in source.up(node):
-        if isinstance(outer, _FUNCTIONS):
+        if isinstance(outer, FUNCTIONS):
             return
         if isinstance(outer, _LOOPS):
             yield outer
@@ -319,7 +325,7 @@ def _loops(source: Source, node: ast.AST) -> Iterator[ast.AST]:
 def _parameters(source: Source, node: ast.AST) -> set[str]:
     """Of the function around a node."""
     function = next(
-        (one for one in source.up(node) if isinstance(one, _FUNCTIONS)), None
+        (one for one in source.up(node) if isinstance(one, FUNCTIONS)), None
     )
     if function is None:
         return set()

@@ -7,11 +7,11 @@ each holder's past is stays in its history (memory.py).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from ..core import heap
-from ..core.wire import Held, Visit
+from ..core.wire import Held, SiteNow, Visit
 from ..model.finding import Finding, Holder
 from .allowlist import AllowList
 from .fates import Fates, apart
@@ -39,10 +39,10 @@ class KnownHolders(dict[str, HolderHistory]):
     def visit(self, at: Moment) -> None:
         """Sees again every holder whose path can be followed."""
         for history in tuple(self.values()):
-            lines = {s: heap.site_now(s) for s in history.sites}
             if history.held.root == "cycle":
-                history.sees(lines, heap.site_older)
+                history.sees(_now(history.sites), heap.site_older)
             elif history.visitable and history.last.at.tick < at.tick:
+                lines = _now(history.sites)
                 seen = [heap.visit(path) for path in history.paths]
                 self._fates.see(history, seen, at.now)
                 history.seen(heap.as_one(seen), at, lines, heap.site_older)
@@ -273,11 +273,7 @@ class KnownHolders(dict[str, HolderHistory]):
             return
         paths = [one.visit for one in fellows]
         visit = heap.visit_all(paths) if all(paths) else NOWHERE
-        lines = {
-            g.site: heap.site_now(g.site)
-            for one in fellows
-            for g in one.groups
-        }
+        lines = _now(g.site for one in fellows for g in one.groups)
         now = observed(fellows, visit, look.at, lines)
         if history is None:
             history = self[signature] = HolderHistory(
@@ -381,8 +377,13 @@ def _some_of(
 ) -> HolderHistory:
     seen = heap.visit_all([held.visit for held, _finding in pairs])
     sites = {group.site for held, _f in pairs for group in held.groups}
-    lines = {site: heap.site_now(site) for site in sites}
+    lines = _now(sites)
     return like.parted(signature, pairs, seen, at, lines)
+
+
+def _now(sites: Iterable[int]) -> dict[int, SiteNow]:
+    """What is alive of lines."""
+    return {site: heap.site_now(site) for site in sites}
 
 
 def _identity(held: Held) -> int | str:

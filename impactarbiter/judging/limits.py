@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import Literal
 
 from ..core.sources import site_at
-from ..knowledge.containers import ANY, REMOVING
+from ..knowledge.containers import ANY
 from ..model.finding import Site
-from .endings import ending, replacing
-from .source_file import Source, bare, name_of, parsed
+from .endings import ending, replacing, taken_from
+from .source_file import FUNCTIONS, Source, bare, name_of, parsed
 
 #: What leads past the rest of a block.
 _LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)
@@ -115,7 +115,7 @@ def _is_kept_short(source: Source, statement: ast.stmt, name: str) -> bool:
                     _shortens(one, name) for one in beside
                 ):
                     return True
-        if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(outer, FUNCTIONS):
             return False
         inner = outer
     return False
@@ -185,14 +185,8 @@ def _drops(statement: ast.stmt, name: str) -> bool:
 
 
 def _removes(call: ast.Call, name: str) -> bool:
-    if isinstance(call.func, ast.Attribute) and call.func.attr in REMOVING:
-        return ast.unparse(call.func.value) == name
-    first = call.args[0] if call.args else None
-    return (
-        name_of(call.func) == "heappop"
-        and first is not None
-        and ast.unparse(first) == name
-    )
+    taken = taken_from(call)
+    return taken is not None and ast.unparse(taken) == name
 
 
 def _cuts(node: ast.AST, name: str) -> bool:

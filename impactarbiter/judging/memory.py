@@ -286,11 +286,15 @@ class HolderHistory:
         """Whether some of what the last walk saw in it must have died since
         the last look: its lines have fewer storages of that time, with what
         others hold."""
-        tick = self.walked.at.tick
-        alive = sum(older(site, tick) for site in self.sites)
+        alive = self._alive_since_walked(older)
         fewer = alive < self.remaining
         self.remaining = min(alive, self.remaining)
         return fewer
+
+    def _alive_since_walked(self, older: Callable[[int, int], int]) -> int:
+        """Storages of its lines that were there when it was walked to."""
+        tick = self.walked.at.tick
+        return sum(older(site, tick) for site in self.sites)
 
     def told_apart(
         self,
@@ -460,9 +464,9 @@ class HolderHistory:
         """Takes in what is alive of the lines of garbage, which no visit
         finds: where less is as old as what a walk saw than has gone of that,
         the collector comes in time."""
-        seen, tick = self.walked.storages, self.walked.at.tick
+        seen = self.walked.storages
         alive = sum(line.live_count for line in lines.values())
-        left = min(alive, sum(older(site, tick) for site in lines))
+        left = min(alive, self._alive_since_walked(older))
         self.freed_in_time |= left < seen - left
 
     def _went_with_the_end(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..core.wire import Counts, Held, SiteNow, Status, Visit
 
@@ -135,17 +136,8 @@ class Observation:
             return self
         if not (first < items <= last and before.at.tick < self.at.tick):
             return self
-        share = (items - first) / (last - first)
-        return replace(
-            self,
-            **{
-                name: round(
-                    (1 - share) * getattr(before, name)
-                    + share * getattr(now, name)
-                )
-                for name in MEASURED
-            },
-        )
+        each = _each(before, now, last - first)
+        return replace(self, **before.with_more(items - first, each))
 
     def each_since(self, before: Observation) -> dict[str, float] | None:
         """What came with each item from one walk to this; None where there
@@ -153,11 +145,17 @@ class Observation:
         more = (self.items or 0) - (before.items or 0)
         if not before.items or more <= 0 or self.lost_its_eldest(before):
             return None
-        each = {
-            name: (getattr(self, name) - getattr(before, name)) / more
-            for name in MEASURED
-        }
+        each = _each(before, self, more)
         return each if min(each.values()) >= 0 else None
+
+    def with_more(
+        self, items: float, each: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """What a walk has measured, with what came with so many items."""
+        return {
+            name: getattr(self, name) + round(items * one)
+            for name, one in each.items()
+        }
 
     def reaches_further(self, before: Mapping[int, int]) -> bool:
         """Whether a line's newest tensor has a larger graph than it had."""
@@ -165,6 +163,15 @@ class Observation:
             nodes > before.get(site, nodes) > 0
             for site, nodes in self.probed.items()
         )
+
+
+def _each(
+    before: Observation, now: Observation, items: int
+) -> dict[str, float]:
+    return {
+        name: (getattr(now, name) - getattr(before, name)) / items
+        for name in MEASURED
+    }
 
 
 def dated(now: Observation, before: Observation) -> Observation:

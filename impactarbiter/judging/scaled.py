@@ -77,11 +77,8 @@ def _as_its_items(
     freed = alone if alike else ours
     longer = max(1 + part * (items - known) / freed, 0) if freed else scale
     if each is not None and items > known:
-        came = {
-            name: getattr(now, name) + round(part * (items - known) * one)
-            for name, one in each.items()
-        }
-        return replace(now, scale=scale, longer=longer, **came)
+        more = now.with_more(part * (items - known), each)
+        return replace(now, scale=scale, longer=longer, **more)
     return replace(
         _longer(now, walked, longer),
         scale=scale,

@@ -13,6 +13,8 @@ from functools import lru_cache
 
 _DEFINED = re.compile(r"\bdef\s+(\w+)")
 
+#: What has variables of its own.
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: A variable: the function that binds it ("" for attributes) and its name.
 Variable = tuple[str, str]
 
@@ -89,7 +91,7 @@ def _note(source: Source, node: ast.AST, scope: str) -> None:
     for child in ast.iter_child_nodes(node):
         source.parents[child] = node
         inner = scope
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(child, FUNCTIONS):
             inner = f"{scope}.{child.name}"
             given = child.args
             source.binds[inner] = {

@@ -19,7 +19,7 @@ from ..base.imports import names_of
 from ..core.ledger import is_library
 from ..knowledge.containers import ANY, GROWING, MAPPINGS
 from ..model.finding import Finding, Site
-from .source_file import bare, mentions, name_of
+from .source_file import FUNCTIONS, bare, mentions, name_of
 
 #: User modules whose source is searched.
 MOST_FILES = 200
@@ -112,7 +112,7 @@ def _statements(
     """Every statement with the name of the function that it stands in."""
     for child in ast.iter_child_nodes(tree):
         inner = function
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(child, FUNCTIONS):
             inner = child.name
         if isinstance(child, (ast.Expr, ast.Assign, ast.AugAssign)):
             yield function, child

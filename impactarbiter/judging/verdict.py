@@ -325,7 +325,8 @@ def _in_time(history: HolderHistory, status: Status, room: int | None) -> bool:
     """Whether the collector has not yet gone through what was young when a
     walk found it, and memory will hold until then."""
     return (
-        status.collector
+        history.held.cycle is not None
+        and status.collector
         and not (history.held.forever or history.freed_in_time)
         and heap.collections() == history.runs
         and not is_much(history.last.bytes, room)

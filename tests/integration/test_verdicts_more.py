@@ -108,19 +108,25 @@ def test_a_cycle_that_the_collector_has_freed_before_is_information(
     assert finding.severity == "info"
 
 
-def test_cycles_that_go_while_they_are_young_are_no_leak() -> None:
-    """All but a tenth of them: those were in use when the collector came."""
+def with_young_runs(steps: int, gone: int) -> tuple[Report, list[Finding]]:
+    """Each step makes one cycle that is used for thirty, and so many that are
+    gone at once; the collector goes through what is young."""
     told: list[Finding] = []
     used: deque[Node] = deque(maxlen=30)
     with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
-        for step in range(400):
-            for _ in range(9):
+        for step in range(steps):
+            for _ in range(gone):
                 Node()
             used.append(Node())
             if step % 20 == 7:
                 gc.collect(1)
             arbiter.step()
-        report = arbiter.report()
+        return arbiter.report(), told
+
+
+def test_cycles_that_go_while_they_are_young_are_no_leak() -> None:
+    """All but a tenth of them: those were in use when the collector came."""
+    report, told = with_young_runs(400, 9)
     (cycle,) = [f for f in report.findings if f.cycle is not None]
     assert (cycle.verdict, cycle.steps_to_oom) == ("cycle", None)
     assert "none: the collector was seen to free most of it" in str(report)
@@ -129,14 +135,7 @@ def test_cycles_that_go_while_they_are_young_are_no_leak() -> None:
 
 def test_cycles_that_only_a_full_run_frees_grow_until_then() -> None:
     """The collector goes through what is young, and finds them in use."""
-    used: deque[Node] = deque(maxlen=30)
-    with impactarbiter.watch(step="manual") as arbiter:
-        for step in range(200):
-            used.append(Node())
-            if step % 20 == 7:
-                gc.collect(1)
-            arbiter.step()
-        report = arbiter.report()
+    report, _told = with_young_runs(200, 0)
     (cycle,) = [f for f in report.findings if f.cycle is not None]
     assert cycle.verdict == "cycle"
     assert cycle.bytes_per_step == pytest.approx(256, rel=0.1)

@@ -973,6 +973,13 @@ case(
         thread.join()
     """,
 )
+#: Another thread than the main one asks.
+ASKS = """
+    def run(ask):
+        thread = threading.Thread(target=worker, args=(ask,), name='asks')
+        thread.start()
+        thread.join()
+    """
 case(
     "threading.local of the asking thread",
     "scene.local.<thread 'asks'>.x[0]",
@@ -982,11 +989,8 @@ case(
     def worker(ask):
         local.x = [globals().pop('t')]
         ask()
-    def run(ask):
-        thread = threading.Thread(target=worker, args=(ask,), name='asks')
-        thread.start()
-        thread.join()
-    """,
+    """
+    + ASKS,
 )
 case(
     "threading.local of the main thread, asked by another",
@@ -996,13 +1000,9 @@ case(
     local = threading.local()
     local.x = [t]
     def worker(ask):
-        pass
         ask()
-    def run(ask):
-        thread = threading.Thread(target=worker, args=(ask,), name='asks')
-        thread.start()
-        thread.join()
-    """,
+    """
+    + ASKS,
 )
 case(
     "threading.local with arguments",
