@@ -217,11 +217,19 @@ def _is_slice(node: ast.expr, name: str) -> bool:
 def _asking(
     source: Source, grows: ast.stmt, name: str
 ) -> ast.Compare | ast.Call | ast.Try | None:
-    """What asks, in its function, whether it has the key that is set."""
-    if not isinstance(grows, ast.Assign) or not any(
-        isinstance(target, ast.Subscript) and ast.unparse(target.value) == name
-        for target in grows.targets
-    ):
+    """What asks, in its function, whether it has the key that is set, or
+    whether another has that key, around the statement or before it."""
+    keys = (
+        {
+            ast.unparse(target.slice)
+            for target in grows.targets
+            if isinstance(target, ast.Subscript)
+            and ast.unparse(target.value) == name
+        }
+        if isinstance(grows, ast.Assign)
+        else ()
+    )
+    if not keys:
         return None
     scope = source.scope(grows)
     return next(
@@ -230,9 +238,46 @@ def _asking(
             for node in source.nodes
             if isinstance(node, (ast.Compare, ast.Call, ast.Try))
             and source.scope(node) == scope
-            and _asks_for_key(node, grows, name)
+            and (
+                _asks_for_key(node, grows, name)
+                or (
+                    isinstance(node, ast.Compare)
+                    and isinstance(node.ops[0], (ast.In, ast.NotIn))
+                    and ast.unparse(node.left) in keys
+                    and _keeps_away(source, node, grows)
+                )
+            )
         ),
         None,
+    )
+
+
+def _keeps_away(source: Source, asks: ast.Compare, grows: ast.stmt) -> bool:
+    """``if key not in ids:`` around it, or ``if key in ids: return`` before
+    it, where ``ids`` gets that key too: what is kept beside each other is
+    asked for once."""
+    test = source.parents[asks]
+    if not isinstance(test, ast.If):
+        return False
+    absent = isinstance(asks.ops[0], ast.NotIn)
+    around = test.body if absent else test.orelse
+    leads_past = not absent and isinstance(test.body[-1], _LEAVING)
+    if not leads_past and not any(grows in ast.walk(one) for one in around):
+        return False
+    asked, key = ast.unparse(asks.comparators[0]), ast.unparse(asks.left)
+    return any(
+        _gets(node, asked, key)
+        for node in source.nodes
+        if source.scope(node) == source.scope(grows)
+    )
+
+
+def _gets(node: ast.AST, asked: str, key: str) -> bool:
+    """``ids[key] = n``, or ``ids.add(key)``."""
+    if isinstance(node, ast.Assign):
+        return f"{asked}[{key}]" in map(ast.unparse, node.targets)
+    return isinstance(node, ast.Call) and ast.unparse(node) == (
+        f"{asked}.add({key})"
     )
 
 

@@ -39,7 +39,7 @@ class SeverityRules:
         """The severity; ``planned_steps``: how many are still to come."""
         if finding.verdict in BOUNDED:
             return "info"
-        if finding.cycle is not None and finding.cycle.collected_bytes:
+        if finding.cycle is not None and finding.cycle.goes:
             return "info"  # the collector comes in good time
         if finding.retained_bytes > self.critical_bytes:
             return "critical"

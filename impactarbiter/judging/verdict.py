@@ -9,7 +9,7 @@ from typing import Any
 from ..core import heap
 from ..core.wire import CALLS, Held, Status
 from ..knowledge.advice import advise
-from ..model.finding import Finding, GraphCost, Site
+from ..model.finding import Cycle, Finding, GraphCost, Site
 from ..model.words import is_confirmed
 from .forecast import Forecast, is_much
 from .limits import End, ends
@@ -133,7 +133,7 @@ def finding_of(
         verdict=verdict,
         rule=rule.name,
         holder=holder,
-        cycle=None if case.died else finding.cycle,
+        cycle=_cycle(history, case),
         grown_at=grown_at(history),
         bytes_per_step=finding.bytes_per_step if size is None else size,
         tensors_per_step=(
@@ -155,15 +155,16 @@ def finding_of(
         may_end_at=_end_site(history) if rule.name == MAY_END else None,
     )
     seconds = status.elapsed_seconds / max(status.counts[kind], 1)
-    comes_in_time = verdict == "cycle" and history.freed_in_time
-    made = (
-        replace(made, steps_to_oom=None, seconds_to_oom=None)
-        if comes_in_time
-        else forecast.apply(made, seconds)
-    )
+    made = forecast.apply(made, seconds)
     made = replace(made, advice=advise(made, carried=case.graph_grows))
-    made = DEFAULT_RULES.grade(made, steps_left)
-    return replace(made, severity="info") if comes_in_time else made
+    return DEFAULT_RULES.grade(made, steps_left)
+
+
+def _cycle(history: HolderHistory, case: Case) -> Cycle | None:
+    finding = history.finding
+    if case.died or finding is None or finding.cycle is None:
+        return None
+    return replace(finding.cycle, freed_in_time=history.freed_in_time)
 
 
 def _trains(history: HolderHistory, status: Status) -> bool:

@@ -143,11 +143,19 @@ class Cycle:
     ``collectable``: the collector frees it when it runs; it never does
     where C++ is part of the cycle.  ``collected_bytes``: tensor memory from
     the same line that the collector has freed so far.
+    ``freed_in_time``: of what a walk saw of such garbage, more was gone later
+    than was left.
     """
 
     path: Path
     collectable: bool = True
     collected_bytes: int = 0
+    freed_in_time: bool = False
+
+    @property
+    def goes(self) -> bool:
+        """Whether the collector was seen to free such garbage."""
+        return self.freed_in_time or self.collected_bytes > 0
 
 
 @dataclass(frozen=True)

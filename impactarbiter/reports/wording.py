@@ -156,11 +156,7 @@ def forecast(finding: Finding) -> str:
 
 
 def _comes_in_time(finding: Finding) -> bool:
-    return (
-        finding.cycle is not None
-        and finding.severity == "info"
-        and finding.steps_to_oom is None
-    )
+    return finding.cycle is not None and finding.cycle.freed_in_time
 
 
 def _rounded(steps: int) -> int:

@@ -383,6 +383,21 @@ KEYED = {
                 made[key] = make(key)  # here
         """,
 }
+KEYED_BESIDE = {
+    "not in another that gets it too": """
+        def of(self, word):
+            if word not in self.ids:  # there
+                self.ids[word] = len(self.ids)
+                self.vectors[word] = make(word)  # here
+        """,
+    "in another that gets it too, and then away": """
+        def of(self, word):
+            if word in self.seen:  # there
+                return
+            self.seen.add(word)
+            self.vectors[word] = make(word)  # here
+        """,
+}
 NOT_KEYED = {
     "never asked": """
         def of(self, key):
@@ -442,9 +457,9 @@ def test_it_is_emptied_elsewhere(tmp_path: Path, name: str) -> None:
     assert end is not None and (end.kind, end.site.line) == ("emptied", line)
 
 
-@pytest.mark.parametrize("name", KEYED)
-def test_it_is_asked_for_a_key(tmp_path: Path, name: str) -> None:
-    end, line = says(tmp_path, KEYED[name])
+@pytest.mark.parametrize("source", [*KEYED.values(), *KEYED_BESIDE.values()])
+def test_it_is_asked_for_a_key(tmp_path: Path, source: str) -> None:
+    end, line = says(tmp_path, source)
     assert end is not None and (end.kind, end.site.line) == ("keys", line)
 
 
