@@ -319,6 +319,9 @@ def explain(
 def native_of_site(
     site: int, /
 ) -> list[tuple[object, str | None, int, int]]: ...
+def native_calls_of_site(
+    site: int, /
+) -> list[tuple[str, str | None]]: ...
 def native_of_object(
     obj: object, /
 ) -> list[tuple[object, str | None, int, int]]: ...

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _core
-from ..model.finding import Variable
+from ..model.finding import NativeCall, Variable
 from ..model.path import Path
 from . import frameworks, wire
 from .code import prepare
@@ -48,6 +48,15 @@ def variables_of_site(site: int) -> tuple[Variable, ...] | None:
     """What in C++ leads to what is alive of one line; a search of the
     process's memory, some tenths of a second.  None as above."""
     return _found(_core.native_of_site, site)
+
+
+def calls_of_site(site: int) -> tuple[NativeCall, ...]:
+    """The native calls in which what is alive of one line was made, the
+    innermost first; empty where none was seen."""
+    return tuple(
+        NativeCall(library, symbol or "")
+        for library, symbol in _core.native_calls_of_site(site)
+    )
 
 
 def _found(

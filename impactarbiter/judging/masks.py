@@ -20,6 +20,7 @@ from ..model.finding import (
     Finding,
     GraphCost,
     Holder,
+    NativeCall,
     Reader,
     Site,
     Variable,
@@ -248,6 +249,13 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
                 masks.path(v.path),
             )
             for v in finding.held_in
+        ),
+        made_in=tuple(
+            NativeCall(
+                masks.of("library", c.library),
+                masks.of("function", c.symbol) if c.symbol else "",
+            )
+            for c in finding.made_in
         ),
         grown_at=masks.site(finding.grown_at),
         stack=tuple(masks.site(s) or s for s in finding.stack),

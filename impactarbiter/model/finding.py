@@ -28,6 +28,7 @@ __all__ = [
     "GraphCost",
     "Holder",
     "Kept",
+    "NativeCall",
     "Site",
     "TensorExample",
     "Variable",
@@ -116,6 +117,19 @@ class Variable:
         if self.path is not None:
             return f"C++ behind {self.path} ({self.symbol})"
         return f"{os.path.basename(self.library)}: {self.symbol}"
+
+
+@dataclass(frozen=True)
+class NativeCall:
+    """A function of C's or C++'s on the stack of an allocation: ``library`` is
+    the path of its file, ``symbol`` its name, "" where it has none there."""
+
+    library: str
+    symbol: str
+
+    def __str__(self) -> str:
+        name = self.symbol or "a function without a name"
+        return f"{os.path.basename(self.library)}: {name}"
 
 
 def in_words(variables: Sequence[Variable]) -> str:
@@ -213,7 +227,9 @@ class Finding:
     none, and every backward that used it is done with it.  None: not known.
     ``held_in``: where C or C++ code holds it, the variables of libraries, or
     the one wrapped object, that a search of the process's memory found to lead
-    to half of its blocks or more.
+    to half of its blocks or more.  ``made_in``: where nothing in Python leads
+    to it, the native functions that made some of it, the innermost first; what
+    was made before that was known says nothing.
     ``signature`` is made from site and holder when it is not given.
     """
 
@@ -253,6 +269,7 @@ class Finding:
     needed_by: tuple[Reader, ...] | None = None
     readers: int = 0
     held_in: tuple[Variable, ...] = ()
+    made_in: tuple[NativeCall, ...] = ()
     signature: str = ""
 
     def __post_init__(self) -> None:

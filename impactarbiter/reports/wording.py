@@ -6,6 +6,7 @@ the renderer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..base.units import (
@@ -21,6 +22,7 @@ from ..model.finding import (
     Finding,
     GraphCost,
     Holder,
+    NativeCall,
     Site,
     in_words,
 )
@@ -172,6 +174,8 @@ def facts(finding: Finding) -> list[Fact]:
         found.append(Fact("kept by", str(finding.path)))
     if finding.held_in:
         found.append(Fact("held in", in_words(finding.held_in)))
+    if finding.made_in:
+        found.append(Fact("made in", _calls_text(finding.made_in)))
     if finding.holder is not None:
         found.append(Fact("holder", _holder_text(finding)))
     if finding.grown_at is not None:
@@ -308,6 +312,17 @@ def retained_text(edge: Edge) -> str:
     said = f"retains {format_bytes(edge.retained_bytes)}"
     more = f" and {format_bytes(nodes)} of autograd nodes" if nodes else ""
     return said + more
+
+
+def _calls_text(calls: Sequence[NativeCall]) -> str:
+    """``ext.so: fill(long), called by make(long)``."""
+    innermost, *callers = calls
+    text, library = str(innermost), innermost.library
+    for call in callers:
+        same = call.symbol and call.library == library
+        text += f", called by {call.symbol if same else call}"
+        library = call.library
+    return text
 
 
 def needed_text(thing: Finding | Retention) -> str:

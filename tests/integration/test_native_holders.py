@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")
 SOURCE = """
 #include <Python.h>
 #include <ATen/core/TensorBase.h>
+#include <c10/core/Allocator.h>
 #include <list>
 #include <map>
 #include <vector>
@@ -61,6 +62,25 @@ static PyObject *keep_chain(PyObject *, PyObject *x) {
     mylib::chain.push_back(tensor(x).storage());
     Py_RETURN_NONE;
 }
+/* What it makes itself, some of which it lets go of at once. */
+namespace mylib {
+    __attribute__((noinline)) c10::Storage block(size_t bytes) {
+        auto *from = c10::GetAllocator(c10::kCPU);
+        return c10::Storage(
+            c10::Storage::use_byte_size_t(), bytes, from, true);
+    }
+    __attribute__((noinline)) void scratch(size_t bytes) {
+        for (int i = 0; i < 3; i++) block(bytes);
+    }
+    __attribute__((noinline)) void fill(size_t bytes) {
+        chain.push_back(block(bytes));
+    }
+}
+static PyObject *make(PyObject *, PyObject *x) {
+    mylib::scratch(20000);
+    mylib::fill(20000);
+    Py_RETURN_NONE;
+}
 static void *noted;
 static PyObject *note(PyObject *, PyObject *x) {
     noted = tensor(x).data_ptr();
@@ -87,6 +107,7 @@ static PyMethodDef methods[] = {
     {"keep_singleton", keep_singleton, METH_O, nullptr},
     {"keep_lone", keep_lone, METH_O, nullptr},
     {"keep_chain", keep_chain, METH_O, nullptr},
+    {"make", make, METH_O, nullptr},
     {"note", note, METH_O, nullptr},
     {"note_behind", note_behind, METH_O, nullptr},
     {"clear", clear, METH_NOARGS, nullptr},
@@ -189,6 +210,41 @@ def test_what_is_let_go_is_no_finding(
     first, report = run(tmp_path, extension, call, "iakeep_ext.clear()")
     assert first == "no leak in 60 steps"
     assert report["findings"] == []
+
+
+MADE_IN = [
+    "mylib::block(unsigned long)",
+    "mylib::fill(unsigned long)",
+    "make(_object*, _object*)",
+]
+
+
+def test_the_functions_that_made_it_are_named(
+    tmp_path: Path, extension: Path
+) -> None:
+    """What the same line makes and lets go of in another function is not."""
+    _, report = run(tmp_path, extension, "make", "")
+    (finding,) = report["findings"]
+    assert finding["rule"] == "no-python-root"
+    library = str(tmp_path / "iakeep_ext.so")
+    assert finding["made_in"] == [
+        {"library": library, "symbol": name} for name in MADE_IN
+    ]
+
+
+def test_a_library_without_names_is_named(
+    tmp_path: Path, objects: Path
+) -> None:
+    stripped = tmp_path / "stripped"
+    shutil.copytree(objects, stripped)
+    link(stripped, "-s", "-fvisibility=hidden")
+    _, report = run(tmp_path, stripped, "make", "")
+    (finding,) = report["findings"]
+    symbols = [call["symbol"] for call in finding["made_in"]]
+    assert symbols[-1] == ""
+    assert {call["library"] for call in finding["made_in"]} == {
+        str(tmp_path / "iakeep_ext.so")
+    }
 
 
 #: What is asked in a process of its own, whose memory nobody has used before.

@@ -60,13 +60,16 @@ LEDGER = (
     "ledger/libraries",
     "ledger/lock",
     "ledger/ring",
+    "ledger/samples",
     "ledger/sites",
     "ledger/sources",
     "ledger/stacks",
     "steps/criterion",
     "steps/sweep",
     "base/array",
+    "base/memory",
     "base/ptrmap",
+    "native/dump",
 )
 
 PROGRAMS = {

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
 
+import impactarbiter
 from impactarbiter.judging.masks import obfuscated
 from impactarbiter.knowledge.advice import advise
 from impactarbiter.knowledge.autograd import CAUSES, cause_of
+from impactarbiter.knowledge.native_code import MOST, function_of, telling
 from impactarbiter.model.finding import (
     Finding,
     GraphCost,
     Holder,
     Kept,
+    NativeCall,
     Site,
     TensorExample,
 )
 from impactarbiter.model.path import Edge, Path, name_in, pattern_of
 from impactarbiter.model.report import Report
 
+PACKAGE = os.path.dirname(impactarbiter.__file__)
 SITE = Site("/home/me/train.py", 12, "step", "loss = model(x)")
 
 
@@ -275,3 +280,68 @@ def test_a_masked_holder_lies_on_the_masked_path() -> None:
     assert masked.holder.expression == str(masked.path.upto(1))
     assert ".kept" not in str(masked) and "Record" not in str(masked)
     assert [e.type for e in masked.below_holder] == ["Type1", "Tensor"]
+
+
+def call(symbol: str, library: str = "/w/ext.so") -> NativeCall:
+    return NativeCall(library, symbol)
+
+
+TORCH = "/v/site-packages/torch/lib/libtorch_cpu.so"
+TORCHS = [
+    call("at::detail::empty_cpu(long)", TORCH),
+    call("at::_ops::zeros::call(long)", TORCH),
+]
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("mylib::fill(unsigned long)", "mylib::fill"),
+        ("at::Tensor mylib::made<float>(long)", "mylib::made<float>"),
+        ("mylib::(anonymous namespace)::one(int)", "mylib::anonymous::one"),
+        ("void std::sort<int (*)(int)>(int)", "std::sort<int (*)(int)>"),
+        ("plain_c", "plain_c"),
+    ],
+)
+def test_the_name_of_a_function(symbol: str, name: str) -> None:
+    assert function_of(symbol) == name
+
+
+def test_native_calls_that_say_whose_memory_it_is() -> None:
+    ours = call("ia_ledger_born", os.path.join(PACKAGE, "_core.so"))
+    own = [
+        call("at::Tensor mylib::made<float>(long)"),
+        call("mylib::fill(at::Tensor const&)"),
+    ]
+    pybind = [
+        call("c10::Storage::Storage(long)"),
+        call("pybind11::cpp_function::dispatcher(_object*)"),
+    ]
+    all_ = [ours, *TORCHS, pybind[0], *own, pybind[1]]
+    assert telling(all_) == tuple(own)
+    many = [call(f"f{i}()") for i in range(9)]
+    assert telling([*TORCHS, *many]) == tuple(many[:MOST])
+    # Of a library without names that one is told.
+    assert telling([*TORCHS, call("")]) == (call(""),)
+
+
+def test_of_torch_alone_what_was_called_is_told() -> None:
+    between = [call(f"torch::jit::f{i}()", TORCH) for i in range(5)]
+    assert telling([*TORCHS, *between]) == tuple(between[-2:])
+    assert telling([]) == ()
+
+
+def test_native_calls_in_a_report() -> None:
+    made = (call("fill(long)"), call("make(long)"), call("", "/w/other.so"))
+    finding = replace(
+        Finding(verdict="native", allocated_at=SITE), made_in=made
+    )
+    said = (
+        "made in     ext.so: fill(long), called by make(long),"
+        " called by other.so: a function without a name"
+    )
+    assert said in " ".join(str(Report(findings=(finding,))).split("\n"))
+    masked = str(obfuscated(Report(findings=(finding,))))
+    assert "made in" in masked
+    for name in ("ext.so", "fill(", "make(", "other.so"):
+        assert name not in masked

@@ -457,6 +457,11 @@ CASES: dict[str, tuple[str, str]] = {
         "site = impactarbiter._core.suspects(1)",
         "_core.native_of_site(1); raises(TypeError, _core.native_of_site, '')",
     ),
+    "_core.native_calls_of_site": (
+        "",
+        "_core.native_calls_of_site(1);"
+        " raises(TypeError, _core.native_calls_of_site, '')",
+    ),
     "_core.native_of_object": (
         "held = [torch.ones(3)]\n",
         "_core.native_of_object(held[0]); _core.native_of_object(1)",

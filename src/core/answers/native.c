@@ -6,9 +6,13 @@
 #include "../base/errors.h"
 #include "../base/kinds.h"
 #include "../ledger/book.h"
+#include "../ledger/samples.h"
 #include "../ledger/sites.h"
 #include "../heap/wrappers.h"
+#include "../native/loaded.h"
 #include "../native/owners.h"
+#include "../native/symbols.h"
+#include "../native/unwind.h"
 #include "native.h"
 
 #include <stdlib.h>
@@ -174,4 +178,84 @@ ia_native_of_object(PyObject *op)
                          : find(&one, one.begin != 0, &numbers);
     free(numbers.items);
     return list;
+}
+
+/* -- who made them ---------------------------------------------------------- */
+
+/* Calls of a stack that are told. */
+#define MOST_CALLS 48
+#define NAME 256
+
+static PyObject *
+build_call(uintptr_t address)
+{
+    char name[NAME];
+    ia_segment library;
+    if (!ia_loaded_library(address, &library))
+        return NULL;
+    PyObject *symbol = ia_symbol_name(&library, address, name, sizeof name)
+                           ? ia_str(name)
+                           : Py_NewRef(Py_None);
+    PyObject *call = Py_BuildValue("(NN)", ia_str(library.path), symbol);
+    free(library.path);
+    return call;
+}
+
+typedef struct {
+    uintptr_t at[MOST_CALLS];
+    uint32_t count;
+} calls;
+
+static int
+are_same(const calls *a, const calls *b)
+{
+    return a->count == b->count &&
+           memcmp(a->at, b->at, a->count * sizeof *a->at) == 0;
+}
+
+/* Of several the one that the most are like; the first of those. */
+static const calls *
+most_common(const calls *stacks, uint32_t count)
+{
+    const calls *best = NULL;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t like = 0;
+        for (uint32_t j = i; j < count; j++)
+            like += (uint32_t)are_same(&stacks[i], &stacks[j]);
+        if (like > most) {
+            most = like;
+            best = &stacks[i];
+        }
+    }
+    return best;
+}
+
+static PyObject *
+build_calls(const calls *stack)
+{
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && stack && i < stack->count; i++) {
+        PyObject *call = build_call(stack->at[i]);
+        if (call == NULL && !PyErr_Occurred())
+            break; /* unloaded meanwhile */
+        ia_list_add(&list, call);
+    }
+    return list;
+}
+
+PyObject *
+ia_native_calls_of_site(uint64_t site)
+{
+    calls stacks[IA_SITE_SAMPLES];
+    ia_dump *dumps = malloc(IA_SITE_SAMPLES * sizeof *dumps);
+    if (dumps == NULL)
+        return PyErr_NoMemory();
+    ia_ledger_lock();
+    uint32_t count = ia_samples_of(site, dumps);
+    ia_ledger_unlock();
+    for (uint32_t i = 0; i < count; i++)
+        stacks[i].count = ia_unwind(&dumps[i], stacks[i].at, MOST_CALLS);
+    free(dumps);
+    return build_calls(most_common(stacks, count));
 }

@@ -13,4 +13,9 @@ PyObject *ia_native_of_site(uint64_t site);
 /* The same of one object's memory. */
 PyObject *ia_native_of_object(PyObject *);
 
+/* [(library, function or None), ...]: the native calls in which the most of a
+ * line's blocks that are alive were made, the innermost first, of those whose
+ * stack was taken since a walk met nothing that leads to the line's. */
+PyObject *ia_native_calls_of_site(uint64_t site);
+
 #endif /* IA_NATIVE_H */

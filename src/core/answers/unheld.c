@@ -4,6 +4,7 @@
 #include "../base/array.h"
 #include "../base/build.h"
 #include "../base/errors.h"
+#include "../ledger/samples.h"
 #include "../ledger/sites.h"
 #include "describe.h"
 #include "unheld.h"
@@ -14,6 +15,7 @@ typedef struct {
     uint64_t site, stack; /* numbers */
     uint64_t bytes;
     uint32_t count, generations, first, last;
+    uint32_t alive; /* of the line, whoever has them */
     uint16_t device;
 } unheld;
 
@@ -50,7 +52,9 @@ of_site(unhelds *u, uint32_t site)
         ia_ptrmap_set(&u->of_site, (uintptr_t)site + 1, u->count) < 0)
         return NULL;
     u->items[u->count] =
-        (unheld){.site = ia_site_number(site), .first = UINT32_MAX};
+        (unheld){.site = ia_site_number(site),
+                 .first = UINT32_MAX,
+                 .alive = ia_ledger_site(site)->live_count};
     return &u->items[u->count++];
 }
 
@@ -81,6 +85,18 @@ add(unhelds *u, const ia_row *row, ia_clock clock)
     one->bytes += row->bytes;
 }
 
+/* What else such lines bear shows who in C++ it was.  With the lock. */
+static void
+want_samples(const unhelds *u)
+{
+    uint64_t sites[IA_SAMPLED_SITES];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < u->count && count < IA_SAMPLED_SITES; i++)
+        if (2 * u->items[i].count >= u->items[i].alive)
+            sites[count++] = u->items[i].site;
+    ia_samples_want(sites, count);
+}
+
 PyObject *
 ia_unheld_build(const ia_walk *w, const ia_wanted *wanted)
 {
@@ -92,6 +108,7 @@ ia_unheld_build(const ia_walk *w, const ia_wanted *wanted)
     for (uint32_t i = 0; w->graph && i < rows && !u.failed; i++)
         if (is_unheld(&row[i], w, wanted))
             add(&u, &row[i], wanted->clock);
+    want_samples(&u);
     ia_ledger_unlock();
     if (u.failed)
         ia_no_memory();

@@ -6,6 +6,7 @@
 #include "intervals.h"
 #include "ledger.h"
 #include "ring.h"
+#include "samples.h"
 #include "sites.h"
 
 #include <stdatomic.h>
@@ -145,6 +146,8 @@ ia_ledger_born(uintptr_t key, size_t bytes, uint16_t device)
         uint32_t stack = ia_stack_intern(raw);
         add(key, bytes, stack, raw->site, device);
         note_fresh(raw, stack);
+        if (ia_samples_on)
+            ia_samples_born(key, raw->site);
         ia_ledger_unlock();
     }
     ia_ledger_hook_end(begin);

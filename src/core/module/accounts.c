@@ -7,6 +7,7 @@
 #include "../ledger/frames.h"
 #include "../ledger/intervals.h"
 #include "../ledger/ledger.h"
+#include "../ledger/samples.h"
 #include "../ledger/sites.h"
 #include "../ledger/tensors.h"
 #include "../steps/criterion.h"
@@ -83,7 +84,8 @@ totals(PyObject *self, PyObject *unused)
     (void)self, (void)unused;
     ia_ledger_lock();
     ia_ledger_totals t = *ia_ledger_totals_now();
-    size_t bytes = ia_ledger_bytes() + ia_criterion_bytes();
+    size_t bytes = ia_ledger_bytes() + ia_criterion_bytes() +
+                   ia_samples_bytes();
     ia_ledger_unlock();
     PyObject *devices = build_devices();
     if (devices == NULL)

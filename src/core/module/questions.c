@@ -55,6 +55,14 @@ native_of_site(PyObject *self, PyObject *arg)
 }
 
 static PyObject *
+native_calls_of_site(PyObject *self, PyObject *arg)
+{
+    uint64_t site = PyLong_AsUnsignedLongLong(arg);
+    (void)self;
+    return PyErr_Occurred() ? NULL : ia_native_calls_of_site(site);
+}
+
+static PyObject *
 native_of_object(PyObject *self, PyObject *op)
 {
     (void)self;
@@ -154,6 +162,10 @@ DOC(native_of_site, "(site)",
     "[(library, symbol, blocks that it leads to, blocks asked)] of variables\n"
     "that lead to blocks of this line, by a search of the process's memory;\n"
     "or the object that wraps what leads there, and None.");
+DOC(native_calls_of_site, "(site)",
+    "[(library, function or None), ...]: the native calls in which the most of\n"
+    "this line's sampled blocks were made, the innermost first; samples are\n"
+    "taken where nothing in Python leads to what a line keeps.");
 DOC(native_of_object, "(object)", "The same of a tensor's memory.");
 DOC(visit, "(path)",
     "(state, length, value, first item, graph, recurs, bytes, eldest item) at\n"
@@ -175,6 +187,8 @@ PyMethodDef ia_questions_methods[] = {
     {"explain", explain, METH_VARARGS, explain_doc},
     {"instances", instances, METH_VARARGS, instances_doc},
     {"native_of_site", native_of_site, METH_O, native_of_site_doc},
+    {"native_calls_of_site", native_calls_of_site, METH_O,
+     native_calls_of_site_doc},
     {"native_of_object", native_of_object, METH_O, native_of_object_doc},
     {"visit", visit, METH_O, visit_doc},
     {"forget_path", forget_path, METH_O, forget_path_doc},

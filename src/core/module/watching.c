@@ -7,6 +7,7 @@
 #include "../ledger/devices.h"
 #include "../ledger/ledger.h"
 #include "../ledger/libraries.h"
+#include "../ledger/samples.h"
 #include "../ledger/tensors.h"
 #include "../steps/criterion.h"
 #include "../steps/failure.h"
@@ -62,6 +63,7 @@ start(PyObject *self, PyObject *args, PyObject *kwargs)
     Py_XINCREF(o.is_programs);
     ia_ledger_lock();
     ia_ledger_reset(o.warmup);
+    ia_samples_reset();
     ia_criterion_reset(o.warmup, o.window);
     ia_stacks_forget_paths();
     ia_ledger_unlock();

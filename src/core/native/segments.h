@@ -17,6 +17,7 @@ typedef struct {
     uint32_t nheaders;
     int is_thread_local; /* those of the calling thread */
     int is_own; /* a library of ours */
+    int is_code; /* functions, no variables (loaded.h) */
     char *path; /* owned; of the file */
 } ia_segment;
 

@@ -113,12 +113,15 @@ static int
 covers(const ElfW(Sym) *s, const ia_segment *segment, uintptr_t value)
 {
     unsigned type = ELF64_ST_TYPE(s->st_info); /* the same in both classes */
-    return type == (segment->is_thread_local ? STT_TLS : STT_OBJECT) &&
+    unsigned wanted = segment->is_code           ? STT_FUNC
+                      : segment->is_thread_local ? STT_TLS
+                                                 : STT_OBJECT;
+    return type == wanted &&
            s->st_shndx != SHN_UNDEF && value >= s->st_value &&
            value - s->st_value < s->st_size;
 }
 
-/* The smallest variable that the value lies in: 1, or 0. */
+/* The smallest variable, or function, that the value lies in: 1, or 0. */
 static int
 find_symbol(const symbol_file *f, const ia_segment *segment, uintptr_t value,
             ElfW(Sym) *best)
