@@ -51,7 +51,7 @@ _GUARD = re.compile(
     r"([\w.]+)\.(?:item|detach)\(\) if isinstance\(\1, torch\.Tensor\)"
     r" else \1(?![\w.])"
 )
-_CALLS = re.compile(r"\.(?:item|detach)\(\)")
+_CALLS = re.compile(r"\.(?:item|detach|numpy)\(\)")
 
 
 def patched(source: str, patch: str) -> str | None:

@@ -342,7 +342,12 @@ def _thin(
             value,
             lambda code: is_tensor(site.file, site.function, code),
         )
-        return taking_of(seen, uses, sure=sure)
+        taking = taking_of(seen, uses, sure=sure)
+        return (
+            replace(taking, method=finding.number_method)
+            if taking.method == "item"
+            else taking
+        )
 
     thinning = Thinning(source, take, new)
     joined = False
@@ -363,7 +368,9 @@ def _thin(
         and finding.kept
         and (finding.kept.numbers)
     ):
-        raise NoPatchError(f"`.item()` may change {uses.number}")
+        raise NoPatchError(
+            f"`.{finding.number_method}()` may change {uses.number}"
+        )
     if share < ENOUGH:
         how = "` and `".join(f".{m}()" for m in sorted(thinning.methods))
         raise NoPatchError(

@@ -194,7 +194,8 @@ def _of_tensors(finding: Finding, where: str) -> str:
             f" {format_share(1 - part)} of it"
         )
     if _is_scalar(finding):
-        return f"store numbers in {where}: take `.item()` of each {noun}"
+        number = f".{finding.number_method}()"
+        return f"store numbers in {where}: take `{number}` of each {noun}"
     holder = finding.holder
     kind = holder.type if holder else ""
     if _script_attribute(finding):

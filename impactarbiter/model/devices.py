@@ -19,6 +19,12 @@ def noun_of(devices: Iterable[str]) -> str:
     return "array" if families and families <= _OF_ARRAYS else "tensor"
 
 
+def number_method_of(devices: Iterable[str]) -> str:
+    """The method that gives the number of what has one element on these."""
+    families = {device.partition(":")[0] for device in devices}
+    return "numpy" if "tensorflow" in families else "item"
+
+
 #: Whose memory is that of arrays.
 _OF_ARRAYS = {"numpy", "jax"}
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ..base.errors import UsageError
 from ..base.shell import pretty
 from ..base.text import clean
-from .devices import noun_of
+from .devices import noun_of, number_method_of
 from .door import text_of
 from .history import Ages
 from .path import Edge, Path, without_numbers
@@ -305,6 +305,11 @@ class Finding:
     def noun(self) -> str:
         """What it keeps: "tensor", or "array" of NumPy's and JAX's."""
         return noun_of(t.device for t in self.tensors)
+
+    @property
+    def number_method(self) -> str:
+        """By which one of its scalars gives its number."""
+        return number_method_of(t.device for t in self.tensors)
 
     @property
     def confirmed(self) -> bool:

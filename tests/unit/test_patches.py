@@ -112,6 +112,20 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     return Program(tmp_path)
 
 
+def test_a_number_of_tensorflow(program: Program) -> None:
+    """Its tensors have no item()."""
+    program.write("history.append(loss)")
+    scalar = TensorExample((), "float32", "tensorflow:cpu:0", 3, 4)
+    found = replace(program.finding(graph=None, nodes=0), tensors=(scalar,))
+    seen = Holding({NUMBER: 8})
+    (made,) = with_patches([found], {found.signature: seen})
+    assert made.patch is not None
+    after = patched(program.file.read_text(), made.patch)
+    assert after is not None
+    assert "history.append(loss.numpy())" in after
+    assert "`.numpy()` of each tensor" in (made.advice or "")
+
+
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
