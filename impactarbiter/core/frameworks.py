@@ -144,6 +144,8 @@ def _install(one: Framework) -> None:
     """No failure of ours fails an import or a watch."""
     try:
         _module().register()
+        if not _installed:
+            _module().listen(retraces.noted)
         one.install()
         if one not in _installed:
             _installed.append(one)
@@ -170,11 +172,7 @@ def said(masked: bool = False) -> Iterator[str]:
     """What a reader of the report must know."""
     for name, why in _failed.items():
         yield f"{name} is not watched: {why}"
-    yield from retraces.said(masked, *_retraced())
-
-
-def _retraced() -> list[retraces.Traced]:
-    return list(tf_tensors.retraced()) if tf_tensors in _installed else []
+    yield from retraces.said(masked)
 
 
 def own_counts() -> dict[str, int]:

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from . import retraces
-
 #: What is imported when all that is asked for is there.
 MODULE = "jax"
 
@@ -36,7 +34,6 @@ def install() -> None:
     for made in _made_before(functions):
         _arrays.watch_function(made, getattr(made, "_fun", None))
     _arrays.note(_live())
-    _arrays.listen(retraces.noted)
     _listen()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from collections import deque
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -28,6 +29,8 @@ KEPT = 16
 REMEMBERED = 4096
 #: Functions that are told apart.
 MOST = 1024
+#: Types of values that are told.
+PLAIN = (int, float, complex, bool, str, bytes, type(None))
 #: Of a value that is compared by code of its own.
 _ADDRESS = "object at "
 #: Frames and arguments that are looked through for a function's place.
@@ -54,18 +57,19 @@ class Traced:
         self.named = named
         self.traces: int = 0
         self.objects: int = 0  #: functions that were compiled
-        self.calls: int = 0  #: since the first trace; 0: unknown
-        self._last: tuple[int, ...] = ()
+        self.calls: int = 0  #: since the first trace
+        self._last: tuple[weakref.ref[Any], ...] = ()
         self.signatures: list[Signature] = []
         self._traced_at: deque[int] = deque(maxlen=REMEMBERED)
 
     def note(
-        self, objects: tuple[int, ...], signature: Signature, calls: int
+        self, objects: tuple[Any, ...], signature: Signature, calls: int
     ) -> None:
         """One more trace, of these objects, after so many calls."""
         self.traces += 1
-        self.objects += objects != self._last
-        self._last = objects
+        last = [ref() for ref in self._last]
+        self.objects += list(map(id, objects)) != list(map(id, last))
+        self._last = tuple(map(weakref.ref, objects))
         self._traced_at.append(calls)
         self.signatures.append(signature)
         del self.signatures[:-KEPT]
@@ -74,12 +78,10 @@ class Traced:
     def goes_on(self) -> bool:
         """Whether it was traced more than a few times, and that has no end
         and serves little."""
-        if self.traces < LEAST or not self.calls:
-            return self.traces >= LEAST
+        if self.traces < LEAST:
+            return False
         half = self.calls // 2
         late = sum(at >= half for at in self._traced_at)
-        if not self._traced_at:  # when is not known
-            late, half = self.traces, 0
         return SERVES * late >= self.calls - half or (
             self.traces >= MANY and SERVES * late >= self.traces
         )
@@ -139,25 +141,24 @@ def noted(
         one = _known[place] = Traced(*place, not _is_librarys(function))
         _numbers[place] = len(_numbers)
     number = _numbers[place]
-    objects = id(compiled), id(given or function)
+    objects = compiled, given or function
     signature = _signature(compiled, function.__code__, args, kwargs or {})
     one.note(objects, signature, _calls(number))
     return number
 
 
-def often(*more: Traced) -> list[Traced]:
+def often() -> list[Traced]:
     """Functions that are traced over and over, the most first."""
     for place, one in _known.items():
         one.calls = _calls(_numbers[place])
-    every = (*_known.values(), *more)
-    found = [one for one in every if one.goes_on]
+    found = [one for one in _known.values() if one.goes_on]
     return sorted(found, key=lambda one: -one.traces)
 
 
-def said(masked: bool = False, *more: Traced) -> list[str]:
+def said(masked: bool = False) -> list[str]:
     """A line for each of the functions that are compiled over and over."""
     lines = []
-    for one in often(*more)[:4]:
+    for one in often()[:4]:
         name = "a function" if masked else f"{one.name}()"
         place = f"{os.path.basename(one.file)}:{one.line}"
         where = "" if masked else f" ({place})"
@@ -241,6 +242,9 @@ def _namesake(
 def _signature(
     compiled: Any, code: CodeType, args: tuple[Any, ...], kwargs: Any
 ) -> Signature:
+    cache: Any = getattr(compiled, "_function_cache", None)
+    if cache is not None:
+        return _of_types(list(cache.values())[-1].function_type)
     names = code.co_varnames[: code.co_argcount]
     found: Signature = {}
     static = _static(compiled, names)
@@ -250,6 +254,43 @@ def _signature(
     for name, value in kwargs.items():
         _describe(found, str(name), value, name in static)
     return found
+
+
+def _of_types(function_type: Any) -> Signature:
+    """What TensorFlow notes of a trace: the type of each parameter, of a
+    Python value the value itself."""
+    found: Signature = {}
+    for name, parameter in function_type.parameters.items():
+        _describe_type(found, str(name), parameter.type_constraint)
+    return found
+
+
+def _describe_type(
+    found: Signature, name: str, kind: Any, depth: int = 0
+) -> None:
+    """TensorFlow's own classes are opened or quoted, no others."""
+    if len(found) >= 64:
+        return
+    of_own = type(kind).__module__.partition(".")[0] == "tensorflow"
+    what = type(kind).__name__ if of_own else ""
+    if what in ("Tuple", "List") and depth < 3:
+        inner = kind if what == "Tuple" else kind.components_tuple
+        found[name] = "length of", str(len(inner.components))
+        for at, one in enumerate(inner.components[:16]):
+            _describe_type(found, f"{name}[{at}]", one, depth + 1)
+    elif what == "Dict" and depth < 3:
+        found[name] = "keys of", str(len(kind.mapping))
+        for key, one in list(kind.mapping.items())[:16]:
+            part = f"{name}[{key!r}]" if type(key) is str else f"{name}[...]"
+            _describe_type(found, part, one, depth + 1)
+    elif what == "Literal" and type(kind.value) in PLAIN:
+        found[name] = "Python value of", repr(kind.value)[:40]
+    elif what == "Weakref":
+        found[name] = "Python object", f"{_ADDRESS}{id(kind._ref()):#x}"
+    elif what.endswith("Spec"):
+        found[name] = "shape of", str(kind)[:60]
+    else:
+        found[name] = "type of", what or type(kind).__name__
 
 
 def _static(compiled: Any, names: tuple[str, ...]) -> set[object]:
@@ -266,8 +307,11 @@ def _describe(
     if len(found) >= 64:
         return
     if static and type(value) is not tuple:
-        plain = type(value) in (int, float, bool, str, type(None))
-        text = repr(value)[:40] if plain else f"{_ADDRESS}{id(value):#x}"
+        text = (
+            repr(value)[:40]
+            if type(value) in PLAIN
+            else f"{_ADDRESS}{id(value):#x}"
+        )
         found[name] = "static argument", text
         return
     if type(value) in (list, tuple) and depth < 3:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
-
-from .retraces import Traced
 
 #: What is imported when all that is asked for is there.
 MODULE = "tensorflow"
@@ -37,32 +35,57 @@ def install() -> None:
     tape = _tape_class()
     if not isinstance(tape.gradient, _Gradient):
         tape.gradient = _Gradient(tape.gradient)
+    calls = _calls_class()
+    if not isinstance(calls.called_with_tracing, _Trace):
+        calls.called_with_tracing = _Trace(calls.called_with_tracing)
 
 
 def uninstall() -> None:
     """What of ours is TensorFlow's own to take out."""
-    tape = _tape_class()
-    ours = vars(tape).get("gradient")
-    if isinstance(ours, _Gradient):
-        tape.gradient = ours.original
+    for cls in (_tape_class(), _calls_class()):
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, _Method):
+                setattr(cls, name, value.original)
 
 
-class _Gradient:
-    """``GradientTape.gradient``, whose end may end a step."""
+class _Method:
+    """A method of TensorFlow's, after which something is noted."""
 
     def __init__(self, original: Any) -> None:
         functools.update_wrapper(self, original)
         self.original = original
 
-    def __get__(self, tape: Any, cls: type | None = None) -> Any:
-        return self if tape is None else functools.partial(self, tape)
+    def __get__(self, owner: Any, cls: type | None = None) -> Any:
+        return self if owner is None else functools.partial(self, owner)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found = self.original(*args, **kwargs)
+        self.note()
+        return found
+
+    def note(self) -> None:
+        """What was called has come to its end."""
+        raise NotImplementedError
+
+
+class _Gradient(_Method):
+    """``GradientTape.gradient``, whose end may end a step."""
+
+    def note(self) -> None:
         from .. import _arrays
 
-        found = self.original(*args, **kwargs)
         _arrays.backward()
-        return found
+
+
+class _Trace(_Method):
+    """Where TensorFlow counts a call for which a function was traced: the
+    function itself has returned by then, and no frame of ours is in what it
+    may raise."""
+
+    def note(self) -> None:
+        from .. import _arrays
+
+        _arrays.traced()
 
 
 def version() -> str:
@@ -96,36 +119,6 @@ def escaped() -> tuple[type, int] | None:
     return None
 
 
-def retraced() -> Iterator[Traced]:
-    """Functions by how often they were traced, and for what of late."""
-    cls = _function_class()
-    known: dict[tuple[str, int, str], Traced] = {}
-    for op in gc.get_objects():
-        if type(op) is not cls:
-            continue
-        function: Any = op
-        code = getattr(function.python_function, "__code__", None)
-        if code is None or "tensorflow" in function.python_function.__module__:
-            continue
-        key = (code.co_filename, code.co_firstlineno, code.co_name)
-        one = known.setdefault(key, Traced(*key))
-        one.traces += function.experimental_get_tracing_count()
-        one.objects += 1
-        for made in function._list_all_concrete_functions()[-16:]:
-            one.signatures.append(_signature(made))
-    return iter(known.values())
-
-
-def _signature(made: Any) -> dict[str, tuple[str, str]]:
-    found = {}
-    for name, parameter in made.function_type.parameters.items():
-        kind = parameter.type_constraint
-        plain = type(kind).__name__ == "Literal"
-        words = "Python value of" if plain else "shape of"
-        found[str(name)] = (words, str(getattr(kind, "value", kind))[:60])
-    return found
-
-
 def _live() -> Iterable[Any]:
     cls = _tensor_class()
     return [op for op in gc.get_objects() if type(op) is cls]
@@ -143,6 +136,15 @@ def _function_class() -> type:
     )
 
     return polymorphic_function.Function  # type: ignore[no-any-return]
+
+
+def _calls_class() -> Any:
+    """Who counts the calls of compiled functions, with and without traces."""
+    from tensorflow.python.eager.polymorphic_function import (
+        polymorphic_function,
+    )
+
+    return polymorphic_function._FrequentTracingDetectorManager
 
 
 def _recorder_class() -> type:

@@ -19,8 +19,9 @@ static setattrofunc set_attribute;
 static PyTypeObject *instances; /* owned */
 static PyObject *attribute;     /* owned: str */
 static struct {
-    PyTypeObject *type; /* owned */
-    ternaryfunc call;   /* as it was */
+    PyTypeObject *type;   /* owned */
+    PyObject *function;   /* owned: str, the attribute that has it, or NULL */
+    ternaryfunc call;     /* as it was */
 } types[MOST_TYPES];
 static int ntypes, reporting, was_traced;
 /* Functions that were traced are numbered by the listener: how often each was
@@ -52,13 +53,16 @@ count_call(PyObject *callable)
         calls[counted[i].number]++;
 }
 
+/* `name`: the attribute that has what was compiled, or NULL. */
 static void
-tell_of_trace(PyObject *callable, PyObject *args, PyObject *kwargs)
+tell_of_trace(PyObject *callable, PyObject *name, PyObject *args,
+              PyObject *kwargs)
 {
     was_traced = 0;
-    if (listener == NULL || args == NULL || attribute == NULL)
+    if (listener == NULL || args == NULL)
         return;
-    PyObject *given = ia_instance_attribute(callable, ia_utf8(attribute));
+    PyObject *given =
+        name != NULL ? ia_instance_attribute(callable, ia_utf8(name)) : NULL;
     PyObject *function = given != NULL ? ia_program_function(given) : NULL;
     PyObject *hold = Py_NewRef(listener);
     PyObject *result = PyObject_CallFunctionObjArgs(
@@ -99,7 +103,7 @@ tell_of_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
     for (Py_ssize_t i = 0; tuple && i < count; i++)
         PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
     if (kwargs != NULL)
-        tell_of_trace(callable, tuple, kwargs);
+        tell_of_trace(callable, attribute, tuple, kwargs);
     PyErr_Clear();
     Py_XDECREF(tuple);
     Py_XDECREF(kwargs);
@@ -130,24 +134,26 @@ call_instance(PyObject *self, PyObject *const *args, size_t nargsf,
     return result;
 }
 
-static ternaryfunc
-call_of_type(PyTypeObject *type)
+/* Its number; there is one where our slot is. */
+static int
+number_of_type(PyTypeObject *type)
 {
-    for (int i = 0; i < ntypes; i++)
-        if (PyType_IsSubtype(type, types[i].type))
-            return types[i].call;
-    return NULL;
+    int i = 0;
+    while (i < ntypes - 1 && !PyType_IsSubtype(type, types[i].type))
+        i++;
+    return i;
 }
 
 static PyObject *
 call_typed(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     begin_call();
-    PyObject *result = call_of_type(Py_TYPE(self))(self, args, kwargs);
+    int i = number_of_type(Py_TYPE(self));
+    PyObject *result = types[i].call(self, args, kwargs);
     if (--depth > 0 || result == NULL || !reporting)
         return result;
     if (was_traced)
-        tell_of_trace(self, args, kwargs);
+        tell_of_trace(self, types[i].function, args, kwargs);
     count_call(self);
     PyObject *given[] = {args, kwargs};
     ia_api->call_ends(IA_EVENT_COMPILED, given, kwargs != NULL ? 2 : 1);
@@ -210,7 +216,7 @@ ia_calls_watch_instances(PyTypeObject *type, const char *name)
 }
 
 int
-ia_calls_watch_type(PyTypeObject *type)
+ia_calls_watch_type(PyTypeObject *type, const char *function)
 {
     reporting = 1;
     if (type->tp_call == call_typed || type->tp_call == NULL)
@@ -220,8 +226,13 @@ ia_calls_watch_type(PyTypeObject *type)
         i++;
     if (i == MOST_TYPES)
         return 0;
-    if (i == ntypes)
+    if (i == ntypes) {
+        types[i].function =
+            function != NULL ? PyUnicode_InternFromString(function) : NULL;
+        if (function != NULL && types[i].function == NULL)
+            return -1;
         types[ntypes++].type = (PyTypeObject *)Py_NewRef((PyObject *)type);
+    }
     types[i].call = type->tp_call;
     type->tp_call = call_typed;
     return 0;

@@ -80,8 +80,9 @@ uint32_t ia_claims_count(void);
 int ia_calls_watch_instances(PyTypeObject *, const char *attribute);
 /* One that was there before. */
 void ia_calls_watch_instance(PyObject *callable, PyObject *function);
-/* Calls of objects of this type, by its slot. */
-int ia_calls_watch_type(PyTypeObject *);
+/* Calls of objects of this type, by its slot; `function` is the attribute that
+ * has what was compiled, or NULL. */
+int ia_calls_watch_type(PyTypeObject *, const char *function);
 void ia_calls_unwatch(void);
 /* Owned: called as (callable, function, args, kwargs) after an outermost call
  * in which ia_calls_traced() was; function is what the program wrote, or None.

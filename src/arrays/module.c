@@ -25,6 +25,17 @@ arrays_register(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return done(ia_api->register_framework(ia_arrays_framework()));
 }
 
+static int
+watch_calls(PyObject *classes, const char *function)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); i++) {
+        PyObject *type = PyTuple_GET_ITEM(classes, i);
+        if (ia_calls_watch_type((PyTypeObject *)type, function) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 PyDoc_STRVAR(install_jax_doc,
              "install_jax(array_class, function_class, called_classes)\n--\n\n"
              "Watch births and deaths of JAX's arrays and calls of what it\n"
@@ -43,9 +54,7 @@ arrays_install_jax(PyObject *Py_UNUSED(module), PyObject *args)
         ia_calls_watch_instances(function, "_fun") < 0)
         return NULL;
     ia_class_install(&ia_jax);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(called); i++)
-        ia_calls_watch_type((PyTypeObject *)PyTuple_GET_ITEM(called, i));
-    Py_RETURN_NONE;
+    return done(watch_calls(called, NULL));
 }
 
 PyDoc_STRVAR(know_jax_doc,
@@ -75,9 +84,7 @@ arrays_install_tensorflow(PyObject *Py_UNUSED(module), PyObject *args)
         ia_tensorflow_init((PyObject *)tensor, (PyObject *)tape) < 0)
         return NULL;
     ia_class_install(&ia_tensorflow);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(called); i++)
-        ia_calls_watch_type((PyTypeObject *)PyTuple_GET_ITEM(called, i));
-    Py_RETURN_NONE;
+    return done(watch_calls(called, "_python_function"));
 }
 
 PyDoc_STRVAR(know_tensorflow_doc,

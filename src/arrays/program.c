@@ -10,8 +10,8 @@
 #include <string.h>
 
 /* Packages that compile functions of their own. */
-static const char *const packages[] = {"jax", "jaxlib", "optax", "chex",
-                                       "orbax"};
+static const char *const packages[] = {"jax",   "jaxlib", "optax",
+                                       "chex",  "orbax",  "tensorflow"};
 /* Wrappers around wrappers: a program nests a handful. */
 #define MOST_WRAPPERS 16
 
