@@ -151,7 +151,10 @@ class Diagnostician:
         ]
         # Told with its statement, a few turns later.
         later = {h.signature for h in waiting if self._watch.awaits(h)}
-        self._told.tell([f for f in findings if f.signature not in later])
+        self._told.tell(
+            [f for f in findings if f.signature not in later],
+            self._age_to_tell,
+        )
         if not self._watch.busy:
             self._watch.begin(waiting, status)
         self._come_back(tick, status, pause or 0)
@@ -318,7 +321,7 @@ class Diagnostician:
         findings += self._unheld
         findings = self._native.name(findings, suspects)
         findings += self._released(status, forecast)
-        self._told.tell(findings)
+        self._told.tell(findings, self._age_to_tell)
         findings = [self._with_guess(f) for f in findings]
         findings = with_patches(findings, self._holdings(findings))
         self._judged = findings

@@ -16,6 +16,12 @@ from .rules import MAY_END
 from .verdict import stood_at_the_end
 
 
+#: What its source may end is told at so many times the age at which a leak
+#: is: an epoch's list is emptied by then, and a program that dies of it first
+#: has little memory left, where a leak is said at once.
+UNSURE = 8
+
+
 class Telling:
     """Tells ``on_finding`` of each settled finding, once."""
 
@@ -31,14 +37,14 @@ class Telling:
         #: What ``on_finding`` raised last, in words.
         self.failed: str = ""
 
-    def tell(self, findings: Sequence[Finding]) -> None:
+    def tell(self, findings: Sequence[Finding], age_to_tell: int) -> None:
         """What was said to be bounded and then leaks is told again."""
         for finding in findings:
-            if self._is_news(finding):
+            if self._is_news(finding, UNSURE * age_to_tell):
                 self._note(finding)
                 self._call(finding)
 
-    def _is_news(self, finding: Finding) -> bool:
+    def _is_news(self, finding: Finding, age_if_unsure: int) -> bool:
         history = self._known.get(finding.signature)
         line = self._of_lines.get(finding.signature)
         if history is not None:
@@ -46,7 +52,11 @@ class Telling:
         else:
             told = line.verdict if line is not None else None
         verdict = finding.verdict
-        if verdict == "growing" and finding.rule != MAY_END:
+        if verdict == "growing" and (
+            finding.rule != MAY_END
+            or history is None
+            or history.age < age_if_unsure
+        ):
             return False
         worse = (told in BOUNDED and verdict not in BOUNDED) or (
             told == "growing" and finding.confirmed
