@@ -18,7 +18,7 @@ from ..core.sources import site_at
 from ..knowledge.containers import ANY
 from ..model.finding import Site
 from .endings import ending, replacing, taken_from
-from .source_file import FUNCTIONS, Source, bare, name_of, parsed
+from .source_file import FUNCTIONS, Source, bare, line_of, name_of, parsed
 
 #: What leads past the rest of a block.
 _LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)
@@ -43,10 +43,12 @@ def ends(
     line: int,
     attribute: str | None = None,
     owners: tuple[str, ...] = (),
+    dictionary: str | None = None,
 ) -> End | None:
     """How the source may end the growth of what the statement there adds to,
     which is an attribute of that name elsewhere, in an object that attributes
-    named ``owners`` lead to; None where it says nothing of that."""
+    named ``owners`` lead to, or the ``dictionary`` of that name; None where it
+    says nothing of that."""
     source = parsed(file)
     if source is None:
         return None
@@ -75,7 +77,8 @@ def ends(
         asking = _asking(source, node, name)
         if asking is not None:
             return End("keys", _site(source, asking))
-    return None
+    filling = _filling_in(source, line, dictionary) if dictionary else None
+    return End("keys", _site(source, filling)) if filling else None
 
 
 def _site(source: Source, node: ast.stmt | ast.expr) -> Site:
@@ -250,6 +253,31 @@ def _asking(
         ),
         None,
     )
+
+
+def _filling_in(
+    source: Source, line: int, dictionary: str
+) -> ast.Call | ast.Subscript | None:
+    """``x.setdefault(key, [])``, or ``x[key].append(row)`` where that makes
+    ``x`` grow: it adds a key that is missing."""
+    there = [node for node in source.nodes if line_of(node) == line]
+    of_its = [
+        node
+        for node in there
+        if isinstance(node, ast.Subscript)
+        and name_of(node.value) == dictionary
+    ]
+    if any(isinstance(node.ctx, ast.Store) for node in of_its):
+        return None
+    called = (
+        node
+        for node in there
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "setdefault"
+        and name_of(node.func.value) == dictionary
+    )
+    return next(called, None) or next(iter(of_its), None)
 
 
 def _keeps_away(source: Source, asks: ast.Compare, grows: ast.stmt) -> bool:

@@ -133,7 +133,7 @@ class Look:
         size = count = 0.0
         for groups in self._by_line(fellows):
             span = self._span(groups)
-            if span > 0 and _lasted(groups):
+            if span > 0 and (_lasted(groups) or self._since(groups)):
                 size += sum(group.bytes for group in groups) / span
                 count += sum(group.count for group in groups) / span
         return size, count
@@ -151,7 +151,16 @@ class Look:
 
     def _span(self, groups: Sequence[Group]) -> int:
         first = min(group.first for group in groups)
-        return self.status.span(first, max(group.last for group in groups))
+        last = max(group.last for group in groups)
+        return self.status.span(self._since(groups) or first, last)
+
+    def _since(self, groups: Sequence[Group]) -> int:
+        """Since when their line keeps as much as one generation made of it,
+        which was made anew since; 0: it is of more than one."""
+        suspect = self.suspects.get(groups[0].site)
+        if suspect is None or _lasted(groups) or groups[0].count < 2:
+            return 0
+        return min(suspect.since, groups[0].first)
 
     def _cycle(self, held: Held) -> Cycle | None:
         if held.cycle is None:

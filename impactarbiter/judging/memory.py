@@ -84,6 +84,9 @@ class HolderHistory:
     lets_go_since: int | None = None  # the same of the first time
     lets_go: bool = False  # all that was there was seen replaced
     outgrew: bool = False  # it was, but is longer than ever since
+    # As many items as at the look before had nothing of what they had: they
+    # stay, and what each has is made anew, as what a hook has seen last.
+    renews: bool = False
     # A turn's variable, made anew, had more than can have come to it since.
     carries_over: bool = False
     # Garbage like it, which a walk had seen, was gone at a later one.
@@ -274,13 +277,13 @@ class HolderHistory:
         what comes from elsewhere may be the old ones' copies.
         """
         walked = self.walked
-        if items is None or walked.items in (None, items):
+        if self.renews or items is None or walked.items in (None, items):
             return False
         if not walked.storages or self.first.at.tick > walked.at.tick:
             return False  # nothing to go by, or that was seen already
         if sum(line.live_count for line in lines.values()) < items:
             return False
-        return not any(older(site, walked.at.tick) for site in self.sites)
+        return not self._alive_since_walked(older)
 
     def thins(self, older: Callable[[int, int], int]) -> bool:
         """Whether some of what the last walk saw in it must have died since
@@ -303,6 +306,12 @@ class HolderHistory:
         older: Callable[[int, int], int],
     ) -> Observation:
         """What is seen now, with what is gone of what the last walk saw."""
+        self.renews |= (
+            self.remaining > 0
+            and now.items == self.last.items
+            and not now.lost_some(self.last)
+            and not self._alive_since_walked(older)
+        )
         return replace(
             now,
             emptied=self.is_emptied(now.items, lines, older),

@@ -1,6 +1,6 @@
 """How bad a finding is: how soon it kills the run.
 
-The verdict says what it is; what is bounded kills nothing.
+The verdict says what it is; what is bounded, or may be, kills nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..base.units import GIB
 from ..model.words import BOUNDED, Severity
+from .rules import MAY_END
 
 if TYPE_CHECKING:
     from ..model.finding import Finding
@@ -37,7 +38,7 @@ class SeverityRules:
         planned_steps: int | None = None,
     ) -> Severity:
         """The severity; ``planned_steps``: how many are still to come."""
-        if finding.verdict in BOUNDED:
+        if finding.verdict in BOUNDED or finding.rule == MAY_END:
             return "info"
         if finding.cycle is not None and finding.cycle.goes:
             return "info"  # the collector comes in good time

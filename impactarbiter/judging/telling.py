@@ -15,7 +15,6 @@ from .memory import HolderHistory
 from .rules import MAY_END
 from .verdict import stood_at_the_end
 
-
 #: What its source may end is told at so many times the age at which a leak
 #: is: an epoch's list is emptied by then, and a program that dies of it first
 #: has little memory left, where a leak is said at once.

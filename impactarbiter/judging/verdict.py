@@ -299,15 +299,20 @@ def _ends(history: HolderHistory) -> list[End | None]:
     if _is_memo(history.held):
         return [End("keys", None)]
     finding, held = history.finding, history.held
-    name = None
+    expression = ""
     if finding is not None and finding.holder is not None:
-        name = last_name(finding.holder.expression)
+        expression = finding.holder.expression
+    name = last_name(expression)
     owners = tuple(
         edge.name
         for edge in reversed(held.path.edges[: held.depth])
         if edge.kind == "attribute" and edge.name != name
     )
-    return [ends(*place, name, owners) for place in _places(history)]
+    is_dict = held.length is not None and not expression.endswith("]")
+    return [
+        ends(*place, name, owners, name if is_dict else None)
+        for place in _places(history)
+    ]
 
 
 def _places(history: HolderHistory) -> Collection[tuple[str, int]]:

@@ -60,19 +60,16 @@ class Log:
         self.epochs: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
 
 
-@pytest.mark.parametrize(
-    ("length", "holder"), [(3, "log.epochs"), (12, "log.epochs[3]")]
-)
-def test_lists_that_are_filled_one_after_another(
-    length: int, holder: str
-) -> None:
+@pytest.mark.parametrize("length", [3, 12])
+def test_lists_that_are_filled_one_after_another(length: int) -> None:
+    """Each of them is done when the next one begins: the dict grows."""
     log = Log()
     report = watched(
         lambda i: log.epochs[i // length].append(torch.ones(8)), 48
     )
     finding = only(report)
     assert finding.verdict == "leak"
-    assert holder_of(finding) == holder
+    assert holder_of(finding) == "log.epochs"
     assert finding.retained_tensors >= 40
     assert report.taken_back == ()
 
@@ -145,6 +142,23 @@ def test_hooks_whose_values_are_all_replaced_at_every_step() -> None:
     assert finding.verdict == "leak"
     assert holder_of(finding) == "layer._forward_hooks"
     assert finding.bytes_per_step == pytest.approx(64, rel=0.2)
+
+
+def test_hooks_of_each_epoch_whose_values_are_replaced_at_every_step() -> None:
+    """A dozen steps without a new hook replace all that the hooks have."""
+    layer, told = nn.Linear(4, 16), list[Finding]()
+    with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
+        for step in range(400):
+            if step % 12 == 11:
+                Tap(layer)
+            layer(torch.ones(2, 4))
+            arbiter.step()
+        finding = only(arbiter.report())
+    assert finding.verdict == "leak"
+    assert holder_of(finding) == "layer._forward_hooks"
+    assert finding.bytes_per_step == pytest.approx(64 / 12, rel=0.1)
+    for passing in told:
+        assert passing.bytes_per_step == pytest.approx(64 / 12, rel=0.5)
 
 
 # -- programs that end -------------------------------------------------------

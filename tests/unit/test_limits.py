@@ -398,6 +398,21 @@ KEYED_BESIDE = {
             self.vectors[word] = make(word)  # here
         """,
 }
+FILLED_IN = {
+    "a default": """
+        def of(self, key, row):
+            self.rows.setdefault(key, []).append(row)  # here
+        """,
+    "a default dict's": """
+        def of(self, key, row):
+            self.rows[key].append(row)  # here
+        """,
+    "what was only read": """
+        def of(self, key):
+            mine = self.rows[key]  # here
+            mine.append(1)
+        """,
+}
 NOT_KEYED = {
     "never asked": """
         def of(self, key):
@@ -421,6 +436,7 @@ def says(
     source: str,
     attribute: str | None = None,
     owners: tuple[str, ...] = (),
+    dictionary: str | None = None,
 ) -> tuple[End | None, int]:
     """What ends it, and the line that is expected to."""
     file = tmp_path / "program.py"
@@ -428,7 +444,7 @@ def says(
     lines = linecache.getlines(str(file))
     (here,) = [n for n, line in enumerate(lines, 1) if "# here" in line]
     there = [n for n, line in enumerate(lines, 1) if "# there" in line]
-    end = ends(str(file), here, attribute, owners)
+    end = ends(str(file), here, attribute, owners, dictionary)
     return end, there[0] if there else here
 
 
@@ -461,6 +477,21 @@ def test_it_is_emptied_elsewhere(tmp_path: Path, name: str) -> None:
 def test_it_is_asked_for_a_key(tmp_path: Path, source: str) -> None:
     end, line = says(tmp_path, source)
     assert end is not None and (end.kind, end.site.line) == ("keys", line)
+
+
+@pytest.mark.parametrize("name", FILLED_IN)
+def test_a_key_that_is_missing_is_added(tmp_path: Path, name: str) -> None:
+    assert says(tmp_path, FILLED_IN[name])[0] is None  # a list of it grows
+    end, line = says(tmp_path, FILLED_IN[name], dictionary="rows")
+    assert end is not None and (end.kind, end.site.line) == ("keys", line)
+
+
+def test_what_is_set_is_not_asked_for(tmp_path: Path) -> None:
+    source = """
+        def of(self, key):
+            self.rows[key + 1] = self.rows[key] * 2  # here
+        """
+    assert says(tmp_path, source, dictionary="rows")[0] is None
 
 
 def test_what_is_grown_by_another_name_is_emptied_by_its_own(tmp_path):

@@ -191,12 +191,23 @@ is_complete(const ia_stretch *branch, uint32_t n)
     return 3 * (uint64_t)(last - last_begun) > last - first;
 }
 
+/* Were they filled one after another?  They are sorted by their newest. */
+static int
+is_a_row(const ia_stretch *branch, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        if (branch[i].oldest < branch[i - 1].newest)
+            return 0;
+    return 1;
+}
+
 /* A dict of lists: do they grow, or does it?  All of them are holders or none
  * is.  They are where no key has come for long, or where one of them parts
- * more on the average than there are. */
+ * more on the average than there are and they grow beside each other. */
 static uint32_t
-level_of(const ia_stretch *branch, uint32_t n, uint32_t score)
+level_of(const ia_parting *s, uint32_t n, uint32_t score)
 {
+    const ia_stretch *branch = s->branch;
     uint64_t containers = 0, nested = 0, total = 0;
     for (uint32_t i = 0; i < n; i++) {
         nested += (uint64_t)branch[i].nested;
@@ -206,7 +217,8 @@ level_of(const ia_stretch *branch, uint32_t n, uint32_t score)
     }
     if (nested < 2 || containers < 2 || !is_of_the_same_lines(branch, n))
         return EACH_FOR_ITSELF;
-    return total > containers * score ||
+    int beside = !s->dated || !is_a_row(branch, n);
+    return (total > containers * score && beside) ||
                    (score < total && is_complete(branch, n))
                ? ALL_OF_THEM
                : NONE_OF_THEM;
@@ -258,7 +270,7 @@ score_entries(const ia_walk *w, ia_parting *s)
         if (score <= s->score[parent])
             continue;
         s->score[parent] = score;
-        s->level[parent] = level_of(s->branch, n, score);
+        s->level[parent] = level_of(s, n, score);
     }
 }
 
@@ -344,8 +356,10 @@ ia_parting_find(const ia_walk *w, const ia_member *members, uint32_t n,
 {
     if (allocate(s, w->count) < 0 || find_paths(w, members, n, s) < 0)
         return -1;
+    s->dated = 1;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t entry = w->storages->items[members[i].storage].entry;
+        s->dated &= members[i].part == members[i].generation;
         if (members[i].part + 1 > s->own[entry])
             s->own[entry] = members[i].part + 1;
         note_lines(s, entry, members[i].site + 1, members[i].site + 1);

@@ -44,6 +44,7 @@ typedef struct {
     uint32_t *root;   /* where the way to the entry starts */
     uint32_t *above;  /* what the graph that the entry is a node of hangs on */
     uint32_t *depth;  /* below the root */
+    int dated;        /* parts are births, none is a storage by itself */
 } ia_parting;
 
 /* Of what the members' storages hang on; 0, or -1 when memory is short.  Freed
