@@ -448,7 +448,7 @@ class Diagnostician:
             # that a thread holds while others make steps.
             if made is None or made.all_bytes_per_step <= 0:
                 continue
-            last = history.last.at.steps(status.kind)
+            last = history.known_at.steps(status.kind)
             history.finding = replace(
                 made, note=f"released by now: figures as of step {last}"
             )

@@ -190,6 +190,13 @@ class HolderHistory:
         return ours.lies_in(theirs) or theirs.lies_in(ours)
 
     @property
+    def known_at(self) -> Moment:
+        """As of when its figures are: of several that are alike, those that
+        began after the walk are in none."""
+        several = len(self.fellows) > 1
+        return self.gained if several and self.gained else self.last.at
+
+    @property
     def is_remade(self) -> bool:
         """Whether it is one value in place of another."""
         return self.remade if self.recurs is None else not self.recurs

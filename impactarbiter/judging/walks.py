@@ -19,6 +19,7 @@ from .forecast import is_much
 from .known import KnownHolders
 from .live_table import fuller, live_table
 from .look import Look
+from .memory import HolderHistory
 from .observation import moment
 
 #: Seconds of the processor's time that a run may be asked for in any case, so
@@ -127,12 +128,17 @@ class Walks:
 
     def _wanted_anew(self, suspects: Mapping[int, Suspect]) -> bool:
         """Whether a known holder that still grows is so many times as large
-        as it was measured: what came is taken to be like what there was."""
+        as it was measured: what came is taken to be like what there was.  Or
+        its lines have so many times as much alive as then, and it is several
+        that are alike: those that began since nobody visits."""
         return any(
             history.visitable
             and history.broken_at is None
-            and history.last.scale >= AGAIN
             and history.is_suspect(suspects)
+            and (
+                history.last.scale >= AGAIN
+                or (len(history.fellows) > 1 and _alive(history) >= AGAIN)
+            )
             for history in self.known.values()
         )
 
@@ -226,3 +232,11 @@ class Walks:
         """What is alive: little is, once the program has ended."""
         now = live_table(status.counts[status.kind])
         self.live = fuller(self.live, now)
+
+
+def _alive(history: HolderHistory) -> float:
+    """Of its lines, as a multiple of what was alive when it was walked to."""
+    then = sum(line.live_count for line in history.sites.values())
+    return sum(heap.site_now(s).live_count for s in history.sites) / max(
+        then, 1
+    )

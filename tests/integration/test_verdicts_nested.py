@@ -22,6 +22,7 @@ from torch import nn
 
 import impactarbiter
 from impactarbiter import Finding, Report
+from impactarbiter.judging import walks
 from impactarbiter.watching.arbiter import current
 
 
@@ -72,6 +73,37 @@ def test_lists_that_are_filled_one_after_another(length: int) -> None:
     assert holder_of(finding) == "log.epochs"
     assert finding.retained_tensors >= 40
     assert report.taken_back == ()
+
+
+def filled_in_a_call(arbiter: impactarbiter.Arbiter) -> None:
+    """Twelve lists of sixty, in a dict that is gone at the report."""
+    log = Log()
+    for step in range(720):
+        log.epochs[step // 60].append(torch.ones(8))
+        arbiter.step()
+
+
+def test_lists_that_nobody_visits_yet_are_walked_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(walks, "WALK_SHARE", 1e6)
+    with impactarbiter.watch(step="manual") as arbiter:
+        filled_in_a_call(arbiter)
+        finding = only(arbiter.report())
+    assert holder_of(finding) == "log.epochs"
+    assert finding.retained_tensors > 360
+
+
+def test_figures_of_lists_are_as_of_when_they_were_visited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(walks, "WALK_SHARE", 1e-6)
+    with impactarbiter.watch(step="manual") as arbiter:
+        filled_in_a_call(arbiter)
+        finding = only(arbiter.report())
+    assert finding.note is not None
+    step = int(finding.note.rpartition(" ")[2])
+    assert finding.retained_tensors == pytest.approx(step, abs=8)
 
 
 def test_lists_that_are_filled_side_by_side_are_holders() -> None:
