@@ -19,6 +19,12 @@ def noun_of(devices: Iterable[str]) -> str:
     return "array" if families and families <= _OF_ARRAYS else "tensor"
 
 
+def has_torchs(devices: Iterable[str]) -> bool:
+    """Whether one of these is torch's; also where none is known."""
+    families = {device.partition(":")[0] for device in devices}
+    return not families or bool(families - _OF_OTHERS)
+
+
 def number_method_of(devices: Iterable[str]) -> str:
     """The method that gives the number of what has one element on these."""
     families = {device.partition(":")[0] for device in devices}
@@ -27,6 +33,8 @@ def number_method_of(devices: Iterable[str]) -> str:
 
 #: Whose memory is that of arrays.
 _OF_ARRAYS = {"numpy", "jax"}
+#: Whose is not torch's.
+_OF_OTHERS = {*_OF_ARRAYS, "tensorflow"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 from ..base.shell import pretty
 from ..base.units import plural
 from .children import Children
-from .devices import DeviceMemory
+from .devices import DeviceMemory, noun_of
 from .door import renderer, text_of
 from .finding import Finding
 from .growth import LaterGrowth, ProcessGrowth
@@ -150,6 +150,11 @@ class Report:
         return text_of("report fragment", self)
 
     _repr_pretty_ = pretty
+
+    @property
+    def noun(self) -> str:
+        """What it is about: "array" where there are no tensors."""
+        return noun_of(device.device for device in self.devices)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; has ``"schema"``."""

@@ -161,7 +161,7 @@ def growth_chart(report: Report) -> Chart | None:
         ),
         (
             "tensors",
-            "tensors",
+            f"{report.noun}s",
             growth.tensors,
             sum(f.bytes_per_step for f in urgent),
         ),
@@ -290,7 +290,8 @@ def memory_chart(report: Report) -> Chart | None:
     return Chart(
         title="Memory by line",
         said=f"{report.step_kind} steps {format_count(steps[0])} to"
-        f" {format_count(steps[-1])}{took}; live tensors at the end of each",
+        f" {format_count(steps[-1])}{took}; live {report.noun}s at the"
+        " end of each",
         areas=stacked(box, steps, looks, tops),
         curves=tuple(shapes),
         x=x,

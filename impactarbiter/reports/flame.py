@@ -45,6 +45,7 @@ def flame_page(report: Report) -> str:
     boxes = list(_boxes(_tree(table), table.live_bytes))
     view = {
         "total": format_bytes(table.live_bytes),
+        "noun": report.noun,
         "storages": plural(table.storages, "storage"),
         "step": table.step,
         "is_end": table.live_bytes == report.live_bytes,

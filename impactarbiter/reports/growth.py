@@ -150,8 +150,8 @@ def _open_kinds(
 ) -> list[tuple[str, float]]:
     """What findings leave open of each kind, the most first."""
     explained = {
-        "tensors": _explained(report, "tensor"),
-        "arrays": _explained(report, "array"),
+        "tensors": _explained(report, of_numpy=False),
+        "arrays": _explained(report, of_numpy=True),
         "nodes": sum(f.graph_bytes_per_step for f in report.findings),
     }
     left = [
@@ -164,8 +164,13 @@ def _open_kinds(
     )
 
 
-def _explained(report: Report, noun: str) -> float:
-    return sum(f.bytes_per_step for f in report.findings if f.noun == noun)
+def _explained(report: Report, *, of_numpy: bool) -> float:
+    """JAX's arrays lie where tensors do, NumPy's have a kind of their own."""
+    return sum(
+        f.bytes_per_step
+        for f in report.findings
+        if ({t.device for t in f.tensors} == {"numpy"}) == of_numpy
+    )
 
 
 def _named(
@@ -174,7 +179,9 @@ def _named(
     """With the types, or the line that makes most of it."""
     if field == "objects" and growth.types:
         return f"Python {types_of(growth)}"
-    noun = {"tensors": "tensor", "arrays": "array"}.get(field)
+    noun = {"tensors": report.noun, "arrays": "array"}.get(field)
+    if field == "tensors":
+        words = f"{report.noun}s"
     for line in report.growing_lines:
         if line.noun == noun:
             return f"{words} from {line.site}"
@@ -186,12 +193,13 @@ def beside_tensors(report: Report) -> str:
     grown = report.process_bytes_per_step or 0.0
     split = report.process_growth
     if split is not None and grown > 0:
-        return _split(split) if split.process > 0 else ""
+        return _split(split, report.noun) if split.process > 0 else ""
     tensors = max(report.grown_bytes_per_step, report.gained_bytes_per_step)
     nodes = sum(f.graph_bytes_per_step for f in report.findings)
     if grown <= 0 or tensors + nodes >= EXPLAINED * grown:
         return ""
-    known = [f"{format_bytes(tensors)} of it tensors and arrays"]
+    both = "arrays" if report.noun == "array" else "tensors and arrays"
+    known = [f"{format_bytes(tensors)} of it {both}"]
     if nodes:
         known.append(f"{format_bytes(nodes)} autograd nodes")
     rest = format_bytes(grown - tensors - nodes)
@@ -201,13 +209,14 @@ def beside_tensors(report: Report) -> str:
     )
 
 
-def _split(growth: ProcessGrowth) -> str:
-    """All kinds, in one sentence."""
+def _split(growth: ProcessGrowth, noun: str) -> str:
+    """All kinds, in one sentence; ``noun``: of what is no NumPy array."""
     said = []
     for field, words, size in parts(growth):
         if size <= LEAST_PART * growth.process / 5:
             continue
-        text = f"{format_bytes(size)} {words}"
+        what = f"{noun}s" if field == "tensors" else words
+        text = f"{format_bytes(size)} {what}"
         if field == "objects" and growth.types:
             text += " (" + ", ".join(
                 f"{one.type} {format_bytes(one.bytes_per_step)}"

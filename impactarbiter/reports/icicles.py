@@ -51,7 +51,7 @@ def _by_line(report: Report) -> Cell | None:
     rest = total - sum(cell.size for cell in cells)
     if rest > 0:
         cells.append(Cell("other lines", rest, "other"))
-    return Cell("live tensors", total, "", _sorted(cells))
+    return Cell(_whole(report), total, "", _sorted(cells))
 
 
 def _by_holder(report: Report) -> Cell | None:
@@ -73,7 +73,11 @@ def _by_holder(report: Report) -> Cell | None:
         cells.append(_sum("findings", held))
     elif known.get("findings"):
         cells.append(Cell("findings", known["findings"]))
-    return _sum("live tensors", cells) if cells else None
+    return _sum(_whole(report), cells) if cells else None
+
+
+def _whole(report: Report) -> str:
+    return f"live {report.noun}s"
 
 
 def _sum(text: str, cells: Sequence[Cell]) -> Cell:

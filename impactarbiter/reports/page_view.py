@@ -84,6 +84,7 @@ class HeldView:
     """One of the holders that a statement feeds."""
 
     headline: str
+    noun: str
     tree: tuple[Node, ...]
     ages: AgesView | None
     facts: tuple[Fact, ...]
@@ -240,6 +241,7 @@ def _held(finding: Finding) -> HeldView:
     return HeldView(
         headline=headline(finding),
         tree=tree_of(finding),
+        noun=finding.noun,
         ages=ages_view(finding.ages, finding.noun),
         facts=tuple(
             fact
@@ -435,7 +437,8 @@ def _figures(report: Report) -> tuple[tuple[str, ...], ...]:
     count = len(history.steps)
     if count < 3:
         return ()
-    rows = [("step", "live tensors", "autograd nodes", "process")]
+    live = f"live {report.noun}s"
+    rows = [("step", live, "autograd nodes", "process")]
     for at in sorted({round(i * (count - 1) / 9) for i in range(10)}):
         step = history.steps[at]
         nodes = [

@@ -40,7 +40,7 @@ def trace(report: Report) -> dict[str, Any]:
     times = _times(report.history)
     events = [
         *_names(pid),
-        *_counters(report.history, times),
+        *_counters(report, times),
         *_phases(report.history, times),
         *_findings(report, times),
     ]
@@ -78,9 +78,10 @@ def _names(pid: int) -> Iterator[Event]:
         }
 
 
-def _counters(history: History, times: Sequence[float]) -> Iterator[Event]:
+def _counters(report: Report, times: Sequence[float]) -> Iterator[Event]:
+    history = report.history
     columns: list[tuple[str, Sequence[int | None]]] = [
-        ("live tensor memory", history.live_bytes),
+        (f"live {report.noun} memory", history.live_bytes),
         ("resident memory", history.resident_bytes),
         ("device memory in use", history.allocated_bytes),
         ("device memory reserved", history.reserved_bytes),

@@ -112,14 +112,14 @@ def draw(report: Report, axes: Any) -> None:
         label = _plain(text)
         axes.fill_between(steps, below, top, color=colour, label=label, lw=0)
         below = top
-    axes.plot(steps, live, color="black", lw=1, label="live tensors")
+    axes.plot(steps, live, color="black", lw=1, label=f"live {report.noun}s")
     process = [history.resident_bytes[i] for i in chosen if _measured(history)]
     if process and max(process) <= NOT_HIGHER * max(below):
         axes.plot(steps, process, color=_PROCESS, label="the process")
     _draw_marks(report, axes, steps)
     _draw_forecast(report, axes, steps, below[-1])
     axes.set_title("Memory by line", loc="left")
-    _finish(report, axes, "live tensor memory")
+    _finish(report, axes, f"live {report.noun} memory")
 
 
 def draw_growth(report: Report, growth: Growth, axes: Any) -> None:
@@ -129,7 +129,7 @@ def draw_growth(report: Report, growth: Growth, axes: Any) -> None:
     for points, colour, label in (
         (growth.process, _PROCESS, "the process"),
         (growth.nodes, _NODES, "autograd nodes"),
-        (growth.tensors, _COLOURS[0], "tensors"),
+        (growth.tensors, _COLOURS[0], f"{report.noun}s"),
     ):
         if points:
             xs, ys = zip(*points, strict=True)
@@ -165,7 +165,7 @@ def draw_purposes(report: Report, found: Purposes, axes: Any) -> None:
     )
     axes.set_xlim(*_span(report, steps))
     axes.set_ylim(top=1.05 * max(below))
-    _finish(report, axes, "live tensor memory")
+    _finish(report, axes, f"live {report.noun} memory")
 
 
 def _span(report: Report, steps: Sequence[int]) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from ..base.units import (
     format_duration,
     plural,
 )
-from ..model.devices import is_on_host
+from ..model.devices import has_torchs, is_on_host
 from ..model.finding import (
     Cycle,
     Finding,
@@ -44,6 +44,16 @@ VERDICT_MEANING = {
 }
 #: Below this a leak is too slow to matter to most runs.
 SLOW_BYTES_PER_STEP = 4096
+
+
+def meaning(finding: Finding) -> str:
+    """What its verdict means, of what it is about."""
+    noun = finding.noun
+    return (
+        VERDICT_MEANING[finding.verdict]
+        .replace("tensor", noun)
+        .replace("Tensor", noun.capitalize())
+    )
 
 
 @dataclass(frozen=True)
@@ -189,8 +199,13 @@ def facts(finding: Finding) -> list[Fact]:
     found.append(Fact("retained", _retained_text(finding)))
     if finding.graph is not None:
         found.append(Fact("graph", graph_text(finding.graph)))
-    # Of a program without a backward nobody expects to need it.
-    if finding.needed_by or (finding.needed_by == () and finding.trains):
+    # Of a program without a backward nobody expects to need it, and what
+    # else than torch keeps for its own is not known.
+    if finding.needed_by or (
+        finding.needed_by == ()
+        and finding.trains
+        and has_torchs(t.device for t in finding.tensors)
+    ):
         found.append(Fact("needed by", needed_text(finding)))
     if finding.cycle is not None:
         found.append(Fact("cycle", _cycle_text(finding.cycle)))

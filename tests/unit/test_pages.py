@@ -14,9 +14,16 @@ from hypothesis import strategies as st
 
 import impactarbiter
 from impactarbiter.commands import main
+from impactarbiter.commands.assistant.words import full
 from impactarbiter.judging.rules import RULES
 from impactarbiter.model.children import ChildFinding, Children
-from impactarbiter.model.finding import Finding, GraphCost, Holder
+from impactarbiter.model.devices import DeviceMemory
+from impactarbiter.model.finding import (
+    Finding,
+    GraphCost,
+    Holder,
+    TensorExample,
+)
 from impactarbiter.model.history import (
     Ages,
     Excerpt,
@@ -123,6 +130,36 @@ def test_what_a_page_says() -> None:
     words = text_of(page)
     assert "It was confirmed at step 40." in words
     assert 'watch(allow=["train().running*"])' in words
+
+
+def test_of_arrays_nothing_is_called_a_tensor() -> None:
+    example = TensorExample((8,), "float32", "jax:cpu:0", 9, 32)
+    seen = finding(
+        graph=None,
+        graph_bytes_per_step=0.0,
+        bytes_per_step=32.0 * KIB,
+        advice="bound `kept`",
+        patch=None,
+        tensors=(example,),
+        needed_by=(),
+        path=Path("train()", (Edge("local", "kept", "list", ".kept"),)),
+        holder=Holder("train().kept", "list", depth=1),
+    )
+    made = replace(
+        report(seen),
+        history=history(0, live_rate=32 * KIB),
+        devices=(
+            DeviceMemory(device="numpy", live_bytes=0, peak_bytes=0),
+            DeviceMemory(device="jax:cpu:0", live_bytes=9, peak_bytes=9),
+        ),
+    )
+    words = (
+        text_of(report_page(made))
+        + str(made)
+        + str(full([seen], 1)["meaning"])
+    )
+    assert "to the array" in words and "live arrays at the end" in words
+    assert "tensor" not in words.lower()
 
 
 def test_findings_of_one_statement_are_one_block() -> None:

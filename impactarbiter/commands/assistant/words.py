@@ -16,7 +16,7 @@ from ...model.order import by_urgency
 from ...model.report import Report
 from ...reports.first_line import summary
 from ...reports.reasons import otherwise, why
-from ...reports.wording import VERDICT_MEANING, growth, headline
+from ...reports.wording import growth, headline, meaning
 
 #: Characters of one text, of a patch or an output, and of a whole answer: an
 #: assistant pays for every one.
@@ -117,7 +117,7 @@ def full(group: Sequence[Finding], rank: int) -> dict[str, Any]:
     """The same, with what is known besides."""
     first = group[0]
     answer = short(group, rank)
-    answer["meaning"] = VERDICT_MEANING[first.verdict]
+    answer["meaning"] = meaning(first)
     answer["stack_innermost_first"] = [
         cut(str(site)) for site in first.stack[:MOST_FRAMES]
     ]
