@@ -22,6 +22,7 @@ import impactarbiter
 MESH = jax.make_mesh((2,), ("rows",))
 ROWS = PartitionSpec("rows")
 STEPS = 5
+ONES = jnp.ones((2, 8))
 
 
 def double(x):
@@ -75,6 +76,9 @@ PROGRAMS = {
     "partial": lambda: jax.jit(partial(jax.value_and_grad(total))),
     "Partial": lambda: jax.jit(jax.tree_util.Partial(double)),
     "method": lambda: jax.jit(jax.vmap(Model().method)),
+    "of linear_transpose": lambda: jax.jit(
+        lambda x: jax.linear_transpose(double, ONES)(x)
+    ),
     "object": lambda: jax.jit(jax.vmap(Model())),
 }
 
@@ -100,6 +104,14 @@ FRAMEWORKS = {
         lambda x: jax.lax.while_loop(lambda a: a.sum() < 1e3, double, x)
     ),
     "callback": lambda: lambda x: jax.pure_callback(lambda a: a, x, x),
+    "jit of closure_convert": lambda: jax.jit(
+        jax.closure_convert(double, ONES)[0]
+    ),
+    "jit of linear_transpose": lambda: jax.jit(
+        jax.linear_transpose(double, ONES)
+    ),
+    "jit of linearize": lambda: jax.jit(jax.linearize(double, ONES)[1]),
+    "jit of vjp": lambda: jax.jit(jax.vjp(double, ONES)[1]),
     "ode": lambda: lambda x: odeint(lambda y, _: -y, x[0], jnp.arange(3.0)),
     "minimize": lambda: (
         lambda x: jax.scipy.optimize.minimize(total, x[0], method="BFGS")
