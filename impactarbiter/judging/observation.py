@@ -84,6 +84,7 @@ class Observation:
     scale: float = 1.0  # storages as a multiple of those that a walk has seen
     longer: float = 1.0  # likewise of what cutting it would free
     freed: int = 0
+    ours: int = 0  # items that a walk found its lines' storages by
 
     def exceeds(self, older: Observation) -> bool:
         """Whether the holder has gained anything since."""
@@ -141,8 +142,9 @@ class Observation:
 
     def each_since(self, before: Observation) -> dict[str, float] | None:
         """What came with each item from one walk to this; None where there
-        are no more, or something is gone."""
-        more = (self.items or 0) - (before.items or 0)
+        are no more, or something is gone.  Those that something else led to
+        first, as a slice that was in use just then, are not measured."""
+        more = self.ours - before.ours
         if not before.items or more <= 0 or self.lost_its_eldest(before):
             return None
         each = _each(before, self, more)
@@ -215,6 +217,7 @@ def observed(
         size=visit.bytes,
         eldest=visit.eldest,
         freed=sum(held.storages for held in siblings),
+        ours=sum(held.branches for held in siblings),
     )
 
 

@@ -487,3 +487,14 @@ def test_a_list_that_was_cut_since_is_longer_and_yet_lets_go():
     known.observe(listed(40, 20, 2))
     known.observe(listed(50, 30, 3))
     assert known.let_go_at == 40
+
+
+def test_items_that_a_slice_led_to_first_are_not_measured() -> None:
+    """`recent = history[-20:]` was in use at the second walk, which found
+    thirty-five of the fifty-five items by the list itself."""
+    then = replace(seen(20, 15, 30), ours=15)
+    now = replace(seen(60, 55, 70), ours=35)
+    each = now.each_since(then)
+    assert each is not None
+    assert (each["storages"], each["held"]) == (2, 200)
+    assert replace(now, ours=15).each_since(then) is None
