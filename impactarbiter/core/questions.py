@@ -38,15 +38,20 @@ def explain(
 _Raw = list[tuple[object, str | None, int, int]]
 
 
-def variables_of(obj: object) -> tuple[Variable, ...] | None:
-    """What in C++ leads to a tensor's memory; None where the search got no
-    memory of its own: not known."""
+#: Why a search tells nothing, to be said of it.
+NO_MEMORY = "memory was short"
+NOT_READ = "not all of the process's memory was read"
+
+
+def variables_of(obj: object) -> tuple[Variable, ...] | str:
+    """What in C++ leads to a tensor's memory; a text: not known, for that
+    reason."""
     return _found(_core.native_of_object, obj)
 
 
-def variables_of_site(site: int) -> tuple[Variable, ...] | None:
+def variables_of_site(site: int) -> tuple[Variable, ...] | str:
     """What in C++ leads to what is alive of one line; a search of the
-    process's memory, some tenths of a second.  None as above."""
+    process's memory, some tenths of a second.  A text as above."""
     return _found(_core.native_of_site, site)
 
 
@@ -61,7 +66,7 @@ def calls_of_site(site: int) -> tuple[NativeCall, ...]:
 
 def _found(
     search: Callable[[Any], _Raw], what: object
-) -> tuple[Variable, ...] | None:
+) -> tuple[Variable, ...] | str:
     """Empties the search's list, which would be one more that has what it
     found."""
     found: list[Variable] = []
@@ -74,7 +79,9 @@ def _found(
             else:
                 found.append(Variable(str(owner), symbol))
     except MemoryError:
-        return None
+        return NO_MEMORY
+    except OSError:
+        return NOT_READ
     return tuple(found)
 
 

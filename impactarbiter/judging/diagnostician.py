@@ -36,7 +36,7 @@ from .known import KnownHolders
 from .look import Look
 from .masks import obfuscated
 from .memory import HolderHistory
-from .native import NO_MEMORY, NativeSearch
+from .native import NativeSearch
 from .offer import Holding
 from .one_at_a_time import OneAtATime
 from .patches import with_patches
@@ -254,8 +254,7 @@ class Diagnostician:
         yield from summary.warnings(
             self._walks.last, status, totals, self.failures()
         )
-        if not self._native.whole:
-            yield NO_MEMORY
+        yield from self._native.said()
         yield from frameworks.said(self.obfuscate)
         if not self.obfuscate:
             yield from crosschecks.tracers()

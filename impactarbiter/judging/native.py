@@ -13,9 +13,9 @@ from ..model.finding import Finding, NativeCall, Variable
 
 #: Rules by which C or C++ code alone holds something.
 RULES = ("no-python-root", "rootless-so-far")
-NO_MEMORY = (
-    "memory was short for the search for variables of C or C++ that hold"
-    " tensors: none is named"
+_NONE_NAMED = (
+    " for the search for variables of C or C++ that hold tensors: none is"
+    " named"
 )
 
 
@@ -23,10 +23,14 @@ NO_MEMORY = (
 class NativeSearch:
     """Searches the process's memory for a report, once for each finding."""
 
-    #: Got the last one memory of its own?
-    whole: bool = True
+    #: Why the last ones told nothing.
+    _problems: set[str] = field(default_factory=set)
     _found: dict[str, tuple[Variable, ...]] = field(default_factory=dict)
     _made: dict[str, tuple[NativeCall, ...]] = field(default_factory=dict)
+
+    def said(self) -> list[str]:
+        """Why there is no variable where one was searched for."""
+        return [problem + _NONE_NAMED for problem in sorted(self._problems)]
 
     def name(
         self, findings: Iterable[Finding], sites: Collection[int]
@@ -34,7 +38,7 @@ class NativeSearch:
         """The findings with the variables that lead to their lines' blocks and
         the calls that made some; what could not be searched for is searched
         for the next time."""
-        self.whole = True
+        self._problems.clear()
         return [self._named(f, sites) for f in findings]
 
     def _named(self, finding: Finding, sites: Collection[int]) -> Finding:
@@ -53,8 +57,8 @@ class NativeSearch:
 
     def _searched(self, finding: Finding, site: int) -> tuple[Variable, ...]:
         held_in = questions.variables_of_site(site)
-        if held_in is None:
-            self.whole = False
+        if isinstance(held_in, str):
+            self._problems.add(held_in)
             return ()
         self._found[finding.signature] = held_in
         return held_in

@@ -19,10 +19,7 @@ MOST_INSTANCES = 200
 _BUSY = (
     "another thread was busy in torch: what autograd graphs hold is left out"
 )
-_NOT_SEARCHED = (
-    "memory was short for the search for the variable that holds it: none is"
-    " named"
-)
+_NONE_NAMED = " for the search for the variable that holds it: none is named"
 #: A class's name, whatever its metaclass says.
 _NAME_OF = type.__dict__["__name__"].__get__
 
@@ -74,21 +71,22 @@ def retained_bytes(obj: object) -> int:
     return answer.retained_bytes + nodes
 
 
-def _held_in(answer: Answer, obj: object) -> tuple[Variable, ...] | None:
-    """Asked of what no Python object leads to; None: not known."""
+def _held_in(answer: Answer, obj: object) -> tuple[Variable, ...] | str:
+    """Asked of what no Python object leads to; a text: why not known."""
     return questions.variables_of(obj) if answer.verdict == "native" else ()
 
 
 def _retention(
-    answer: Answer, held_in: tuple[Variable, ...] | None
+    answer: Answer, held_in: tuple[Variable, ...] | str
 ) -> Retention:
     note = _note(answer)
     if note is None and answer.paths:
         note = shell_advice(answer.paths[0])
     if not answer.still:
         note = f"{note}. {_BUSY}" if note else _BUSY
-    if held_in is None:
-        note = f"{note}. {_NOT_SEARCHED}" if note else _NOT_SEARCHED
+    if isinstance(held_in, str):
+        problem, held_in = held_in + _NONE_NAMED, ()
+        note = f"{note}. {problem}" if note else problem
     return Retention(
         target=str(answer.target),
         paths=answer.paths,
@@ -103,7 +101,7 @@ def _retention(
         note=note,
         needed_by=answer.needed_by,
         readers=answer.readers,
-        held_in=held_in or (),
+        held_in=held_in,
         elsewhere=answer.elsewhere,
         noun=noun_of((answer.target.device,)),
     )

@@ -1,5 +1,5 @@
-/* What TorchScript's objects hold: attributes that live in C++, and that their
- * Python objects do not show to the collector.
+/* What TorchScript's objects hold: attributes and items that live in C++, and
+ * that their Python objects do not show to the collector.
  *
  * Called with the GIL held while the world stands still: a script runs without
  * the GIL, and changes its lists as it goes.
@@ -9,6 +9,8 @@
 #include <ATen/core/class_type.h>
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/jit/api/object.h>
+#include <torch/csrc/jit/python/python_dict.h>
+#include <torch/csrc/jit/python/python_list.h>
 
 #include <string>
 
@@ -17,6 +19,8 @@ namespace {
 /* Borrowed: torch._C keeps them for ever.  NULL where there is none. */
 PyTypeObject *script_module;
 PyTypeObject *script_object;
+PyTypeObject *script_list;
+PyTypeObject *script_dict;
 
 /* Lists in lists, objects in objects; a script's object may hold itself. */
 constexpr int kMostDepth = 16;
@@ -44,6 +48,17 @@ class Content {
             }
         }
         return 0;
+    }
+
+    int items(const c10::impl::GenericList &list)
+    {
+        const c10::IValue held(list);
+        return items(held.toListRef(), 0, 0);
+    }
+
+    int entries(const c10::impl::GenericDict &dict)
+    {
+        return entries(dict, 0, 0);
     }
 
   private:
@@ -140,6 +155,15 @@ class Content {
     std::string name_;
 };
 
+/* pybind11 has the C++ object's address behind the head. */
+template <class T>
+T *
+behind(PyObject *wrapper)
+{
+    return *reinterpret_cast<T **>(reinterpret_cast<char *>(wrapper) +
+                                   sizeof(PyObject));
+}
+
 } // namespace
 
 static PyTypeObject *
@@ -156,21 +180,31 @@ ia_script_init(ia_torch_state *state)
 {
     script_module = find_type(state->torch_c, "ScriptModule");
     script_object = find_type(state->torch_c, "ScriptObject");
+    script_list = find_type(state->torch_c, "ScriptList");
+    script_dict = find_type(state->torch_c, "ScriptDict");
 }
 
 int
 ia_script_is_one(PyTypeObject *type)
 {
-    return type == script_module || type == script_object;
+    return type == script_module || type == script_object ||
+           type == script_list || type == script_dict;
 }
 
 int
 ia::visit_script(PyObject *wrapper, ScriptVisitor &visitor)
 {
-    /* pybind11 has the C++ object's address behind the head. */
-    auto *object = *reinterpret_cast<torch::jit::Object **>(
-        reinterpret_cast<char *>(wrapper) + sizeof(PyObject));
-    return object == nullptr
-               ? 0
-               : Content(visitor).attributes(*object->_ivalue(), 0, 0);
+    if (behind<void>(wrapper) == nullptr) {
+        return 0;
+    }
+    Content content(visitor);
+    if (Py_TYPE(wrapper) == script_list) {
+        return content.items(behind<torch::jit::ScriptList>(wrapper)->list_);
+    }
+    if (Py_TYPE(wrapper) == script_dict) {
+        return content.entries(
+            behind<torch::jit::ScriptDict>(wrapper)->dict_);
+    }
+    auto *object = behind<torch::jit::Object>(wrapper);
+    return content.attributes(*object->_ivalue(), 0, 0);
 }

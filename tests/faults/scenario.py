@@ -19,6 +19,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from _ctypes import PyObj_FromPtr
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -266,16 +267,22 @@ def scripting(out: Outcome, folder: str) -> None:
 
 
 def searching(out: Outcome, folder: str) -> None:
-    """No walk leads into a script's list: who has what it keeps is searched
-    for in all memory."""
-    kept = torch.jit.script([torch.zeros(1)])
+    """No walk leads to a list that C alone has: who has what it keeps is
+    searched for in all memory."""
+    listed = torch.jit.script([torch.zeros(1)])
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(listed))
+    address = id(listed)
+    del listed
 
     def use(i: int) -> float:
+        kept = PyObj_FromPtr(address)
         kept.append(torch.full((9,), i) * 2)
         return float(kept[-1].sum())
 
     keep_in_script(out, use)
-    held = out.call("explain", lambda: impactarbiter.explain(kept[1]))
+    held = out.call(
+        "explain", lambda: impactarbiter.explain(PyObj_FromPtr(address)[1])
+    )
     if held is not None:
         # One tensor's way is found or not, as malloc's memory happens to be.
         out.given["explain"] = held.verdict

@@ -93,6 +93,22 @@ static PyObject *note_behind(PyObject *, PyObject *x) {
         reinterpret_cast<char *>(x) + sizeof(PyObject));
     Py_RETURN_NONE;
 }
+/* A Python object with a C++ one behind it, which has the container. */
+struct Lists { std::vector<c10::Storage> *rows; };
+struct Box { PyObject_HEAD Lists *lists; };
+static PyObject *box_new(PyTypeObject *type, PyObject *, PyObject *) {
+    auto *box = reinterpret_cast<Box *>(type->tp_alloc(type, 0));
+    box->lists = new Lists{new std::vector<c10::Storage>};
+    return reinterpret_cast<PyObject *>(box);
+}
+static PyObject *box_add(PyObject *self, PyObject *x) {
+    auto *rows = reinterpret_cast<Box *>(self)->lists->rows;
+    rows->push_back(tensor(x).storage());
+    Py_RETURN_NONE;
+}
+static PyMethodDef box_methods[] = {
+    {"add", box_add, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
+static PyTypeObject box_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 static PyObject *clear(PyObject *, PyObject *) {
     kept_static.clear();
     mylib::kv_cache.clear();
@@ -115,7 +131,16 @@ static PyMethodDef methods[] = {
 };
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "iakeep_ext", nullptr, -1, methods};
-PyMODINIT_FUNC PyInit_iakeep_ext() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_iakeep_ext() {
+    box_type.tp_name = "iakeep_ext.Box";
+    box_type.tp_basicsize = sizeof(Box);
+    box_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    box_type.tp_new = box_new;
+    box_type.tp_methods = box_methods;
+    PyObject *module = PyModule_Create(&definition);
+    PyModule_AddType(module, &box_type);
+    return module;
+}
 """
 
 NAMES = {
@@ -358,23 +383,51 @@ def test_of_what_python_holds_nothing_is_asked(beside: Path) -> None:
     assert len(told) == 1
 
 
-LIST_OF_C = """
-@torch.jit.script
-def keep(kept: list[torch.Tensor], x: torch.Tensor):
-    kept.append(x + 1)
+#: As pybind11 makes classes: the metaclass's name tells.
+WRAPPED = """
+class pybind11_type(type):
+    pass
 
-kept = torch._C.ScriptList([torch.zeros(1)])
-said = [names(finding_of(lambda x: keep(kept, x)))]
+class Rows(keeper.Box, metaclass=pybind11_type):
+    __slots__ = ()
+
+kept = Rows()
+said = [names(finding_of(lambda x: kept.add(x)))]
 keeper.note_behind(kept)
-said.append(names(finding_of(lambda x: keep(kept, x))))
+said.append(names(finding_of(lambda x: kept.add(x))))
 """
 
 
 def test_of_two_answers_neither_is_told(beside: Path) -> None:
     """A word of the heap may be left over; which one cannot be known."""
-    alone, noted = asked(beside, LIST_OF_C)
-    assert alone == ["native", "C++ behind __main__.kept (ScriptList)"]
+    alone, noted = asked(beside, WRAPPED)
+    assert alone == ["native", "C++ behind __main__.kept (Rows)"]
     assert noted == ["native"]
+
+
+UNREADABLE = """
+import resource
+keeper.keep_map(torch.ones(500))
+kept = torch.ones(500)
+keeper.note(kept)
+keeper.keep_vector(kept)
+limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+explain, ones = impactarbiter.explain, []
+explain(torch.ones(3))
+opened = os.open("/dev/null", os.O_RDONLY)
+os.close(opened)
+# No file can be opened, the kernel's list of mappings among them.
+resource.setrlimit(resource.RLIMIT_NOFILE, (opened, limits[1]))
+shown = impactarbiter.explain(kept)
+resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+said = shown.verdict, [str(v) for v in shown.held_in], shown.note
+"""
+
+
+def test_memory_that_cannot_be_read_is_said(beside: Path) -> None:
+    verdict, held_in, note = asked(beside, UNREADABLE)
+    assert (verdict, held_in) == ("native", [])
+    assert "not all of the process's memory was read" in note
 
 
 LOADS = """

@@ -103,6 +103,63 @@ def test_behind_the_object_itself_it_is_no_python() -> None:
     assert held
 
 
+rows: object
+table: object
+
+
+def test_a_list_and_a_dict_of_a_script_s_are_walked() -> None:
+    """In each of some runs: nothing is searched for."""
+    global rows, table
+    rows = torch._C.ScriptList([torch.ones(SIZE) for _ in range(5)])  # type: ignore[attr-defined]
+    table = torch._C.ScriptDict({"a": [torch.ones(SIZE)]})  # type: ignore[attr-defined]
+    for where, get in (
+        ("rows[2]", lambda: rows[2]),  # type: ignore[index]
+        ("table['a'][0]", lambda: table["a"][0]),  # type: ignore[index]
+    ):
+        for _ in range(3):
+            tensor = get()
+            found = explain(tensor)
+            assert (found.verdict, found.held_in) == ("held", ())
+            (path,) = found.paths
+            assert str(path).endswith(where)
+            assert path.python
+            package = __name__.partition(".")[0]
+            package = {package: sys.modules[package]}
+            assert eval(path.expression, package) is tensor
+    del tensor, found, path
+    assert (retained_bytes(rows), retained_bytes(table)) == (5 * BYTES, BYTES)
+
+
+@torch.jit.script
+def keep(
+    kept: list[torch.Tensor], seen: dict[int, torch.Tensor], x: torch.Tensor
+):  # type: ignore[no-untyped-def]
+    kept.append(x + 1)
+    seen[len(seen)] = x + 2
+
+
+@pytest.mark.parametrize("cleared", [False, True])
+def test_a_list_and_a_dict_of_a_script_s_are_holders(cleared: bool) -> None:
+    kept = torch._C.ScriptList([torch.zeros(1)])  # type: ignore[attr-defined]
+    seen = torch._C.ScriptDict({0: torch.zeros(1)})  # type: ignore[attr-defined]
+    with impactarbiter.watch(step="manual") as arbiter:
+        for i in range(40):
+            keep(kept, seen, torch.ones(SIZE))
+            if cleared and i % 5 == 4:
+                kept.clear()
+                for key in list(seen):
+                    del seen[key]
+            arbiter.step()
+        found = arbiter.report().findings
+    if cleared:
+        assert not [f for f in found if f.verdict == "leak"]
+        return
+    holders = [f.holder.expression for f in found if f.holder]
+    assert {h.rpartition(".")[2] for h in holders} == {"kept", "seen"}
+    assert {f.verdict for f in found} == {"leak"}
+    assert [f.bytes_per_step for f in found] == pytest.approx([BYTES] * 2)
+
+
 class Births(torch.nn.Module):
     """Python never has these tensors."""
 

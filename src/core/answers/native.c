@@ -122,6 +122,18 @@ build_owner(const ia_owner *one, const ia_wrappers *w, uint32_t count)
                          one->blocks, count);
 }
 
+/* An empty list, or NULL with an exception. */
+static PyObject *
+begin_list(int found)
+{
+    if (found >= 0)
+        return PyList_New(0);
+    if (found != IA_UNREAD)
+        return PyErr_NoMemory();
+    PyErr_SetString(PyExc_OSError, "not all of the process's memory was read");
+    return NULL;
+}
+
 static PyObject *
 find(const ia_block *chosen, uint32_t count, blocks *numbers)
 {
@@ -138,7 +150,7 @@ find(const ia_block *chosen, uint32_t count, blocks *numbers)
             &(ia_unowned){chosen, count, numbers->items, numbers->count,
                           wrappers.bodies, wrappers.count},
             owners);
-    PyObject *list = found < 0 ? PyErr_NoMemory() : PyList_New(0);
+    PyObject *list = begin_list(found);
     for (int i = 0; list && i < found; i++)
         ia_list_add(&list, build_owner(&owners[i], &wrappers, count));
     ia_wrappers_free(&wrappers);

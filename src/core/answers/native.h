@@ -8,7 +8,8 @@
 
 /* [(library, symbol, blocks that it leads to, blocks asked), ...] of a line's
  * blocks: of the newest, and of some from the oldest on.  Or the object that
- * wraps what leads there, and None in the symbol's place. */
+ * wraps what leads there, and None in the symbol's place.  OSError where
+ * nothing was found and not all of the process's memory was read. */
 PyObject *ia_native_of_site(uint64_t site);
 /* The same of one object's memory. */
 PyObject *ia_native_of_object(PyObject *);

@@ -115,6 +115,15 @@ count_variable(PyObject *op, void *arg)
 }
 
 static int
+count_ours(PyObject *op, void *arg)
+{
+    ia_question *q = arg;
+    if (is_target(op, q))
+        q->targets[ia_ptrmap_get(&q->index, (uintptr_t)op)].ours++;
+    return 0;
+}
+
+static int
 is_same(PyObject *op, void *arg)
 {
     return op == arg;
@@ -136,8 +145,11 @@ find_callers(ia_question *q)
 {
     ia_frame *f = ia_frame_top(PyThreadState_Get());
     for (; f != NULL && q->ncallers < IA_MAX_CALLERS; f = ia_frame_back(f)) {
-        if (ia_frame_is_own(f))
+        if (ia_frame_is_own(f)) {
+            ia_caller us = {.frame = (uintptr_t)f | IA_TAG_FRAME};
+            visit_variables(&us, count_ours, q);
             continue;
+        }
         ia_caller c = {(uintptr_t)f | IA_TAG_FRAME,
                     (uintptr_t)ia_frame_locals(f)};
         if (is_known_namespace(q, c.names))
@@ -147,6 +159,12 @@ find_callers(ia_question *q)
         visit_variables(&c, count_variable, q);
         q->callers[q->ncallers++] = c;
     }
+}
+
+static uint32_t
+from_calls(const ia_target *t)
+{
+    return t->variables + t->ours;
 }
 
 /* References that f(*objects, paths=n) makes besides its tuples. */
@@ -176,7 +194,7 @@ set_the_caller_aside(ia_question *q)
         return ia_no_memory();
     for (Py_ssize_t i = 0; i < q->ntargets; i++) {
         uintptr_t ref = (uintptr_t)q->targets[i].op;
-        references += 1 + extra + q->targets[i].variables;
+        references += 1 + extra + from_calls(&q->targets[i]);
         add_cut(q, ref, 0);
         for (int c = 0; c < q->ncallers; c++) {
             add_cut(q, q->callers[c].frame, ref);
@@ -187,7 +205,7 @@ set_the_caller_aside(ia_question *q)
     if (IA_ROOM(q->handed, q->handed_capacity, references) < 0)
         return ia_no_memory();
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
-        for (uint32_t n = 0; n <= extra + q->targets[i].variables; n++)
+        for (uint32_t n = 0; n <= extra + from_calls(&q->targets[i]); n++)
             q->handed[q->nhanded++] = q->targets[i].op;
     ia_cuts_order(q->cuts, q->ncuts);
     return ia_walk_set_cuts(&q->w, q->cuts, q->ncuts) < 0 ? ia_no_memory()

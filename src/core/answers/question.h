@@ -25,6 +25,7 @@ typedef struct {
     uint32_t *referrers; /* owned: entries that refer to it */
     uint32_t count;
     uint32_t variables; /* of the caller: references that it has */
+    uint32_t ours; /* the same of our own calls that ask */
     uint32_t crowd; /* entry of the crowd it is a member of, or NONE */
 } ia_target;
 

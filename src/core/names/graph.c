@@ -130,6 +130,9 @@ set_graph_edge(const graph_search *s, ia_edge_text *out)
     case IA_EDGE_RECORDED:
         return ia_edge_set(out, "recorded", 0, ".<recorded>[%zd]", s->index);
     case IA_EDGE_ATTRIBUTE:
+        if (s->name[0] == '[') /* of a list or dict of a script's */
+            return ia_edge_set(out, "script", strchr(s->name, '<') == NULL,
+                               "%s", s->name);
         return ia_edge_set(out, "script", 0, IA_SCRIPT_PREFIX ".%s",
                            s->name);
     case IA_EDGE_STORAGE:

@@ -241,7 +241,8 @@ ia_extents_find(ia_extents *e)
     }
     bad = bad || add_mapping(e, &all) < 0;
     memset(&ahead, 0, sizeof ahead);
-    ia_pages_end();
+    e->partial |= ia_pages_end();
+    e->partial |= maps == NULL || ferror(maps);
     if (maps != NULL)
         fclose(maps);
     return bad ? -1 : 0;

@@ -20,6 +20,7 @@ typedef struct {
 typedef struct {
     ia_extent *items; /* owned */
     uint32_t count, capacity;
+    int partial; /* not all that there is could be read */
 } ia_extents;
 
 /* 0, or -1 when memory is short. */

@@ -560,6 +560,15 @@ begin_search(search *s)
                : 0;
 }
 
+/* The kernel may refuse to read, as it does in some containers. */
+static int
+is_partial(const search *s)
+{
+    uintptr_t word;
+    return s->extents.partial || s->bytes_read > MOST_BYTES ||
+           ia_memory_read(&word, (uintptr_t)&t.window, sizeof word) == 0;
+}
+
 int
 ia_owners_find(const ia_unowned *asked, ia_owner out[IA_MOST_OWNERS])
 {
@@ -576,9 +585,12 @@ ia_owners_find(const ia_unowned *asked, ia_owner out[IA_MOST_OWNERS])
         look_at_extents(&s);
         go_on();
     }
+    int partial = is_partial(&s);
     ia_segments_free(&s.segments);
     ia_extents_free(&s.extents);
     ia_ptrmap_free(&s.met);
     free(s.of_body);
-    return s.failed ? -1 : p.found;
+    if (s.failed)
+        return -1;
+    return p.found == 0 && partial ? IA_UNREAD : p.found;
 }

@@ -38,7 +38,9 @@ typedef struct {
     size_t nbodies;
 } ia_unowned;
 
-/* How many owners were found, or -1 when memory is short. */
+/* How many owners were found, or -1 when memory is short.  IA_UNREAD: none, and
+ * not all of the process's memory was read. */
+#define IA_UNREAD (-2)
 int ia_owners_find(const ia_unowned *, ia_owner out[IA_MOST_OWNERS]);
 
 #endif /* IA_OWNERS_H */

@@ -28,11 +28,12 @@ ia_pages_begin(void)
     p.page = (uintptr_t)sysconf(_SC_PAGESIZE);
 }
 
-void
+int
 ia_pages_end(void)
 {
     if (p.file >= 0)
         close(p.file);
+    return p.told == MOST_PAGES;
 }
 
 uint64_t

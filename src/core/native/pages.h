@@ -10,7 +10,8 @@
 
 /* Between these two the rest may be asked.  Needs the GIL. */
 void ia_pages_begin(void);
-void ia_pages_end(void);
+/* 1 where more was asked for than is told. */
+int ia_pages_end(void);
 /* The first page from `at` on, where one begins, that is in memory; `limit`
  * where there is none, or where enough have been told. */
 uintptr_t ia_pages_next(uintptr_t at, uintptr_t limit);
