@@ -57,9 +57,9 @@ def eager(count: int) -> None:
 
 #: Name -> (loop, steps of one run).
 LOOPS: dict[str, tuple[Callable[[int], None], int]] = {
-    "a small jitted call": (small_call, 4000),
-    "a training step, 8 layers": (training, 300),
-    "two eager operations": (eager, 2000),
+    "a small jitted call": (small_call, 2000),
+    "a training step, 8 layers": (training, 100),
+    "two eager operations": (eager, 1000),
 }
 
 

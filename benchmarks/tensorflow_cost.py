@@ -70,10 +70,10 @@ def eager(count: int) -> None:
 
 #: Name -> (loop, steps of one run).
 LOOPS: dict[str, tuple[Callable[[int], None], int]] = {
-    "a small call of a tf.function": (small_call, 1000),
-    "a compiled training step, 8 layers": (compiled_training, 150),
-    "an eager training step, 8 layers": (eager_training, 60),
-    "two eager operations": (eager, 2000),
+    "a small call of a tf.function": (small_call, 200),
+    "a compiled training step, 8 layers": (compiled_training, 60),
+    "an eager training step, 8 layers": (eager_training, 20),
+    "two eager operations": (eager, 600),
 }
 
 

@@ -362,7 +362,7 @@ def _is_one_pass(history: HolderHistory, status: Status) -> bool:
         return False
     if status.counts.manual or held.depth != 1 or held.length is None:
         return False
-    if held.bound is not None:
+    if held.bound is not None or _is_memo(held):
         return False  # nobody reads a cache when the pass is over
     owner = held.path.root.removesuffix("()")
     owner = "<module>" if held.root == "module" else owner

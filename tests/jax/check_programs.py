@@ -39,3 +39,11 @@ def test_healthy_programs_are_not(program: Path, tmp_path: Path) -> None:
     programs.check_quiet(found)
     assert found["steps"] >= 50
     assert found["step_kind"] == "compiled call"
+
+
+def test_a_memo_is_no_variable_of_the_loop_that_fills_it(
+    tmp_path: Path,
+) -> None:
+    program = HERE / "pairs" / "cached_steps.py"
+    (finding,) = report(program, "leaky", folder=tmp_path)["findings"]
+    assert finding["verdict"] == "leak"

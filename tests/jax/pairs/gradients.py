@@ -10,9 +10,9 @@ LEAKY = sys.argv[1] == "leaky"
 
 @jax.jit
 def grads_of(params, x):
-    return jax.grad(
-        lambda p: jnp.mean((jnp.tanh(x @ p["a"]) @ p["b"]) ** 2)
-    )(params)
+    return jax.grad(lambda p: jnp.mean((jnp.tanh(x @ p["a"]) @ p["b"]) ** 2))(
+        params
+    )
 
 
 @jax.jit

@@ -25,7 +25,9 @@ forward = jax.jit(
 
 def main():
     for i in range(60):
-        x = jax.device_put(jnp.full((8, 16), 0.01 * i), NamedSharding(mesh, rows))
+        x = jax.device_put(
+            jnp.full((8, 16), 0.01 * i), NamedSharding(mesh, rows)
+        )
         h = forward(x)
         seen[i if LEAKY else 0] = h  # holder: seen
     print(len(seen))

@@ -20,7 +20,9 @@ def forward(w, x):
 
 
 def main():
-    w = jax.device_put(jnp.ones((16, 16)), NamedSharding(mesh, PartitionSpec()))
+    w = jax.device_put(
+        jnp.ones((16, 16)), NamedSharding(mesh, PartitionSpec())
+    )
     for i in range(60):
         x = jax.device_put(jnp.full((8, 16), 0.01 * i), rows)
         h = forward(w, x)
