@@ -103,7 +103,9 @@ class _Reader:
         *,
         inside: bool = False,
     ) -> None:
-        self._source, self._grows, self._it = source, grows, it
+        self._source, self._grows = source, grows
+        self._key, it = _key_of(it), bare(it)
+        self._it = it
         self._name = name_of(it)
         self._inside = inside  # of a function that it is handed to
         self._aliases = set(self._read_into()) if self._is_attribute else set()
@@ -208,18 +210,24 @@ class _Reader:
     def _is_put_anew(
         self, node: ast.stmt, target: ast.expr, value: ast.expr
     ) -> bool:
-        """``self.rows = []`` where it is not set for the first time, and
-        ``rows[:] = rows[-9:]``."""
-        if isinstance(target, ast.Subscript):
-            return _is_all(target) and self._is(target) and self._loses(value)
+        """``self.rows = []`` where it is not set for the first time,
+        ``rows["loss"] = []`` likewise, and ``rows[:] = rows[-9:]``."""
         if not self._is(target) or not self._loses(value):
             return False
+        name = self._name
+        if isinstance(target, ast.Subscript):
+            if _is_all(target):
+                return True
+            if self._key is None or self._key != _key_of(target):
+                return False
+            name = self._key
+            target = target.value
         if isinstance(target, ast.Name):
             return target.id == self._name and self._is_of_one_loop(node)
         scope = self._source.scope(node)
         if scope == "module" or _is_in_init(self._source, node):
             return any(_loops(self._source, node))
-        return not _is_first(self._source, node, self._name)
+        return not _is_first(self._source, node, name)
 
     def _is_of_one_loop(self, node: ast.stmt) -> bool:
         """Whether a loop makes it anew and fills it in each turn."""
@@ -255,6 +263,14 @@ def _is_part(node: ast.AST) -> bool:
     return isinstance(node, _COMPREHENSIONS) and any(
         one.ifs for one in node.generators
     )
+
+
+def _key_of(node: ast.AST) -> str | None:
+    """``rows["loss"]``: a key that is written there."""
+    key = getattr(node, "slice", None)
+    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+        return key.value
+    return None
 
 
 def _is_all(node: ast.Subscript) -> bool:
@@ -299,11 +315,11 @@ def _is_first(source: Source, node: ast.stmt, name: str) -> bool:
 
 
 def _asks_for_none(test: ast.expr) -> bool:
-    """``not x``, or ``x is None``."""
+    """``not x``, ``x is None``, or ``key not in x``."""
     if isinstance(test, ast.UnaryOp):
         return isinstance(test.op, ast.Not)
     return isinstance(test, ast.Compare) and any(
-        isinstance(one, ast.Is) for one in test.ops
+        isinstance(one, (ast.Is, ast.NotIn)) for one in test.ops
     )
 
 

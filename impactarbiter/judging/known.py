@@ -220,8 +220,8 @@ class KnownHolders(dict[str, HolderHistory]):
             if all(held.forever for held in fellows):
                 before = self._cycle_of(lines, present)
         else:
-            named = [(_identity(held), held.type) for held in fellows]
-            before = self._names.get(named[0], signature)
+            named = [(i, h.type) for h in fellows for i in _identities(h)]
+            before = next(filter(None, map(self._names.get, named)), signature)
             self._names.update(dict.fromkeys(named, signature))
         if before == signature or before in present or signature in self:
             return
@@ -386,11 +386,15 @@ def _now(sites: Iterable[int]) -> dict[int, SiteNow]:
     return {site: heap.site_now(site) for site in sites}
 
 
-def _identity(held: Held) -> int | str:
-    """A container's address; a value's place, as each is a new object."""
+def _identities(held: Held) -> tuple[int | str, ...]:
+    """A container's address; a value's place, as each is a new object: what
+    has it, be that by another name now, or what leads to it."""
     if held.length is not None:
-        return held.owners[0]
-    return str(held.path.upto(held.depth))
+        return (held.owners[0],)
+    path = held.path.upto(held.depth)
+    if len(held.owners) < 2 or not path.edges:
+        return (str(path),)
+    return (str(path), f"{held.owners[1]:x}{path.edges[-1].text}")
 
 
 def _with(holder: Holder | None, beside: tuple[str, ...]) -> Holder | None:

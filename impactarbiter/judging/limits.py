@@ -18,7 +18,7 @@ from ..core.sources import site_at
 from ..knowledge.containers import ANY
 from ..model.finding import Site
 from .endings import ending, replacing, taken_from
-from .source_file import FUNCTIONS, Source, bare, line_of, name_of, parsed
+from .source_file import FUNCTIONS, Source, line_of, name_of, parsed
 
 #: What leads past the rest of a block.
 _LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)
@@ -66,7 +66,7 @@ def ends(
         named = ast.Attribute(ast.Name("_", ast.Load()), attribute, ast.Load())
         grown += [(node, named) for node, _target in grown[:1]]
     for node, target in grown:
-        emptying = ending(source, node, bare(target))
+        emptying = ending(source, node, target)
         if emptying is not None:
             return End("emptied", _site(source, emptying))
     for owner in owners if grown else ():

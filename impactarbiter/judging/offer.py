@@ -134,7 +134,16 @@ def share_stopped(finding: Finding, stays: float) -> float:
     pace = holder.growth_per_step if holder else None
     if total <= 0 or stays <= 0:
         return 1.0
-    return max(1.0 - stays * (1.0 if pace is None else pace) / total, 0.0)
+    rest = max(stays * (1.0 if pace is None else pace), _own(finding))
+    return max(1.0 - rest / total, 0.0)
+
+
+def _own(finding: Finding) -> float:
+    """Bytes a step of the tensors that no graph has saved: what the items have
+    been seen to be, a few were long ago."""
+    graph, size = finding.graph, finding.retained_bytes
+    saved = min(graph.bytes / size, 1.0) if graph and size > 0 else 0.0
+    return finding.bytes_per_step * (1.0 - saved)
 
 
 def kept_of(finding: Finding, seen: Seen | None) -> Kept | None:
@@ -151,7 +160,9 @@ def kept_of(finding: Finding, seen: Seen | None) -> Kept | None:
     pace = holder.growth_per_step if holder else None
     single = holder is None or holder.length is None
     return Kept(
-        bytes_per_step=0.0 if single else size * (pace or 1.0),
+        bytes_per_step=(
+            0.0 if single else max(size * (pace or 1.0), _own(finding))
+        ),
         numbers=all(one[1] == 1 for one, _n in tensors),
         graphs=any(one[2] for one, _n in tensors),
     )

@@ -115,6 +115,9 @@ def _of_values(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
     holder, share = finding.holder, graph_share(finding)
     if _has_graph(finding) and (share is None or share >= WORTHWHILE):
         return _of_graph(finding, where, patched)
+    part = _slice_part(finding)
+    if part is not None:
+        return _of_slices(finding, where, part, share or 0.0)
     rest = _of_tensors(finding, where)
     if share is not None and share >= A_PERCENT and holder is not None:
         rest += (
@@ -181,18 +184,31 @@ def _of_graph(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
     )
 
 
+def _of_slices(
+    finding: Finding, where: str, part: float, graphs: float
+) -> str:
+    """Where each is a ``part`` of what it keeps; ``graphs``: the share of the
+    growth that is theirs."""
+    noun, also = finding.noun, ""
+    items = next((edge.type for edge in finding.below_holder), "")
+    copy, kind = (
+        (".copy()", "view")
+        if noun == "array" or items == "ndarray"
+        else (".clone()", "slice")
+    )
+    if graphs >= A_PERCENT:
+        copy, also = f".detach(){copy}", ", and the graph that made it"
+    share = 1.0 - part * (1.0 - graphs)
+    return (
+        f"store a `{copy}` in {where}: a {kind} keeps the whole {noun}"
+        f" that it was taken from{also}; that stops {format_share(share)} of"
+        " it"
+    )
+
+
 def _of_tensors(finding: Finding, where: str) -> str:
     """Where the tensors themselves are the growth."""
-    part, noun = _slice_part(finding), finding.noun
-    if part is not None:
-        copy, kind = (
-            (".copy()", "view") if noun == "array" else (".clone()", "slice")
-        )
-        return (
-            f"store a `{copy}` in {where}: a {kind} keeps the whole {noun}"
-            " that it was taken from; that stops"
-            f" {format_share(1 - part)} of it"
-        )
+    noun = finding.noun
     if _is_scalar(finding):
         number = f".{finding.number_method}()"
         return f"store numbers in {where}: take `{number}` of each {noun}"

@@ -3,6 +3,7 @@ dicts, storages that every step makes anew, programs that end."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import re
@@ -11,6 +12,7 @@ import sys
 import textwrap
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +193,84 @@ def test_hooks_of_each_epoch_whose_values_are_replaced_at_every_step() -> None:
     assert finding.bytes_per_step == pytest.approx(64 / 12, rel=0.1)
     for passing in told:
         assert passing.bytes_per_step == pytest.approx(64 / 12, rel=0.5)
+
+
+# -- what has a value --------------------------------------------------------
+
+
+class Bank(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(0, 64))
+
+
+def filled(arbiter: impactarbiter.Arbiter, steps: int) -> list[Bank]:
+    mine = [Bank()]
+    for _ in range(steps):
+        mine[0].rows = torch.cat([mine[0].rows, torch.ones(4, 64)])
+        arbiter.step()
+    return mine
+
+
+def test_a_value_is_one_finding_though_its_owner_goes_by_another_name() -> (
+    None
+):
+    with impactarbiter.watch(step="manual") as arbiter:
+        kept = filled(arbiter, 96)
+        finding = only(arbiter.report())
+    assert finding.verdict == "leak"
+    assert holder_of(finding) == "kept[0].rows"
+    assert finding.bytes_per_step == pytest.approx(1024, rel=0.05)
+    assert len(kept[0].rows) == 4 * 96
+
+
+trace: ContextVar[tuple[torch.Tensor, ...]] = ContextVar("trace", default=())
+
+
+def test_a_task_s_variable_goes_by_its_own_name() -> None:
+    """Which objects lead to the task changes with every request."""
+
+    async def serve(requests: asyncio.Queue[int]) -> None:
+        while True:
+            size = await requests.get()
+            trace.set((*trace.get(), torch.ones(size)))
+
+    async def main(arbiter: impactarbiter.Arbiter) -> Report:
+        requests: asyncio.Queue[int] = asyncio.Queue()
+        server = asyncio.create_task(serve(requests))
+        for _ in range(60):
+            await requests.put(16)
+            await asyncio.sleep(0)
+            arbiter.step()
+        report = arbiter.report()
+        server.cancel()
+        return report
+
+    with impactarbiter.watch(step="manual") as arbiter:
+        finding = only(asyncio.run(main(arbiter)))
+    assert finding.holder is not None
+    assert finding.holder.expression == "<context>[<ContextVar 'trace'>]"
+    assert finding.bytes_per_step == pytest.approx(64, rel=0.1)
+
+
+def test_state_of_parameters_that_only_their_optimizer_has() -> None:
+    net = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8, bias=False))
+    optimizer = torch.optim.Adam(net.parameters())
+
+    def turn(step: int) -> None:
+        if step % 4 == 3:
+            net[1] = nn.Linear(8, 8, bias=False)
+            optimizer.add_param_group({"params": list(net[1].parameters())})
+        net(torch.ones(2, 8)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    finding = only(watched(turn, 160))
+    assert finding.verdict == "leak"
+    assert holder_of(finding) == "optimizer.state"
+    # A parameter, two means, and the number of its steps.
+    each = 3 * 8 * 8 * 4 + 4
+    assert finding.bytes_per_step == pytest.approx(each / 4, rel=0.1)
 
 
 # -- programs that end -------------------------------------------------------

@@ -204,6 +204,12 @@ PLAIN = Kept(64.0)
             " tensor that it was taken from; that stops 99 % of it",
         ),
         (
+            keeping(Kept(6400.0, graphs=True), 6400, 3600, stored=6400),
+            "store a `.detach().clone()` in `__main__.kept`: a slice keeps the"
+            " whole tensor that it was taken from, and the graph that made it;"
+            " that stops 99 % of it",
+        ),
+        (
             keeping(PLAIN, 64, 0, length=None),
             "each step makes `__main__.kept` longer: keep its last part only,"
             " or begin anew once it has been used",

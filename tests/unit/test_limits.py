@@ -136,6 +136,13 @@ FREE = {
 
 #: Another statement, marked ``# there``, empties what this one grows.
 EMPTIED = {
+    "a key's list is another": """
+        class History:
+            def begin(self, trainer):
+                trainer.history["loss"] = []  # there
+            def step(self, trainer, loss):
+                trainer.history["loss"].append(loss)  # here
+        """,
     "another function's": """
         def trim(items):
             while len(items) > 5:
@@ -266,6 +273,27 @@ EMPTIED = {
         """,
 }
 NEVER_EMPTIED = {
+    "another key's list is": """
+        class History:
+            def begin(self, trainer):
+                trainer.history["time"] = []
+            def step(self, trainer, loss):
+                trainer.history["loss"].append(loss)  # here
+        """,
+    "a key's first list": """
+        class History:
+            def step(self, trainer, loss):
+                if "loss" not in trainer.history:
+                    trainer.history["loss"] = []
+                trainer.history["loss"].append(loss)  # here
+        """,
+    "a key's list before the loop": """
+        def main():
+            history = {}
+            history["loss"] = []
+            for step in range(10):
+                history["loss"].append(step)  # here
+        """,
     "another class's __init__": """
         class Metrics:
             def __init__(self):

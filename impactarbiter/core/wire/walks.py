@@ -271,19 +271,32 @@ class Held:
         )
 
 
+def _from_its_context(path: Path, depth: int) -> tuple[Path, int]:
+    """A context's variable goes by its own name: which of the objects that
+    have a task leads to its context, changes from turn to turn."""
+    edges = path.edges
+    for at in reversed(range(depth - 1)):
+        if edges[at].kind == "context":
+            return Path("<context>", edges[at + 1 :]), depth - at - 1
+    return path, depth
+
+
 def held_of(raw: _Holder) -> Held:
     """One holder."""
     holder, cost, example = raw["object"], raw["cost"], raw["example"]
     others, others_storages, others_bytes = raw["others"]
     readers, needed_by = readers_of(raw["needed"])
+    path, depth = _from_its_context(
+        path_of(raw["path"], raw["ways"]), raw["holder_depth"]
+    )
     return Held(
         site=raw["site"],
         stack=raw["stack"],
         born=raw["generation"],
         purpose=raw["purpose"],
         root=raw["path"][0],
-        path=path_of(raw["path"], raw["ways"]),
-        depth=raw["holder_depth"],
+        path=path,
+        depth=depth,
         type=holder["type"],
         length=None if holder["length"] < 0 else holder["length"],
         bound=holder["bound"],

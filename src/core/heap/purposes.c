@@ -150,7 +150,12 @@ account_for_gradient(ia_storages *storages, PyObject *param)
         ia_the_framework->expand_object(param, IA_KIND_TENSOR, &sink.sink);
 }
 
-/* The state of parameters that the optimizer no longer has is a leftover. */
+/* References that an optimizer has to a parameter: in a group, and as the key
+ * of its state. */
+enum { OF_AN_OPTIMIZER = 2 };
+
+/* The state of parameters that the optimizer no longer has is a leftover; so
+ * is that of parameters that nothing else has. */
 static void
 note_optimizer(ia_storages *storages, PyObject *op)
 {
@@ -160,7 +165,8 @@ note_optimizer(ia_storages *storages, PyObject *op)
     add_parameters(&params, ia_instance_attribute(op, "param_groups"));
     while (state != NULL && PyDict_Check(state) &&
            PyDict_Next(state, &pos, &key, &value))
-        if (ia_ptrmap_get(&params, (uintptr_t)key) != IA_PTRMAP_NONE) {
+        if (ia_ptrmap_get(&params, (uintptr_t)key) != IA_PTRMAP_NONE &&
+            Py_REFCNT(key) > OF_AN_OPTIMIZER) {
             note_values(storages, value, IA_FOR_OPTIMIZER);
             account_for_gradient(storages, key);
         }
