@@ -25,7 +25,7 @@ Took = tuple[float, float]
 def timed(loop: Callable[[int], None], count: int, watched: bool) -> Took:
     if watched:
         arbiter = impactarbiter.watch()
-        loop(count // 10)
+        loop(count // 10 or 1)
     clock, own = time.perf_counter(), time.process_time()
     loop(count)
     took = (

@@ -17,7 +17,7 @@
 /* Arrays that are asked at each boundary whether they were deleted meanwhile,
  * beside the newest: all of them in as many boundaries as this, or sooner. */
 #define TURNS 16
-#define LEAST_ASKED 16
+#define LEAST_ASKED 64
 
 typedef struct {
     PyObject *op; /* borrowed address; NULL = free entry */
