@@ -82,6 +82,8 @@ class HolderHistory:
     # `now` of the look after which something left it for the last time.
     let_go_at: int = 0
     lets_go_since: int | None = None  # the same of the first time
+    had_at_first: int = 0  # items just before that
+    left_over: int = 0  # items just after the last time
     lets_go: bool = False  # all that was there was seen replaced
     outgrew: bool = False  # it was, but is longer than ever since
     # As many items as at the look before had nothing of what they had: they
@@ -236,9 +238,10 @@ class HolderHistory:
         left = now.lost_some(before) and items <= self.peak
         gone = now.emptied or now.thinned or now.lost_its_eldest(before)
         if left or gone:
-            self.let_go_at = before.at.now
+            self.let_go_at, self.left_over = before.at.now, items
             if self.lets_go_since is None:
                 self.lets_go_since = before.at.now
+                self.had_at_first = before.items or 0
         if (left or now.emptied) and not self.graph_grows:
             # What leaves a holder is what judges it; one that takes in more
             # than leaves, and is longer than ever, does not let go.
@@ -543,8 +546,12 @@ class HolderHistory:
     def outgrows(self, since: int) -> bool:
         """Whether it lets go of less than comes: its line's least rises
         steadily ``since`` then, and for a fourth of that time it has gone on
-        to let go and to be longer than ever, within the last third at last."""
+        to let go and to be longer than ever, within the last third at last.
+        What is left of it each time is no less than what it had when it let
+        go first: one that is emptied has a peak by chance."""
         if self.lets_go_since is None or self.rise_is_others:
+            return False
+        if self.left_over < self.had_at_first:
             return False
         length = self.last.at.now - since
         begin = max(since, self.lets_go_since)

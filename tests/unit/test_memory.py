@@ -177,6 +177,18 @@ def test_what_has_just_reached_its_bound_does_not_outgrow_it(
     assert known.outgrows(since=3) == outgrows
 
 
+@pytest.mark.parametrize(("taken", "outgrows"), [(None, False), (3, True)])
+def test_what_is_emptied_has_its_peaks_by_chance(taken, outgrows):
+    """It gets to eleven, to twelve, and so on: two are left each time, or all
+    but three."""
+    known, step = history(seen(20, 10, 20)), 20
+    for most in range(11, 31):
+        for items in (most, 2 if taken is None else most - taken):
+            step += 10
+            known.observe(seen(step, items, 20))
+    assert known.outgrows(since=20) == outgrows
+
+
 @pytest.mark.parametrize(
     ("lived", "rising", "may_wait"),
     [(40, (), True), (20, (), False), (40, (3,), False)],
