@@ -337,7 +337,11 @@ class HolderHistory:
         self.held = held
         self.fellows = fellows
         self.broken_at, self.comes_and_goes = None, False
+        shared = now.nodes < self.last.nodes and self.graph_grows
         self.observe(now)
+        if shared:
+            # Something else has a part of its graph since then.
+            self.counts_from(now)
         self.rates.measure(self.walked, now)
         self.each = now.each_since(self.walked) or self.each
         self.walked = now

@@ -150,9 +150,14 @@ def _as_its_graph(
 ) -> Observation:
     """Where a graph is carried on, by a tensor or by a container that is
     as long as it was: each node behind its line's newest tensor as those
-    that the walk has measured."""
+    that the walk has measured, be that a part of them, which nothing else
+    had."""
     known = walked.probed
-    factors = [n / known[s] for s, n in now.probed.items() if known.get(s)]
+    factors = [
+        1 + (n - known[s]) / min(known[s], walked.nodes or known[s])
+        for s, n in now.probed.items()
+        if known.get(s)
+    ]
     longer = max(factors, default=1.0)
     if longer <= 1 or not (recurs or now.items is not None):
         return now

@@ -510,3 +510,27 @@ def test_items_that_a_slice_led_to_first_are_not_measured() -> None:
     assert each is not None
     assert (each["storages"], each["held"]) == (2, 200)
     assert replace(now, ours=15).each_since(then) is None
+
+
+def test_of_a_graph_that_something_else_has_in_part_all_that_comes_is_ours():
+    """Thirty-one nodes, of which a mean that was printed has twenty."""
+    walked = replace(
+        seen(31, None, 1),
+        nodes=11,
+        node_bytes=1100,
+        probed={LINE: 31},
+        graph=1,
+    )
+    visit = replace(walked, at=at(77), probed={LINE: 77})
+    grown = scaled(visit, walked, [fellow()], alive(1), alive(1), True)
+    assert (grown.nodes, grown.node_bytes) == (57, 5700)
+
+
+def test_a_walk_that_measures_less_of_a_growing_graph_counts_anew():
+    first = replace(seen(16, None, 1), nodes=16, probed={LINE: 16}, graph=1)
+    known = history(first)
+    known.fellows = [fellow()]
+    now = replace(seen(31, None, 1), nodes=11, probed={LINE: 31}, graph=1)
+    known.observe(replace(first, at=at(24), nodes=24, probed={LINE: 24}))
+    known.walked_again(known.held, known.fellows, now)
+    assert known.first.at.tick == 31
