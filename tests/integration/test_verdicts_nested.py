@@ -99,7 +99,8 @@ def test_lists_that_nobody_visits_yet_are_walked_to(
 def test_figures_of_lists_are_as_of_when_they_were_visited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(walks, "WALK_SHARE", 1e-6)
+    monkeypatch.setattr(walks, "WALK_SHARE", 1e6)
+    monkeypatch.setattr(walks.Walks, "_wanted_anew", lambda *_given: False)
     with impactarbiter.watch(step="manual") as arbiter:
         filled_in_a_call(arbiter)
         finding = only(arbiter.report())
