@@ -68,8 +68,10 @@ class HolderHistory:
     retained: int = 0  # storages that were freed with it, by the last walk
     graph: GraphCost | None = None  # likewise
     rates: Gains = field(default_factory=Gains)  # what they are counted from
-    # Nodes behind its lines' newest tensors when it was found.
+    # Nodes behind its lines' newest tensors when it was found, or the most of
+    # them before there were fewer; and the most so far.
     probed: Mapping[int, int] = field(default_factory=dict)
+    farthest: Mapping[int, int] = field(default_factory=dict)
     pace: Pace = Pace()  # of garbage: by the walk that saw the most
     gained_at: int = 0  # `now` of the last gain
     gained: Moment | None = None  # of the last gain that was seen
@@ -220,6 +222,7 @@ class HolderHistory:
             now = replace(now, probed={})
         before = self.last
         seen_at = now.at
+        self._note_reach(now.probed)
         self.last = now = dated(now, before)
         self._note_fullness(now, seen_at)
         if now.exceeds(before):
@@ -258,6 +261,17 @@ class HolderHistory:
             self.waits_no_more(self.first.at.now)
         if items > self.peak:
             self.peak, self.peak_at = items, now.at.now
+
+    def _note_reach(self, probed: Mapping[int, int]) -> None:
+        """What a graph has to exceed to have grown: what it had when it was
+        found, and what it had before it was seen to have less."""
+        for site, nodes in probed.items():
+            least = self.probed.get(site, nodes)
+            most = self.farthest.get(site, least)
+            if nodes > most:
+                self.farthest = {**self.farthest, site: nodes}
+            elif nodes < most and least > 0:
+                self.probed = {**self.probed, site: most}
 
     def _carries_over(self, now: Observation, before: Observation) -> bool:
         """Whether its eldest is another than before, and there is far more

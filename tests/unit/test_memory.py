@@ -534,3 +534,21 @@ def test_a_walk_that_measures_less_of_a_growing_graph_counts_anew():
     known.observe(replace(first, at=at(24), nodes=24, probed={LINE: 24}))
     known.walked_again(known.held, known.fellows, now)
     assert known.first.at.tick == 31
+
+
+@pytest.mark.parametrize(
+    ("nodes", "grows"),
+    [
+        ([8, 13], True),
+        ([8, 13, 8, 13], False),  # the line makes two kinds of tensors
+        ([8, 13, 8, 20], True),
+        ([8, 13, 5, 14, 5, 15], True),  # one of them is carried on
+        ([13, 8], False),
+    ],
+)
+def test_a_graph_that_is_now_larger_now_smaller_does_not_grow(nodes, grows):
+    known = history(replace(seen(20, 5, 5), probed={LINE: nodes[0]}))
+    known.probed = known.first.probed
+    for step, count in enumerate(nodes[1:], 21):
+        known.observe(replace(seen(step, 5, 5), probed={LINE: count}))
+    assert known.graph_grows == grows
