@@ -2,8 +2,9 @@
 
     python tools/page_pictures.py [FOLDER]
 
-Runs one small training loop twice, opens both pages in Chromium, and keeps
-the top of each; and what `impactarbiter report` shows in a terminal.
+Runs one small training loop twice, and three leaks of the lab, opens their
+pages in Chromium, and keeps the top of each; and what `impactarbiter report`
+shows in a terminal.
 """
 
 from __future__ import annotations
@@ -31,13 +32,20 @@ for step in range(400):
     optimizer.step()
     running_loss += loss{fix}
 """
-COMMAND = [sys.executable, "-P", "-m", "impactarbiter"]
+COMMAND = [sys.executable, "-m", "impactarbiter"]
 #: Name -> what makes the program so, width, scheme.
 PICTURES = {
     "leak": ("", 800, "light"),
     "fixed": (".item()", 800, "light"),
     "narrow-dark": ("", 360, "dark"),
 }
+#: The lab's leaks that docs/first-leak.md goes through.
+LAB = {
+    "hook": "forward_hook_activations.py",
+    "sum": "device_tensor_retention.py",
+    "validation": "validation_outputs_without_no_grad.py",
+}
+LAB_FOLDER = Path(__file__).parents[1] / "examples" / "leaks_lab"
 #: Pixels of the page's top that are kept.
 HEIGHT = 850
 #: Columns of the terminal; room for the longest of the source's lines.
@@ -56,12 +64,20 @@ def page_of(fix: str, folder: Path) -> Path:
     """The page of one run."""
     program, page = folder / "train.py", folder / "train.html"
     program.write_text(PROGRAM.replace("{fix}", fix))
-    subprocess.run(
-        [*COMMAND, "run", "--json", "run.json", "--html", page, program],
-        cwd=folder,
-        check=True,
-    )
+    run(["--json", "run.json", "--html", page, program], folder)
     return page
+
+
+def page_of_lab(script: str, folder: Path) -> Path:
+    """The page of one of the lab's leaks."""
+    page = folder / "lab.html"
+    run(["--html", page, script, "--variant", "leaky"], LAB_FOLDER)
+    return page
+
+
+def run(arguments: list[str | Path], folder: Path) -> None:
+    """Watches a program in a folder."""
+    subprocess.run([*COMMAND, "run", *arguments], cwd=folder, check=True)
 
 
 def printed(command: list[str], folder: Path) -> str:
@@ -123,6 +139,9 @@ def main() -> int:
                         expression="document.body.offsetHeight",
                     )["result"]["value"]
                     shoot(browser, pictures / "terminal.png", height)
+            for picture, script in LAB.items():
+                open_page(browser, page_of_lab(script, folder), 800, "light")
+                shoot(browser, pictures / f"lab-{picture}.png", HEIGHT)
         finally:
             browser.close()
     return 0
