@@ -30,8 +30,7 @@ def carried(history: HolderHistory, kind: int, attribute: str) -> float | None:
     seen = growth(history.first, history.walked, kind, attribute)
     if seen is not None:
         return seen
-    age = max(history.walked.at.now - history.began, 1)
-    return _on_its_graph(history, attribute) / age
+    return _on_its_graph(history, attribute) / _age(history)
 
 
 def items_a_step(history: HolderHistory, kind: int) -> float | None:
@@ -71,6 +70,19 @@ def is_of_old_probes(history: HolderHistory, kind: int) -> bool:
     return pace.kind == kind and _steps_seen(history, kind) < min(
         between, pace.steps
     )
+
+
+def gathered_in(history: HolderHistory) -> int:
+    """Steps in which the nodes came that a walk measured: a graph that is
+    carried on reaches further back than what it leads to first, of which
+    something else may have all but the last."""
+    if history.recurs or history.graph_grows:
+        return max(history.pace.steps, _age(history))
+    return history.pace.steps
+
+
+def _age(history: HolderHistory) -> int:
+    return max(history.walked.at.now - history.began, 1)
 
 
 def _measured(history: HolderHistory) -> tuple[Observation, Observation]:

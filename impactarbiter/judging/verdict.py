@@ -17,6 +17,7 @@ from .memory import HolderHistory
 from .observation import Moment
 from .rates import (
     carried,
+    gathered_in,
     is_of_a_moment,
     is_of_old_probes,
     items_a_step,
@@ -126,7 +127,7 @@ def finding_of(
     elif is_of_a_moment(history, kind):
         size, count = history.pace.bytes, history.pace.storages
     if history.walked.node_bytes and is_of_old_probes(history, kind):
-        nodes = history.walked.node_bytes / history.pace.steps
+        nodes = history.walked.node_bytes / gathered_in(history)
     confirmed = history.confirmed_at
     made = replace(
         finding,

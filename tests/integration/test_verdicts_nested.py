@@ -274,6 +274,27 @@ def test_state_of_parameters_that_only_their_optimizer_has() -> None:
     assert finding.bytes_per_step == pytest.approx(each / 4, rel=0.1)
 
 
+@pytest.mark.parametrize("when", [5, 100])
+def test_a_graph_of_which_something_has_a_part_grows_as_fast(
+    monkeypatch: pytest.MonkeyPatch, when: int
+) -> None:
+    """A mean on the way has the graph until then: two nodes a step."""
+    monkeypatch.setattr(walks, "WALK_SHARE", 1e6)
+    state = {"sum": torch.zeros((), requires_grad=True) * 1}
+    means: list[torch.Tensor] = []
+
+    def turn(step: int) -> None:
+        state["sum"] = state["sum"] + torch.ones((), requires_grad=True)
+        if step == when:
+            means.append(state["sum"] / when)
+
+    finding = only(watched(turn, 120))
+    assert finding.graph is not None
+    assert finding.graph_bytes_per_step == pytest.approx(
+        finding.graph.node_bytes / 120, rel=0.2
+    )
+
+
 # -- programs that end -------------------------------------------------------
 
 
