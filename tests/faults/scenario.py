@@ -434,17 +434,25 @@ def cases(
             yield at, Case(scenario, number, 1, True)
 
 
+#: What a search of the process's memory finds hangs on what else lies there: in
+#: one of some runs nothing is named.
+MOST_SEARCHES = 5
+
+
 def count(
     scenario: Callable[[Outcome, str], None],
 ) -> tuple[dict[str, Any], int]:
     """What comes of it without a fault, and how often it allocates."""
     with tempfile.TemporaryDirectory() as folder:
         scenario(Outcome(), folder)  # what is made once is made
-        out = Outcome()
-        gc.collect()
-        faults.ia_faults_begin(0, 0, False)
-        scenario(out, folder)
-        calls = faults.ia_faults_end()
+        for _ in range(MOST_SEARCHES):
+            out = Outcome()
+            gc.collect()
+            faults.ia_faults_begin(0, 0, False)
+            scenario(out, folder)
+            calls = faults.ia_faults_end()
+            if scenario is not searching or out.given.get("held in"):
+                break
     assert not out.raised and not out.wrong, vars(out)
     assert scenario is not carrying or out.statements
     assert scenario is not searching or out.given["held in"]
