@@ -434,8 +434,8 @@ def cases(
             yield at, Case(scenario, number, 1, True)
 
 
-#: What a search of the process's memory finds hangs on what else lies there: in
-#: one of some runs nothing is named.
+#: What a search of the process's memory finds hangs on what else lies there:
+#: in one of some runs nothing is named.
 MOST_SEARCHES = 5
 
 
