@@ -104,9 +104,8 @@ class _Reader:
         inside: bool = False,
     ) -> None:
         self._source, self._grows = source, grows
-        self._key, it = _key_of(it), bare(it)
-        self._it = it
-        self._name = name_of(it)
+        self._key, self._it = _key_of(it), bare(it)
+        self._name = name_of(self._it)
         self._inside = inside  # of a function that it is handed to
         self._aliases = set(self._read_into()) if self._is_attribute else set()
 

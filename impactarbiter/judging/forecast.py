@@ -81,7 +81,7 @@ class Forecast:
         on_cpu = is_on_host(_device_of(finding))
         rate = finding.all_bytes_per_step if on_cpu else finding.bytes_per_step
         room = self.room_of(finding)
-        if room is None or rate <= 0 or _goes_in_time(finding):
+        if room is None or rate <= 0 or finding.goes_in_time:
             return finding
         steps = int(room / rate)
         return replace(
@@ -89,10 +89,6 @@ class Forecast:
             steps_to_oom=steps,
             seconds_to_oom=steps * seconds if seconds > 0 else None,
         )
-
-
-def _goes_in_time(finding: Finding) -> bool:
-    return finding.cycle is not None and finding.cycle.freed_in_time
 
 
 def _device_of(finding: Finding) -> str:

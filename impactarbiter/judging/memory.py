@@ -291,11 +291,11 @@ class HolderHistory:
         self,
         items: int | None,
         lines: Mapping[int, SiteNow],
-        older: Callable[[int, int], int],
+        alive: int,
     ) -> bool:
         """Whether all that the last walk saw in it has died since, and what it
-        has now, be it more, was made by its ``lines`` since then;
-        ``older(site, tick)`` counts what has not died.
+        has now, be it more, was made by its ``lines`` since then; ``alive``
+        is what has not died.
 
         As many items as then may each be made anew from the one before, and
         what comes from elsewhere may be the old ones' copies.
@@ -307,13 +307,12 @@ class HolderHistory:
             return False  # nothing to go by, or that was seen already
         if sum(line.live_count for line in lines.values()) < items:
             return False
-        return not self._alive_since_walked(older)
+        return not alive
 
-    def thins(self, older: Callable[[int, int], int]) -> bool:
+    def thins(self, alive: int) -> bool:
         """Whether some of what the last walk saw in it must have died since
-        the last look: its lines have fewer storages of that time, with what
-        others hold."""
-        alive = self._alive_since_walked(older)
+        the last look: its lines have fewer storages of that time ``alive``,
+        with what others hold."""
         fewer = alive < self.remaining
         self.remaining = min(alive, self.remaining)
         return fewer
@@ -329,17 +328,19 @@ class HolderHistory:
         lines: Mapping[int, SiteNow],
         older: Callable[[int, int], int],
     ) -> Observation:
-        """What is seen now, with what is gone of what the last walk saw."""
+        """What is seen now, with what is gone of what the last walk saw;
+        ``older(site, tick)`` counts what has not died."""
+        alive = self._alive_since_walked(older)
         self.renews |= (
-            self.remaining > 0
+            not alive
+            and self.remaining > 0
             and now.items == self.last.items
             and not now.lost_some(self.last)
-            and not self._alive_since_walked(older)
         )
         return replace(
             now,
-            emptied=self.is_emptied(now.items, lines, older),
-            thinned=self.thins(older),
+            emptied=self.is_emptied(now.items, lines, alive),
+            thinned=self.thins(alive),
         )
 
     def walked_again(
@@ -453,7 +454,7 @@ class HolderHistory:
         older: Callable[[int, int], int],
     ) -> None:
         """Takes in a visit; ``lines`` are its lines' storages now, and
-        ``older`` is asked as by ``is_emptied``."""
+        ``older`` is asked as by ``told_apart``."""
         if visit.state != "intact" or self._went_with_the_end(visit, lines):
             self.broken_at = self.broken_at or at
             return

@@ -40,7 +40,10 @@ class SeverityRules:
         """The severity; ``planned_steps``: how many are still to come."""
         if finding.verdict in BOUNDED or finding.rule == MAY_END:
             return "info"
-        if finding.cycle is not None and finding.cycle.goes:
+        cycle = finding.cycle
+        if cycle is not None and (
+            cycle.collected_bytes or cycle.freed_in_time
+        ):
             return "info"  # the collector comes in good time
         if finding.retained_bytes > self.critical_bytes:
             return "critical"

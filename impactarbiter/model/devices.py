@@ -15,20 +15,23 @@ def is_on_host(device: str) -> bool:
 
 def noun_of(devices: Iterable[str]) -> str:
     """What lies on all of these devices: "array" or "tensor"."""
-    families = {device.partition(":")[0] for device in devices}
+    families = _families(devices)
     return "array" if families and families <= _OF_ARRAYS else "tensor"
 
 
 def has_torchs(devices: Iterable[str]) -> bool:
     """Whether one of these is torch's; also where none is known."""
-    families = {device.partition(":")[0] for device in devices}
+    families = _families(devices)
     return not families or bool(families - _OF_OTHERS)
 
 
 def number_method_of(devices: Iterable[str]) -> str:
     """The method that gives the number of what has one element on these."""
-    families = {device.partition(":")[0] for device in devices}
-    return "numpy" if "tensorflow" in families else "item"
+    return "numpy" if "tensorflow" in _families(devices) else "item"
+
+
+def _families(devices: Iterable[str]) -> set[str]:
+    return {device.partition(":")[0] for device in devices}
 
 
 #: Whose memory is that of arrays.

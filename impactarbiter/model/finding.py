@@ -166,11 +166,6 @@ class Cycle:
     collected_bytes: int = 0
     freed_in_time: bool = False
 
-    @property
-    def goes(self) -> bool:
-        """Whether the collector was seen to free such garbage."""
-        return self.freed_in_time or self.collected_bytes > 0
-
 
 @dataclass(frozen=True)
 class TensorExample:
@@ -278,6 +273,12 @@ class Finding:
         if not self.signature:
             made = signature_of(self.allocated_at, self.path, self.holder)
             object.__setattr__(self, "signature", made)
+
+    @property
+    def goes_in_time(self) -> bool:
+        """Whether it is garbage that the collector mostly frees while it is
+        young."""
+        return self.cycle is not None and self.cycle.freed_in_time
 
     @property
     def below_holder(self) -> tuple[Edge, ...]:

@@ -156,7 +156,7 @@ def growth(finding: Finding) -> str:
 
 def forecast(finding: Finding) -> str:
     """``out of memory in 1,204 steps (~3 h 12 min)``, or that it is not."""
-    if _comes_in_time(finding):
+    if finding.goes_in_time:
         return "none: the collector was seen to free most of it"
     if finding.steps_to_oom is None:
         return "not within this horizon"
@@ -165,10 +165,6 @@ def forecast(finding: Finding) -> str:
     if finding.seconds_to_oom is not None:
         text += f" (~{format_duration(finding.seconds_to_oom)})"
     return text
-
-
-def _comes_in_time(finding: Finding) -> bool:
-    return finding.cycle is not None and finding.cycle.freed_in_time
 
 
 def _rounded(steps: int) -> int:
@@ -364,7 +360,7 @@ def _examples_text(finding: Finding) -> str:
 def _forecast_text(finding: Finding) -> str:
     text = forecast(finding)
     slow = 0 < finding.all_bytes_per_step < SLOW_BYTES_PER_STEP
-    if finding.steps_to_oom is None and slow and not _comes_in_time(finding):
+    if finding.steps_to_oom is None and slow and not finding.goes_in_time:
         steps = int(GIB / finding.all_bytes_per_step)
         text += f": it takes {plural(steps, 'step')} to reach 1 GiB"
     return text

@@ -74,7 +74,7 @@ def tensor(tick: int, size: int, **more: Any) -> Observation:
 def test_a_list_that_is_longer_than_ever_was_emptied_if_all_of_it_died():
     then, now = seen(20, 40, 40), seen(90, 60, 60)
     known = history(then)
-    emptied = known.is_emptied(60, alive(60), lambda _site, _tick: 0)
+    emptied = known.is_emptied(60, alive(60), 0)
     assert emptied
     known.observe(replace(now, emptied=emptied))
     assert known.lets_go
@@ -87,7 +87,8 @@ def test_a_list_that_kept_one_item_was_not_emptied():
         asked.append((site, tick))
         return 1
 
-    assert not history(seen(20, 40, 40)).is_emptied(60, alive(61), older)
+    known, now = history(seen(20, 40, 40)), seen(90, 60, 60)
+    assert not known.told_apart(now, alive(61), older).emptied
     assert asked == [(LINE, 20)]
 
 
@@ -100,19 +101,19 @@ def test_a_list_that_kept_one_item_was_not_emptied():
     ],
 )
 def test_what_the_ledger_cannot_tell_was_not_emptied(then, items):
-    assert not history(then).is_emptied(items, alive(9), lambda _s, _t: 0)
+    assert not history(then).is_emptied(items, alive(9), 0)
 
 
 def test_a_list_that_was_read_from_a_checkpoint_was_not_emptied():
     """Of its 60 items 46 were made by the line that reads it."""
     known = history(seen(20, 40, 40))
-    assert not known.is_emptied(60, alive(14), lambda _site, _tick: 0)
+    assert not known.is_emptied(60, alive(14), 0)
 
 
 def test_an_emptied_list_is_seen_once_for_a_walk():
     known = history(seen(20, 40, 40))
     known.observe(replace(seen(40, 50, 50), emptied=True))
-    assert not known.is_emptied(60, alive(60), lambda _s, _t: 0)
+    assert not known.is_emptied(60, alive(60), 0)
 
 
 def asked(step: int, items: int) -> Observation:
@@ -134,8 +135,7 @@ def test_a_report_in_the_middle_of_a_step_adds_none_to_a_rate(looks):
 
 def test_what_left_is_seen_once():
     known = history(seen(20, 40, 40))
-    alive_of_then = iter([40, 31, 31, 30])
-    thinner = [known.thins(lambda _s, _t: next(alive_of_then)) for _ in "1234"]
+    thinner = [known.thins(alive) for alive in (40, 31, 31, 30)]
     assert thinner == [False, True, False, True]
 
 

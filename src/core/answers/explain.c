@@ -324,10 +324,8 @@ build_target(ia_question *q, const ia_target *t, Py_ssize_t most,
             j.cycle, "forever", j.forever, "cost", costs, "tensor", tensor,
             "needed", needed, "elsewhere", elsewhere,
             "referrers", t->count, "refcount",
-            Py_REFCNT(t->op) - 1 - (Py_ssize_t)t->variables -
-                (Py_ssize_t)t->ours,
-            "still",
-            q->still || ia_the_framework == NULL);
+            Py_REFCNT(t->op) - 1 - (Py_ssize_t)ia_references_of_calls(t),
+            "still", q->still || ia_the_framework == NULL);
     Py_XDECREF(type);
     Py_XDECREF(a.paths);
     Py_XDECREF(a.ways);

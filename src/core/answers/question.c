@@ -97,29 +97,36 @@ visit_variables(const ia_caller *c, visitproc visit, void *arg)
     return stop;
 }
 
-static int
-is_target(PyObject *op, void *arg)
+/* NULL where it is none. */
+static ia_target *
+target_of(const ia_question *q, PyObject *op)
 {
-    const ia_question *q = arg;
-    return op != NULL &&
-           ia_ptrmap_get(&q->index, (uintptr_t)op) != IA_PTRMAP_NONE;
+    uint32_t i = op != NULL ? ia_ptrmap_get(&q->index, (uintptr_t)op)
+                            : IA_PTRMAP_NONE;
+    return i != IA_PTRMAP_NONE ? &q->targets[i] : NULL;
 }
 
 static int
-count_variable(PyObject *op, void *arg)
+is_target(PyObject *op, void *question)
 {
-    ia_question *q = arg;
-    if (is_target(op, q))
-        q->targets[ia_ptrmap_get(&q->index, (uintptr_t)op)].variables++;
+    return target_of(question, op) != NULL;
+}
+
+static int
+count_variable(PyObject *op, void *question)
+{
+    ia_target *t = target_of(question, op);
+    if (t != NULL)
+        t->variables++;
     return 0;
 }
 
 static int
-count_ours(PyObject *op, void *arg)
+count_ours(PyObject *op, void *question)
 {
-    ia_question *q = arg;
-    if (is_target(op, q))
-        q->targets[ia_ptrmap_get(&q->index, (uintptr_t)op)].ours++;
+    ia_target *t = target_of(question, op);
+    if (t != NULL)
+        t->ours++;
     return 0;
 }
 
@@ -161,12 +168,6 @@ find_callers(ia_question *q)
     }
 }
 
-static uint32_t
-from_calls(const ia_target *t)
-{
-    return t->variables + t->ours;
-}
-
 /* References that f(*objects, paths=n) makes besides its tuples. */
 static uint32_t
 passed_in_array(const ia_question *q)
@@ -194,7 +195,7 @@ set_the_caller_aside(ia_question *q)
         return ia_no_memory();
     for (Py_ssize_t i = 0; i < q->ntargets; i++) {
         uintptr_t ref = (uintptr_t)q->targets[i].op;
-        references += 1 + extra + from_calls(&q->targets[i]);
+        references += 1 + extra + ia_references_of_calls(&q->targets[i]);
         add_cut(q, ref, 0);
         for (int c = 0; c < q->ncallers; c++) {
             add_cut(q, q->callers[c].frame, ref);
@@ -205,7 +206,7 @@ set_the_caller_aside(ia_question *q)
     if (IA_ROOM(q->handed, q->handed_capacity, references) < 0)
         return ia_no_memory();
     for (Py_ssize_t i = 0; i < q->ntargets; i++)
-        for (uint32_t n = 0; n <= extra + from_calls(&q->targets[i]); n++)
+        for (uint32_t n = 0; n <= extra + ia_references_of_calls(&q->targets[i]); n++)
             q->handed[q->nhanded++] = q->targets[i].op;
     ia_cuts_order(q->cuts, q->ncuts);
     return ia_walk_set_cuts(&q->w, q->cuts, q->ncuts) < 0 ? ia_no_memory()

@@ -29,6 +29,13 @@ typedef struct {
     uint32_t crowd; /* entry of the crowd it is a member of, or NONE */
 } ia_target;
 
+/* References that variables of the calls have which lead to the question. */
+static inline uint32_t
+ia_references_of_calls(const ia_target *t)
+{
+    return t->variables + t->ours;
+}
+
 /* A running call that has a target in a variable. */
 typedef struct {
     uintptr_t frame; /* ref */
