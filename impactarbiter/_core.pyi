@@ -133,7 +133,7 @@ class _Holder(TypedDict):
     together: int
     older: int
     turn: int
-    needed: tuple[int, list[tuple[str, str]]] | None
+    needed: tuple[int, list[tuple[str, str, int]]] | None
 
 class _Tally(TypedDict):
     types: dict[str, tuple[int, int]]
@@ -156,7 +156,7 @@ class _Walk(TypedDict):
 
 class _Explained(TypedDict):
     elsewhere: tuple[int, int, _Path] | None
-    needed: tuple[int, list[tuple[str, str]]] | None
+    needed: tuple[int, list[tuple[str, str, int]]] | None
     type: str
     verdict: Literal["held", "cycle", "native", "free"]
     paths: list[_Path]

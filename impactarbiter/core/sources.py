@@ -6,17 +6,17 @@ import linecache
 import os
 import platform
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
 from .. import __version__
 from ..base.ranks import rank
 from ..base.shell import cell_name
-from ..model.finding import Site
+from ..model.finding import Reader, Site
 from ..model.history import Excerpt
 from . import frameworks, ledger
-from .wire import Frame
+from .wire import Frame, Read
 
 NOWHERE = Site("", 0, "")
 
@@ -35,6 +35,16 @@ def site_of(number: int) -> Site:
     """The user's line behind a site of the ledger."""
     frame = ledger.site_frame(number)
     return NOWHERE if frame is None else _site(frame)
+
+
+def readers_of(reads: Sequence[Read] | None) -> tuple[Reader, ...] | None:
+    """Operations that will read a block, with the lines that called them."""
+    if reads is None:
+        return None
+    return tuple(
+        Reader(r.node, r.saved, site_of(r.site) if r.site else None)
+        for r in reads
+    )
 
 
 def site_at(file: str, line: int, function: str) -> Site:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..core.sources import site_of, stack_of
+from ..core.sources import readers_of, site_of, stack_of
 from ..core.wire import (
     GROWS_ANEW,
     GROWS_BYTES,
@@ -67,7 +67,9 @@ class Look:
             first_step=self.step(min(g.first for g in held.groups)),
             last_step=self.step(max(g.last for g in held.groups)),
             graph=held.graph,
-            needed_by=None if held.device == "numpy" else held.needed_by,
+            needed_by=readers_of(
+                None if held.device == "numpy" else held.reads
+            ),
             readers=held.readers,
             cycle=self._cycle(held),
             tensors=self._examples(held),

@@ -287,7 +287,10 @@ def _readers(
 ) -> tuple[Reader, ...] | None:
     if readers is None:
         return None
-    return tuple(replace(r, node=masks.type(r.node)) for r in readers)
+    return tuple(
+        replace(r, node=masks.type(r.node), called_at=masks.site(r.called_at))
+        for r in readers
+    )
 
 
 def _cycle(cycle: Cycle | None, masks: _Masks) -> Cycle | None:

@@ -91,13 +91,19 @@ class GraphCost:
 @dataclass(frozen=True)
 class Reader:
     """An operation of a live graph whose backward will read a block:
-    ``node`` has it as ``saved``, such as "saved[mat1]"."""
+    ``node`` has it as ``saved``, such as "saved[mat1]".
+
+    ``called_at`` is the line that called it in the forward: known where what
+    it gave back is alive, and unchanged since; else None.
+    """
 
     node: str
     saved: str
+    called_at: Site | None = None
 
     def __str__(self) -> str:
-        return f"{self.node}.{self.saved}"
+        at = f" ({self.called_at.place})" if self.called_at else ""
+        return f"{self.node}.{self.saved}{at}"
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,15 @@ class Site:
         """Whether there is a position at all."""
         return bool(self.file)
 
-    def __str__(self) -> str:
+    @property
+    def place(self) -> str:
+        """File and line, without the function."""
         if not self.known:
             return "outside Python"
         file = cell_name(self.file) or _from_here(self.file)
-        where = f"{file}:{self.line}" if self.line > 0 else file
-        return f"{where} in {self.function}" if self.function else where
+        return f"{file}:{self.line}" if self.line > 0 else file
+
+    def __str__(self) -> str:
+        if not self.known or not self.function:
+            return self.place
+        return f"{self.place} in {self.function}"

@@ -11,7 +11,7 @@ from .wording import needed_text, retained_text
 
 _MEANING = {
     "held": "",
-    "cycle": "only a garbage cycle holds it",
+    "cycle": "only a garbage cycle holds it, besides the caller",
     "native": "no Python path holds it: C or C++ code does",
     "free": "nothing but the caller holds it",
 }

@@ -6,6 +6,7 @@ from typing import Any, overload
 
 from ..base.errors import UsageError
 from ..core import questions
+from ..core.sources import readers_of
 from ..core.wire import Answer
 from ..knowledge.autograd import cause_of
 from ..knowledge.ipython import shell_advice
@@ -99,7 +100,7 @@ def _retention(
         refcount=answer.refcount,
         collectable=not answer.forever,
         note=note,
-        needed_by=answer.needed_by,
+        needed_by=readers_of(answer.reads),
         readers=answer.readers,
         held_in=held_in,
         elsewhere=answer.elsewhere,

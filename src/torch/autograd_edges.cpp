@@ -51,6 +51,8 @@ using torch::autograd::THPCppFunction;
 /* Reading data_ where it lies beats unpack(): that makes a temporary tensor,
  * throws on freed and modified ones, and would run a user's unpack hook. */
 IA_EXPOSE(SavedData, SavedVariable, at::Tensor, data_);
+IA_EXPOSE(SavedOriginal, SavedVariable, bool, saved_original_);
+IA_EXPOSE(SavedOutput, SavedVariable, bool, is_output_);
 IA_EXPOSE(SavedTangent, SavedVariable, std::shared_ptr<ForwardGrad>, fw_grad_);
 IA_EXPOSE(SavedGradFn, SavedVariable, ia::NodePtr, grad_fn_);
 IA_EXPOSE(SavedAccumulator, SavedVariable, ia::NodePtr, grad_accumulator_);
@@ -153,6 +155,7 @@ class Emitter {
 
     int saved(const SavedVariable &saved, const char *name,
               Py_ssize_t ordinal);
+    void made(Node &node, const c10::TensorImpl &output);
     int hooks_of(Node &node);
 
   private:
@@ -225,6 +228,10 @@ Emitter::contents(const c10::TensorImpl &impl, const Label &label)
     }
     stop = sparse_parts(impl);
     auto *meta = static_cast<AutogradMeta *>(impl.autograd_meta());
+    if (meta != nullptr && !meta->is_view_ && meta->grad_fn_ &&
+        meta->grad_fn_.use_count() > 0) {
+        made(*meta->grad_fn_, impl);
+    }
     return stop || meta == nullptr
                ? stop
                : autograd_parts(*meta, label);
@@ -255,6 +262,22 @@ Emitter::sparse_parts(const c10::TensorImpl &impl)
                                       {IA_EDGE_STORAGE, "plain_indices", -1});
     }
     return 0;
+}
+
+/* The memory of what an operation gave back and nobody has written to since
+ * was born in that operation's forward.  A view's is its base's; a custom
+ * Function may give back what was there before. */
+void
+Emitter::made(Node &node, const c10::TensorImpl &output)
+{
+    ia_storage storage;
+    if (sink_->made != nullptr && ia::node_kind(node) == ia::NodeKind::Generated &&
+        output.version_counter().enabled() &&
+        output.version_counter().current_version() == 0 &&
+        ia::storage_info(output.unsafe_storage().unsafeGetStorageImpl(),
+                         &storage)) {
+        sink_->made(sink_, &node, &storage);
+    }
 }
 
 /* The gradient accumulator is left out: a tensor knows it only weakly. */
@@ -416,13 +439,19 @@ Emitter::hooks_of(Node &node)
 }
 
 struct SavedEmitter final : ia::SavedVisitor {
-    explicit SavedEmitter(Emitter &to) : emitter(to)
+    SavedEmitter(Emitter &to, Node &of) : emitter(to), node(of)
     {
     }
 
     int visit(const SavedVariable &saved, const char *name,
               Py_ssize_t ordinal) override
     {
+        const at::Tensor &data = saved.*reach(SavedData());
+        /* What it gave back itself lies here without what it is part of. */
+        if (saved.*reach(SavedOutput()) && !(saved.*reach(SavedOriginal())) &&
+            data.defined() && data.use_count() > 0) {
+            emitter.made(node, *data.unsafeGetTensorImpl());
+        }
         return emitter.saved(saved, name, ordinal);
     }
 
@@ -432,6 +461,7 @@ struct SavedEmitter final : ia::SavedVisitor {
     }
 
     Emitter &emitter;
+    Node &node;
 };
 
 int
@@ -495,7 +525,7 @@ int
 ia::expand_node(Node &node, ia_sink *sink)
 {
     Emitter emitter(sink);
-    SavedEmitter saved(emitter);
+    SavedEmitter saved(emitter, node);
     int stop = special_parts(node, ia::node_kind(node), emitter);
     if (!stop) {
         stop = ia::visit_saved(node, saved);

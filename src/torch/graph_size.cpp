@@ -13,11 +13,9 @@ namespace {
 class Counter : public ia_sink {
   public:
     Counter(size_t limit, ia_graph_size *size)
-        : walk_(*ia_autograd_framework()), limit_(limit), size_(size)
+        : ia_sink{&on_object, &on_node, &on_storage, nullptr},
+          walk_(*ia_autograd_framework()), limit_(limit), size_(size)
     {
-        object = &on_object;
-        node = &on_node;
-        storage = &on_storage;
     }
 
     void run(void *start)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import warm
@@ -442,6 +443,38 @@ def test_cycle(
     assert ("never frees it" in found.note) != found.collectable
 
 
+NAMES = """
+import torch
+from impactarbiter import explain
+
+
+class Model:
+    def method(self):
+        pass
+
+
+tensor, model = torch.ones(3), Model()
+both = explain(tensor, model)
+# Back to itself over more edges than its class's globals are away.
+model.inner = [[[[[[model]]]]]]
+ringed = explain(model)
+"""
+
+
+def test_what_a_script_names_is_not_on_a_cycle_of_its_names() -> None:
+    """A class leads to its methods, and these to the script's variables."""
+    script = types.ModuleType("script_of_names")
+    sys.modules["script_of_names"] = script
+    try:
+        exec(compile(NAMES, "script_of_names.py", "exec"), script.__dict__)
+    finally:
+        del sys.modules["script_of_names"]
+    assert [r.verdict for r in script.both] == ["held", "held"]
+    assert [r.cycle for r in script.both] == [None, None]
+    assert script.ringed.verdict == "cycle"
+    assert str(script.ringed.cycle).startswith("<Model>.inner[0]")
+
+
 def test_what_hangs_on_a_cycle(no_collector: None) -> None:
     def make() -> Any:
         kept: dict[str, Any] = {"x": [torch.ones(3)]}
@@ -665,3 +698,28 @@ def test_a_dying_object_and_half_built_ones(scene: Any) -> None:
         found.append(explain(x)) or x for x in [torch.ones(3)] for _ in "ab"
     )
     assert len(made) == 2 and len(found) == 3
+
+
+def test_many_sorts_in_one_call() -> None:
+    tensor = torch.ones(10)
+    held = {
+        "array": np.ones(1000),
+        "tensor": tensor,
+        "storage": torch.ones(20).untyped_storage(),
+        "script": torch.jit.script(torch.nn.Linear(4, 4)),
+        "twin": tensor.numpy(),
+        "list": [torch.ones(5)],
+    }
+    answers = explain(*held.values())
+    assert [a.verdict for a in answers] == ["held"] * 6
+    assert [str(a.paths[0]).partition(".")[2] for a in answers] == [
+        f"held['{name}']" for name in held
+    ]
+    sizes = dict(zip(held, answers, strict=True))
+    assert [sizes[n].retained_bytes for n in ("array", "script", "list")] == [
+        8000,
+        80,
+        20,
+    ]
+    # The tensor and the array show one block: neither alone retains it.
+    assert sizes["tensor"].retained_bytes == sizes["twin"].retained_bytes == 0

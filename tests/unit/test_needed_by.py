@@ -9,7 +9,7 @@ import torch
 
 import impactarbiter
 from impactarbiter import explain
-from impactarbiter.model.finding import Reader
+from impactarbiter.model.finding import Reader, Site
 
 WEIGHT = torch.ones(4, 4, requires_grad=True)
 
@@ -54,6 +54,70 @@ def test_many_are_counted_and_the_first_listed() -> None:
     shown = explain(x)
     assert (shown.readers, len(shown.needed_by or ())) == (100, 64)
     assert len(kept) == 100
+
+
+def called_at(tensor: torch.Tensor) -> dict[str, Site | None]:
+    found = explain(tensor).needed_by
+    assert found is not None
+    return {f"{one.node}.{one.saved}": one.called_at for one in found}
+
+
+def test_the_lines_that_called_them() -> None:
+    x = torch.ones(4, 4)
+    with impactarbiter.watch():
+        product = x @ WEIGHT
+        positive = product.relu()
+        rows = (x * WEIGHT)[1:]
+        normed = torch.nn.functional.layer_norm(positive, (4,))
+        lines = [
+            (x, "MmBackward0.saved[self]", "product = x @ WEIGHT"),
+            # A view's memory is what the product gave back.
+            (x, "MulBackward0.saved[self]", "rows = (x * WEIGHT)[1:]"),
+            # What it gave back lies in the node itself.
+            (
+                positive,
+                "ReluBackward0.saved[result]",
+                "positive = product.relu()",
+            ),
+        ]
+        for tensor, reader, source in lines:
+            site = called_at(tensor)[reader]
+            assert site is not None and site.source == source, reader
+            assert str(site.line) in str(explain(tensor))
+        at = called_at(positive)["NativeLayerNormBackward0.saved[input]"]
+        assert at is not None and "layer_norm" in at.source
+        # It alone knows the memory, which no Python object has any more.
+        del positive
+        assert called_at(x)["MmBackward0.saved[self]"] is not None
+    assert rows is not None and normed is not None
+
+
+def test_lines_that_nothing_shows() -> None:
+    x = torch.ones(4, 4)
+    before = x @ WEIGHT
+    with impactarbiter.watch():
+        gone = (x * WEIGHT).sum()
+        written = torch.atan2(x, WEIGHT)
+        written.add_(1)
+        inside = torch.sigmoid_(x + WEIGHT)
+        y = torch.ones(4, 4, requires_grad=True)
+        given = Double.apply(y)
+        assert called_at(x) == {
+            "MmBackward0.saved[self]": None,
+            "MulBackward0.saved[self]": None,
+            "Atan2Backward0.saved[self]": None,
+        }
+        assert called_at(inside) == {"SigmoidBackward0.saved[result]": None}
+        # A custom Function may give back what was there before.
+        assert called_at(y) == {"DoubleBackward.saved[0]": None}
+        # One of its results was given another call's memory.
+        least, most = torch.aminmax(y)
+        name = "AminmaxBackward0.saved[self]"
+        assert called_at(y)[name] is not None
+        least.data = torch.ones(())
+        assert called_at(y)[name] is None
+    for kept in (before, gone, written, given, most):
+        assert kept is not None
 
 
 class Double(torch.autograd.Function):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import _core
-from ...model.finding import GraphCost, Reader
+from ...model.finding import GraphCost
 from ...model.path import Edge, Path, name_in
 from ...model.retention import Elsewhere
 from ...model.words import RetentionVerdict
@@ -81,13 +81,22 @@ def graph_of(cost: _Retained) -> GraphCost | None:
     )
 
 
-def readers_of(
-    raw: tuple[int, list[tuple[str, str]]] | None,
-) -> tuple[int, tuple[Reader, ...] | None]:
+class Read(NamedTuple):
+    """A node whose backward will read a block, what it has that as, and the
+    site of its call in the forward; 0: not known."""
+
+    node: str
+    saved: str
+    site: int
+
+
+def reads_of(
+    raw: tuple[int, list[tuple[str, str, int]]] | None,
+) -> tuple[int, tuple[Read, ...] | None]:
     """(how many operations will read a block, the first of them)."""
     if raw is None:
         return 0, None
-    return raw[0], tuple(Reader(*one) for one in raw[1])
+    return raw[0], tuple(Read(*one) for one in raw[1])
 
 
 # -- who holds an object ------------------------------------------------------
@@ -129,7 +138,7 @@ class Answer:
     refcount: int
     still: bool
     readers: int
-    needed_by: tuple[Reader, ...] | None
+    reads: tuple[Read, ...] | None
     elsewhere: Elsewhere | None
 
 
@@ -142,7 +151,7 @@ def _elsewhere(raw: tuple[int, int, _Path] | None) -> Elsewhere | None:
 
 def answer_of(raw: _Explained) -> Answer:
     """One object's."""
-    readers, needed_by = readers_of(raw["needed"])
+    readers, reads = reads_of(raw["needed"])
     return Answer(
         target=_target(raw["type"], raw["tensor"]),
         verdict=raw["verdict"],
@@ -156,7 +165,7 @@ def answer_of(raw: _Explained) -> Answer:
         refcount=raw["refcount"],
         still=bool(raw["still"]),
         readers=readers,
-        needed_by=needed_by,
+        reads=reads,
         elsewhere=_elsewhere(raw["elsewhere"]),
     )
 
@@ -240,7 +249,7 @@ class Held:
     shared: bool
     together: int
     readers: int
-    needed_by: tuple[Reader, ...] | None
+    reads: tuple[Read, ...] | None
     older: int
     turn: bool
     died: bool
@@ -285,7 +294,7 @@ def held_of(raw: _Holder) -> Held:
     """One holder."""
     holder, cost, example = raw["object"], raw["cost"], raw["example"]
     others, others_storages, others_bytes = raw["others"]
-    readers, needed_by = readers_of(raw["needed"])
+    readers, reads = reads_of(raw["needed"])
     path, depth = _from_its_context(
         path_of(raw["path"], raw["ways"]), raw["holder_depth"]
     )
@@ -323,7 +332,7 @@ def held_of(raw: _Holder) -> Held:
         shared=bool(raw["shared"]),
         together=raw["together"],
         readers=readers,
-        needed_by=needed_by,
+        reads=reads,
         older=raw["older"],
         turn=bool(raw["turn"]),
         died=raw["path"][0] == "cycle" and raw["holder_depth"] > 0,

@@ -353,7 +353,7 @@ build_cycle(const diagnosis *d, uint32_t entry, int *forever)
     *forever = root->forever;
     if (root->kind != IA_ROOT_CYCLE && root->kind != IA_ROOT_NATIVE)
         return Py_NewRef(Py_None);
-    return ia_cycle_build(d->w.queue[member].ref, d->w.graph);
+    return ia_cycle_build(d->w.queue[member].ref, d->w.graph, NULL);
 }
 
 static int

@@ -147,22 +147,29 @@ typedef struct {
     PyObject *cycle; /* owned list */
 } judgement;
 
+/* Of objects that nothing but the targets leads to. */
+static PyObject *
+cycle_of(ia_question *q, uintptr_t ref)
+{
+    return ia_cycle_build(ref, q->w.graph, ia_question_held_by_others(q));
+}
+
 /* The cycle that the target is on, else the one that it hangs on. */
 static PyObject *
-find_cycle(const ia_question *q, const ia_target *t, int *on_cycle)
+find_cycle(ia_question *q, const ia_target *t, int *on_cycle)
 {
     uintptr_t member = cycle_member(q, t);
-    PyObject *cycle = ia_cycle_build((uintptr_t)t->op, q->w.graph);
+    PyObject *cycle = cycle_of(q, (uintptr_t)t->op);
     *on_cycle = cycle != NULL && PyList_GET_SIZE(cycle) > 0;
     if (cycle == NULL || *on_cycle || member == (uintptr_t)t->op)
         return cycle;
     Py_DECREF(cycle);
-    return ia_cycle_build(member, q->w.graph);
+    return cycle_of(q, member);
 }
 
 /* The best answer decides: a path, else a cycle, else C++ alone. */
 static int
-judge(const ia_question *q, const ia_target *t, judgement *j)
+judge(ia_question *q, const ia_target *t, judgement *j)
 {
     const ia_root *root =
         t->crowd == IA_NO_ENTRY ? NULL : root_of(q, t->crowd);
@@ -188,7 +195,7 @@ judge(const ia_question *q, const ia_target *t, judgement *j)
         j->verdict = j->variable ? "held" : "free";
         /* Another target that leads to it may hide a cycle of its own. */
         if (q->ntargets > 1)
-            j->cycle = ia_cycle_build((uintptr_t)t->op, q->w.graph);
+            j->cycle = cycle_of(q, (uintptr_t)t->op);
         j->on_cycle = j->cycle != NULL && PyList_GET_SIZE(j->cycle) > 0;
         if (j->on_cycle)
             j->verdict = "cycle";

@@ -12,9 +12,12 @@ typedef struct {
     ia_walk *w;
     ia_needed *of;
     ia_ptrmap index; /* key -> place in `of` */
+    ia_ptrmap calls; /* node that is told by name -> site of its call */
     uint32_t entry;  /* of the node that is asked */
     int failed;
 } search;
+
+/* -- who reads ------------------------------------------------------------- */
 
 static void
 note(search *s, uint32_t i, ia_edge_kind kind, const char *name,
@@ -31,6 +34,7 @@ note(search *s, uint32_t i, ia_edge_kind kind, const char *name,
     if (n->count < IA_MAX_READERS) {
         ia_reader *r = &n->first[n->count];
         r->entry = s->entry;
+        r->site = IA_NO_SITE;
         if (name != NULL)
             snprintf(r->saved, sizeof r->saved, "%s[%s]", what, name);
         else
@@ -78,11 +82,107 @@ sink_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     return 0;
 }
 
+static void
+find_readers(search *s)
+{
+    const ia_walk *w = s->w;
+    s->sink = (ia_sink){sink_object, sink_node, sink_storage, NULL};
+    for (uint32_t e = 0; e < w->count && !s->failed; e++) {
+        uintptr_t ref = w->queue[e].ref;
+        if (IA_TAG(ref) != IA_TAG_NODE)
+            continue;
+        s->entry = e;
+        ia_the_framework->expand_node((void *)IA_ADDRESS(ref), &s->sink);
+    }
+}
+
+/* -- where they were called ------------------------------------------------ */
+
+/* In place of a site: results of one call that were born at two lines, so that
+ * one of them was given other memory since. */
+#define TWO_SITES (IA_PTRMAP_NONE - 1)
+
+static void
+sink_made(ia_sink *sink, void *node, const ia_storage *storage)
+{
+    search *s = (search *)sink;
+    uint32_t known = ia_ptrmap_get(&s->calls, (uintptr_t)node);
+    if (known == IA_PTRMAP_NONE)
+        return;
+    const ia_reached *item = ia_storages_get(s->w->storages, storage);
+    if (item == NULL || !item->in_ledger || item->site == known)
+        return;
+    ia_ptrmap_set(&s->calls, (uintptr_t)node,
+                  known == IA_NO_SITE ? item->site : TWO_SITES);
+}
+
+static int
+pass_object(ia_sink *sink, PyObject *op, ia_edge_kind kind, const char *name,
+            Py_ssize_t index)
+{
+    (void)sink, (void)op, (void)kind, (void)name, (void)index;
+    return 0;
+}
+
+static int
+pass_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
+             const char *name, Py_ssize_t index)
+{
+    (void)sink, (void)storage, (void)kind, (void)name, (void)index;
+    return 0;
+}
+
+/* What a call gave back is among the tensors that the walk has met, or in what
+ * a node saved, its own or one after it. */
+static void
+find_results(search *s)
+{
+    const ia_walk *w = s->w;
+    s->sink = (ia_sink){pass_object, sink_node, pass_storage, sink_made};
+    for (uint32_t e = 0; e < w->count; e++) {
+        uintptr_t ref = w->queue[e].ref;
+        PyObject *op = (PyObject *)IA_ADDRESS(ref);
+        if (IA_TAG(ref) == IA_TAG_NODE)
+            ia_the_framework->expand_node(op, &s->sink);
+        else if (IA_TAG(ref) == IA_TAG_OBJECT &&
+                 ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR)
+            ia_the_framework->expand_object(op, IA_KIND_TENSOR, &s->sink);
+    }
+}
+
+static uint32_t
+told(const ia_needed *n)
+{
+    return n->count < IA_MAX_READERS ? n->count : IA_MAX_READERS;
+}
+
+/* Of those that are told by name. */
+static void
+find_calls(search *s, uint32_t count)
+{
+    const ia_entry *queue = s->w->queue;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t r = 0; r < told(&s->of[i]) && !s->failed; r++)
+            if (ia_ptrmap_set(&s->calls,
+                              IA_ADDRESS(queue[s->of[i].first[r].entry].ref),
+                              IA_NO_SITE) < 0)
+                s->failed = 1;
+    if (s->failed || s->calls.used == 0)
+        return;
+    find_results(s);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t r = 0; r < told(&s->of[i]); r++) {
+            ia_reader *reader = &s->of[i].first[r];
+            uint32_t site = ia_ptrmap_get(
+                &s->calls, IA_ADDRESS(queue[reader->entry].ref));
+            reader->site = site == TWO_SITES ? IA_NO_SITE : site;
+        }
+}
+
 int
 ia_needed_find(ia_walk *w, ia_needed *of, uint32_t count)
 {
-    search s = {.sink = {sink_object, sink_node, sink_storage}, .w = w,
-                .of = of};
+    search s = {.w = w, .of = of};
     for (uint32_t i = 0; i < count && !s.failed; i++) {
         uint32_t known = of[i].key == 0 ? i
                                         : ia_ptrmap_get(&s.index, of[i].key);
@@ -91,14 +191,12 @@ ia_needed_find(ia_walk *w, ia_needed *of, uint32_t count)
             ia_ptrmap_set(&s.index, of[i].key, i) < 0)
             s.failed = 1;
     }
-    for (uint32_t e = 0; w->graph && e < w->count && !s.failed; e++) {
-        uintptr_t ref = w->queue[e].ref;
-        if (IA_TAG(ref) != IA_TAG_NODE)
-            continue;
-        s.entry = e;
-        ia_the_framework->expand_node((void *)IA_ADDRESS(ref), &s.sink);
-    }
+    if (w->graph && !s.failed)
+        find_readers(&s);
+    if (!s.failed)
+        find_calls(&s, count);
     ia_ptrmap_free(&s.index);
+    ia_ptrmap_free(&s.calls);
     return s.failed ? -1 : 0;
 }
 
@@ -116,13 +214,13 @@ ia_needed_build(const ia_walk *w, const ia_needed *of, Py_ssize_t i)
     if (!w->graph || n->key == 0)
         return Py_NewRef(Py_None);
     PyObject *list = PyList_New(0);
-    uint32_t told = n->count < IA_MAX_READERS ? n->count : IA_MAX_READERS;
-    for (const ia_reader *r = n->first; list && told > 0; told--, r++) {
+    const ia_reader *end = n->first + told(n);
+    for (const ia_reader *r = n->first; list && r < end; r++) {
         char node[128];
         ia_the_framework->describe_node(
             (void *)IA_ADDRESS(w->queue[r->entry].ref), node, sizeof node);
-        ia_list_add(&list,
-                    Py_BuildValue("(NN)", ia_str(node), ia_str(r->saved)));
+        ia_list_add(&list, Py_BuildValue("(NNI)", ia_str(node),
+                                         ia_str(r->saved), r->site));
     }
     return list ? Py_BuildValue("(IN)", n->count, list) : NULL;
 }

@@ -319,6 +319,17 @@ walk(ia_question *q, PyObject *objects)
     return q->w.failed ? ia_no_memory() : 0;
 }
 
+const ia_bitmap *
+ia_question_held_by_others(ia_question *q)
+{
+    for (uint32_t i = q->before_targets; !q->told_apart && i < q->w.count; i++)
+        ia_bitmap_unmark(q->w.seen, IA_ADDRESS(q->w.queue[i].ref));
+    for (Py_ssize_t i = 0; !q->told_apart && i < q->ntargets; i++)
+        ia_bitmap_unmark(q->w.seen, (uintptr_t)q->targets[i].op);
+    q->told_apart = 1;
+    return q->w.seen;
+}
+
 void
 ia_question_begin(ia_question *q)
 {

@@ -59,6 +59,7 @@ typedef struct {
     ia_needed *needed; /* owned: by live graphs, one for each target */
     int past_targets; /* on through the targets */
     uint32_t before_targets; /* entries when it went on through them */
+    int told_apart; /* what is seen is what others hold */
     uint32_t *above; /* owned: the nearest target above each entry, or NONE */
     uint32_t traced, above_capacity;
     int still; /* what walk_begin said */
@@ -71,6 +72,9 @@ void ia_question_finish(ia_question *);
 /* Takes the objects of a tuple as targets, which it came in, and walks; 0, or
  * -1 with an exception. */
 int ia_question_ask(ia_question *, PyObject *objects);
+/* What something leads to that is no target and no variable of the caller's;
+ * good for tests of what the walk has met, which is over. */
+const ia_bitmap *ia_question_held_by_others(ia_question *);
 /* The entry of the outermost call or namespace that has the target in a
  * variable, or IA_NO_ENTRY. */
 uint32_t ia_question_variable_of(const ia_question *, PyObject *target);

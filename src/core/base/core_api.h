@@ -14,7 +14,7 @@
 
 #include "device_event.h"
 
-#define IA_API_VERSION 6
+#define IA_API_VERSION 7
 #define IA_API_CAPSULE "impactarbiter._core._api"
 
 /* One block of tensor memory.  `data` is what the allocator returned, `impl`
@@ -49,7 +49,12 @@ typedef enum {
 
 /* Receives what an expanded thing holds, strong references only.  `name` may
  * be NULL and lives for the call only; `index` is -1 where there is none.
- * Each returns 0 to go on, nonzero to stop; the expander returns it. */
+ * Each returns 0 to go on, nonzero to stop; the expander returns it.
+ *
+ * made() hears of each tensor that an expanded thing is or has saved whose
+ * memory was born in the forward of one of the framework's own operations:
+ * that operation's node gave it back, it is no view, and nobody has written
+ * to it since.  NULL where nobody asks. */
 typedef struct ia_sink ia_sink;
 struct ia_sink {
     int (*object)(ia_sink *, PyObject *, ia_edge_kind, const char *name,
@@ -58,6 +63,7 @@ struct ia_sink {
                 Py_ssize_t index);
     int (*storage)(ia_sink *, const ia_storage *, ia_edge_kind,
                    const char *name, Py_ssize_t index);
+    void (*made)(ia_sink *, void *node, const ia_storage *);
 };
 
 /* What the walk must know about a Python type.  Found once per type. */

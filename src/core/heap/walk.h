@@ -104,7 +104,7 @@ typedef struct ia_walk ia_walk;
 struct ia_walk {
     ia_sink sink; /* first: the framework calls back through it */
     ia_bitmap *seen;
-    ia_bitmap *below; /* second set, consulted first; may be NULL */
+    const ia_bitmap *below; /* second set, consulted first; may be NULL */
     ia_claims *claims; /* borrowed; NULL where each pass stands alone */
     ia_entry *queue;  /* owned */
     uint32_t count, capacity, head;

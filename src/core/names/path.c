@@ -332,7 +332,7 @@ done:
 
 /* The shortest way from the root object back to itself. */
 PyObject *
-ia_cycle_build(uintptr_t root, int graph)
+ia_cycle_build(uintptr_t root, int graph, const ia_bitmap *held)
 {
     ia_storages storages = {0};
     ia_roots roots = {0};
@@ -345,6 +345,7 @@ ia_cycle_build(uintptr_t root, int graph)
         goto done;
     }
     w.graph = graph;
+    w.below = held;
     /* Seeded without a mark: the walk stops where it meets the root again. */
     ia_walk_seed_unmarked(&w, root, 0);
     while (w.head < w.count && !w.failed) {

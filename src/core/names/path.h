@@ -35,7 +35,8 @@ PyObject *ia_path_trace(const ia_walk *, uint32_t entry, uint32_t inner,
                         Py_ssize_t *depth, uint32_t **objects);
 
 /* The entries of one garbage cycle, from its root object back to itself, as a
- * list of (kind, text, type, python); NULL on error. */
-PyObject *ia_cycle_build(uintptr_t root, int graph);
+ * list of (kind, text, type, python); NULL on error.  It leads through nothing
+ * of `held`, what something else leads to; NULL: there is none. */
+PyObject *ia_cycle_build(uintptr_t root, int graph, const ia_bitmap *held);
 
 #endif /* IA_PATH_H */
