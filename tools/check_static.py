@@ -72,6 +72,11 @@ SUPPRESSED = [
         " down, which the analyzer leaves early",
     ),
     Suppression(
+        "src/core/native/loaded.c",
+        "-Wanalyzer-malloc-leak",
+        "the path is the caller's, who frees it",
+    ),
+    Suppression(
         "src/core/native/segments.c",
         "-Wanalyzer-malloc-leak",
         "paths are the list's: ia_segments_free() frees them",

@@ -13,6 +13,7 @@
 #include <torch/csrc/jit/python/python_list.h>
 
 #include <string>
+#include <unordered_set>
 
 namespace {
 
@@ -22,18 +23,31 @@ PyTypeObject *script_object;
 PyTypeObject *script_list;
 PyTypeObject *script_dict;
 
-/* Lists in lists, objects in objects; a script's object may hold itself. */
+/* Lists in lists, objects in objects. */
 constexpr int kMostDepth = 16;
 /* Bytes of "layers.0.cache[17]": what the core has room for. */
 constexpr size_t kMostName = 119;
 
-/* Hands out the tensors in a value, each under the way to it. */
+/* Hands out the tensors in a value, each under the way to it.  Containers may
+ * hold one another, and themselves (List[Any]): each is gone through once. */
 class Content {
   public:
     explicit Content(ia::ScriptVisitor &visitor) : visitor_(visitor)
     {
     }
 
+    /* Of what a Python object stands for; `held` is a reference more. */
+    int all(const c10::IValue &held)
+    {
+        was_seen(held);
+        if (held.isObject()) {
+            return attributes(held.toObjectRef(), 0, 0);
+        }
+        return held.isList() ? items(held.toListRef(), 0, 0)
+                             : entries(held.toGenericDict(), 0, 0);
+    }
+
+  private:
     int attributes(const c10::ivalue::Object &object, size_t at, int depth)
     {
         auto type = object.type();
@@ -50,24 +64,12 @@ class Content {
         return 0;
     }
 
-    int items(const c10::impl::GenericList &list)
-    {
-        const c10::IValue held(list);
-        return items(held.toListRef(), 0, 0);
-    }
-
-    int entries(const c10::impl::GenericDict &dict)
-    {
-        return entries(dict, 0, 0);
-    }
-
-  private:
     int value(const c10::IValue &value, size_t at, int depth)
     {
         if (value.isTensor()) {
             return visitor_.visit(value.toTensor(), name_.c_str());
         }
-        if (depth == kMostDepth) {
+        if (is_plain(value) || depth == kMostDepth || was_seen(value)) {
             return 0;
         }
         if (value.isList()) {
@@ -84,6 +86,13 @@ class Content {
         return value.isObject() && !value.toObjectRef().type()->is_module()
                    ? attributes(value.toObjectRef(), at, depth + 1)
                    : 0;
+    }
+
+    /* What has one reference is met once. */
+    bool was_seen(const c10::IValue &container)
+    {
+        return container.use_count() > 1 &&
+               !seen_.insert(container.internalToPointer()).second;
     }
 
     static bool is_plain(const c10::IValue &value)
@@ -153,6 +162,7 @@ class Content {
 
     ia::ScriptVisitor &visitor_;
     std::string name_;
+    std::unordered_set<const void *> seen_;
 };
 
 /* pybind11 has the C++ object's address behind the head. */
@@ -199,12 +209,10 @@ ia::visit_script(PyObject *wrapper, ScriptVisitor &visitor)
     }
     Content content(visitor);
     if (Py_TYPE(wrapper) == script_list) {
-        return content.items(behind<torch::jit::ScriptList>(wrapper)->list_);
+        return content.all(behind<torch::jit::ScriptList>(wrapper)->list_);
     }
     if (Py_TYPE(wrapper) == script_dict) {
-        return content.entries(
-            behind<torch::jit::ScriptDict>(wrapper)->dict_);
+        return content.all(behind<torch::jit::ScriptDict>(wrapper)->dict_);
     }
-    auto *object = behind<torch::jit::Object>(wrapper);
-    return content.attributes(*object->_ivalue(), 0, 0);
+    return content.all(behind<torch::jit::Object>(wrapper)->_ivalue());
 }

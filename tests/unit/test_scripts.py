@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from typing import Any
 
 import pytest
 import torch
@@ -101,6 +102,30 @@ def test_behind_the_object_itself_it_is_no_python() -> None:
     assert str(path).endswith("held[0].<script>.kept[1]")
     assert not path.python
     assert held
+
+
+class Ring(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.links = torch.jit.Attribute([], list[Any])
+
+    def forward(self, x: torch.Tensor, itself: int) -> torch.Tensor:
+        for _ in range(itself):
+            self.links.append(self.links)
+        self.links.append(x)
+        return x
+
+
+def test_a_list_that_holds_itself_is_gone_through_once() -> None:
+    """Not by each of the ways to it: twelve times itself had no end."""
+    global script
+    script = torch.jit.script(Ring())
+    tensor = torch.ones(SIZE)
+    script(tensor, 1)
+    (path,) = explain(tensor).paths
+    assert str(path).endswith("script.links[1]")
+    script(tensor, 12)
+    assert explain(tensor).paths == (path,)
 
 
 rows: object

@@ -340,7 +340,8 @@ static void
 grow_up_all(void)
 {
     for (; book.groups != 0; book.groups &= book.groups - 1) {
-        young_row *first = &book.young[GROUP * __builtin_ctzll(book.groups)];
+        size_t group = (size_t)__builtin_ctzll(book.groups);
+        young_row *first = &book.young[group * GROUP];
         for (young_row *y = first; y < first + GROUP; y++)
             if (y->key != 0)
                 grow_up(y);

@@ -27,7 +27,7 @@ static struct {
 
 int ia_samples_on;
 
-#define NITEMS (IA_SAMPLED_SITES * IA_SITE_SAMPLES)
+#define NITEMS ((size_t)IA_SAMPLED_SITES * IA_SITE_SAMPLES)
 
 static int
 place_of(uint64_t site)
@@ -64,7 +64,7 @@ is_alive(const sample *s)
 static sample *
 room_for(int place, uintptr_t key)
 {
-    sample *first = &all.items[place * IA_SITE_SAMPLES], *room = NULL;
+    sample *first = &all.items[(size_t)place * IA_SITE_SAMPLES], *room = NULL;
     for (sample *s = first; s < first + IA_SITE_SAMPLES; s++) {
         if (s->site != 0 && s->key == key)
             return s; /* of the block that lay there before */
@@ -98,7 +98,7 @@ ia_samples_of(uint64_t site, ia_dump out[IA_SITE_SAMPLES])
     int place = place_of(site);
     uint32_t count = 0;
     for (int i = 0; place >= 0 && i < IA_SITE_SAMPLES; i++) {
-        const sample *s = &all.items[place * IA_SITE_SAMPLES + i];
+        const sample *s = &all.items[(size_t)place * IA_SITE_SAMPLES + i];
         if (is_alive(s))
             out[count++] = s->dump;
     }
