@@ -97,7 +97,7 @@ ia_samples_of(uint64_t site, ia_dump out[IA_SITE_SAMPLES])
 {
     int place = place_of(site);
     uint32_t count = 0;
-    for (int i = 0; place >= 0 && i < IA_SITE_SAMPLES; i++) {
+    for (uint32_t i = 0; place >= 0 && i < IA_SITE_SAMPLES; i++) {
         const sample *s = &all.items[(size_t)place * IA_SITE_SAMPLES + i];
         if (is_alive(s))
             out[count++] = s->dump;
