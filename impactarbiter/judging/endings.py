@@ -107,7 +107,7 @@ class _Reader:
         self._key, self._it = _key_of(it), bare(it)
         self._name = name_of(self._it)
         self._inside = inside  # of a function that it is handed to
-        self._aliases = set(self._read_into()) if self._is_attribute else set()
+        self._aliases = {*self._read_into(), *self._gone_through()}
 
     def is_emptied_by(self, node: ast.stmt | ast.Call) -> bool:
         if isinstance(node, ast.Call):
@@ -179,8 +179,10 @@ class _Reader:
         """Whether both are one variable, or attributes of one name; a
         variable may be what an attribute was read into."""
         named, it = bare(node), self._it
-        if isinstance(named, ast.Name) and isinstance(it, ast.Attribute):
-            return self._source.variable(named) in self._aliases
+        if isinstance(named, ast.Name) and (
+            self._source.variable(named) in self._aliases
+        ):
+            return True
         if type(named) is not type(it) or name_of(named) != self._name:
             return False
         return not isinstance(named, ast.Name) or self._is_variable(named)
@@ -197,7 +199,7 @@ class _Reader:
     def _read_into(self) -> Iterator[Variable]:
         """``rows = self.rows``: what it is called in that function."""
         for node in self._source.nodes:
-            if isinstance(node, ast.Assign):
+            if isinstance(node, ast.Assign) and self._is_attribute:
                 for target, value in _pairs(node):
                     if (
                         isinstance(target, ast.Name)
@@ -205,6 +207,24 @@ class _Reader:
                         and value.attr == self._name
                     ):
                         yield self._source.variable(target)
+
+    def _gone_through(self) -> Iterator[Variable]:
+        """``for part in (self.rows, self.names):`` likewise."""
+        for node in self._source.nodes:
+            if (
+                isinstance(node, ast.For)
+                and isinstance(node.target, ast.Name)
+                and isinstance(node.iter, (ast.Tuple, ast.List))
+                and any(
+                    type(one) is type(self._it)
+                    and name_of(one) == self._name
+                    and (
+                        not isinstance(one, ast.Name) or self._is_variable(one)
+                    )
+                    for one in node.iter.elts
+                )
+            ):
+                yield self._source.variable(node.target)
 
     def _is_put_anew(
         self, node: ast.stmt, target: ast.expr, value: ast.expr

@@ -74,7 +74,7 @@ def ends(
         if replaced is not None:
             return End("emptied", _site(source, replaced))
     for node, name in names:
-        asking = _asking(source, node, name)
+        asking = _asking(source, node, name) or _missing(source, node, name)
         if asking is not None:
             return End("keys", _site(source, asking))
     filling = _filling_in(source, line, dictionary) if dictionary else None
@@ -250,6 +250,22 @@ def _asking(
                     and _keeps_away(source, node, grows)
                 )
             )
+        ),
+        None,
+    )
+
+
+def _missing(
+    source: Source, grows: ast.stmt, name: str
+) -> ast.FunctionDef | None:
+    """A dict's ``__missing__`` that sets the key it is asked for."""
+    return next(
+        (
+            outer
+            for outer in source.up(grows)
+            if isinstance(outer, ast.FunctionDef)
+            and outer.name == "__missing__"
+            and name == outer.args.args[0].arg
         ),
         None,
     )

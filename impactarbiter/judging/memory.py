@@ -39,6 +39,10 @@ class Pace:
 #: thousand such times where they come by chance.
 PAUSE = 8
 
+#: Of as many throws of a coin fewer heads than that, in standard deviations,
+#: come once in a thousand times.
+THREE_SIGMA = 3
+
 #: Holders that are alike, and what is told of each.
 Siblings: TypeAlias = list[tuple[Held, Finding]]
 
@@ -549,6 +553,22 @@ class HolderHistory:
         return count > 1 and since > max(
             PAUSE * came / (count - 1), 2 * self.waited
         )
+
+    @property
+    def slows(self) -> bool:
+        """Whether far less of it came in the later half of its time than an
+        even pace would have brought, by chance once in a thousand times: what
+        ever fewer keys are new to.  What came in one step came together."""
+        if self.ages is None or len(self.ages.steps) < 2:
+            return False
+        begins, alive, end = self.ages.steps, self.ages.alive, self.ages.end
+        half = (begins[0] + end) / 2
+        at = min(range(1, len(begins)), key=lambda i: abs(begins[i] - half))
+        part = (end - begins[at]) / max(end - begins[0], 1)
+        together = max(self.retained / max(self.generations, 1), 1)
+        count, late = sum(alive) / together, sum(alive[at:]) / together
+        spread = math.sqrt(count * part * (1 - part))
+        return late < count * part - THREE_SIGMA * spread
 
     @property
     def may_wait(self) -> bool:

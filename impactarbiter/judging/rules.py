@@ -28,7 +28,7 @@ class Case:
     its items; ``limited``: a test of its length in the source decides on
     whether it grows, and the program goes on; ``may_end``: so it does, and the
     source empties it somewhere, or asks for a key before it sets it; that is
-    said at a report too, where keys have paused.
+    said at a report too, where keys have paused or come ever more rarely.
     ``one_pass``: it is a variable of the very loop that fills it, where
     nothing but calls comes.  ``one_turn``: it is a variable of a call that a
     loop makes, one that a loop sets anew, or of one pass after a training;
@@ -138,7 +138,7 @@ RULES: tuple[Rule, ...] = (
         lambda case: (
             case.outgrows
             and _settled(case)
-            and not (case.one_turn or case.limited)
+            and not (case.one_turn or case.limited or case.may_end)
         ),
         "leak",
         "less of what it held was seen leaving than coming, all along",

@@ -44,7 +44,7 @@ def case_of(
     one_pass = _is_one_pass(history, status)
     room = forecast.room_of(finding)
     # Reading the source takes time: only for what would be told.
-    asked = not last_word or history.pauses
+    asked = not last_word or history.pauses or history.slows
     asked = asked and history.gains > 0 and history.age >= needed
     end = _end(history, room) if asked else None
     keys = end is not None and end.kind == "keys"
@@ -60,7 +60,8 @@ def case_of(
         bounded=_fits(history, room),
         graph_grows=history.graph_grows,
         limited=end is not None and end.kind == "length",
-        # Whether keys come to an end, a program has shown where they paused.
+        # Whether keys come to an end, a program has shown where they paused,
+        # or came ever more rarely.
         may_end=end is not None
         and (keys or not last_word)
         and not history.walked.nodes,

@@ -222,11 +222,19 @@ label_behind(const Label &over, ia_edge_kind kind)
 int
 Emitter::contents(const c10::TensorImpl &impl, const Label &label)
 {
-    int stop = storage(impl.unsafe_storage().unsafeGetStorageImpl(), label);
+    const auto *memory = impl.unsafe_storage().unsafeGetStorageImpl();
+    int stop = storage(memory, label);
     if (stop || !ia::stands_still()) {
         return stop;
     }
-    stop = sparse_parts(impl);
+    /* Python's, if it was ever asked for, lives as long as the storage. */
+    stop = memory == nullptr
+               ? 0
+               : object(memory->pyobj_slot()->load_pyobj(),
+                        {IA_EDGE_STORAGE_OBJECT, nullptr, -1});
+    if (!stop) {
+        stop = sparse_parts(impl);
+    }
     auto *meta = static_cast<AutogradMeta *>(impl.autograd_meta());
     if (meta != nullptr && !meta->is_view_ && meta->grad_fn_ &&
         meta->grad_fn_.use_count() > 0) {

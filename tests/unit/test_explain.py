@@ -488,6 +488,29 @@ def test_what_hangs_on_a_cycle(no_collector: None) -> None:
     assert found.retained_bytes == 12
 
 
+def test_a_storages_object_lives_as_long_as_its_tensor(
+    no_collector: None,
+) -> None:
+    def make() -> Any:
+        kept: dict[str, Any] = {"x": torch.ones(3)}
+        kept["x"].untyped_storage().note = [torch.ones(5)]
+        return kept
+
+    held = make()
+    note = explain(held["x"].untyped_storage().note[0])
+    assert str(note.paths[0]).endswith("['x'].untyped_storage().note[0]")
+    assert explain(held["x"]).retained_bytes == 12 + 20
+
+    def garbage() -> Any:
+        kept = make()
+        kept["me"] = kept
+        return weakref.ref(kept["x"])
+
+    found = explain(garbage()().untyped_storage())
+    assert found.verdict == "cycle"
+    assert [str(p) for p in found.paths] == ["<dict>['x'].untyped_storage()"]
+
+
 def test_held_by_the_graph_of_what_python_holds(scene: Any) -> None:
     def make() -> Any:
         hidden = leaf() * 2

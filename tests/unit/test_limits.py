@@ -265,6 +265,23 @@ EMPTIED = {
                 write(rows)
                 rows = []  # there
         """,
+    "one of several gone through": """
+        def on_batch(self, row, name):
+            self.rows.append(row)  # here
+            self.names.append(name)
+        def on_epoch(self):
+            for part in (self.rows, self.names):
+                part.clear()  # there
+        """,
+    "a variable of several gone through": """
+        def main():
+            rows, names = [], []
+            for batch in batches:
+                rows.append(batch)  # here
+                if batch.last:
+                    for part in [names, rows]:
+                        del part[:]  # there
+        """,
     "a script's loop": """
         for epoch in range(9):
             for batch in batches:
@@ -381,6 +398,13 @@ NEVER_EMPTIED = {
         def on_epoch(self):
             self.rows = sorted(self.rows)
         """,
+    "others gone through": """
+        def on_batch(self, row, name):
+            self.rows.append(row)  # here
+        def on_epoch(self):
+            for part in (self.others, self.names):
+                part.clear()
+        """,
     "another of its name": """
         def on_batch(self, row):
             self.rows.append(row)  # here
@@ -402,6 +426,12 @@ KEYED = {
             if found is None:
                 found = self.made[key] = make(key)  # here
             return found
+        """,
+    "missing": """
+        class Made(dict):
+            def __missing__(self, key):  # there
+                self[key] = make(key)  # here
+                return self[key]
         """,
     "missed": """
         def of(made, key):

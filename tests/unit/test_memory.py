@@ -23,6 +23,7 @@ from impactarbiter.judging.memory import HolderHistory, Pace
 from impactarbiter.judging.observation import Moment, Observation
 from impactarbiter.judging.scaled import scaled
 from impactarbiter.model.finding import GraphCost
+from impactarbiter.model.history import Ages
 from impactarbiter.model.path import Edge, Path
 
 LINE = 7
@@ -175,6 +176,31 @@ def test_what_has_just_reached_its_bound_does_not_outgrow_it(
         known.observe(replace(now, eldest=1 + left))
     assert known.let_go_at == until - 2
     assert known.outgrows(since=3) == outgrows
+
+
+@pytest.mark.parametrize(
+    ("alive", "together", "slows"),
+    [
+        ((100, 60, 30, 20, 9, 5, 2, 1), 1, True),  # ever fewer new keys
+        ((14, 0, 0, 0, 0, 0, 0, 0), 1, True),
+        ((30, 30, 30, 30, 30, 30, 30, 30), 1, False),
+        ((40, 35, 30, 30, 30, 25, 30, 30), 1, False),
+        ((5, 2, 1, 1, 1, 0, 1, 1), 1, False),  # too few to say
+        ((1, 0, 0, 0, 0, 1, 2, 9), 1, False),
+        ((400, 200, 40, 40, 80, 0, 40, 40), 40, False),  # of 21 steps
+        ((128, 64), 1, False),  # the one was as long again as the other
+        ((128, 8), 1, True),
+    ],
+)
+def test_what_comes_ever_more_rarely_slows(
+    alive: tuple[int, ...], together: int, slows: bool
+) -> None:
+    known = history(seen(100, 12, 30))
+    assert not known.slows  # nobody has counted
+    begins = (1, 129) if len(alive) == 2 else range(1, 160, 20)
+    known.ages = Ages(tuple(begins), alive, 192 if len(alive) == 2 else 160)
+    known.retained, known.generations = 10 * together, 10
+    assert known.slows == slows
 
 
 @pytest.mark.parametrize(("taken", "outgrows"), [(None, False), (3, True)])

@@ -162,10 +162,10 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
         "unconfirmed",
         "growing",
     ),
-    "the same, where less leaves than comes": (
-        replace(LEAK, may_end=True, lets_go=True, outgrows=True),
-        "outgrows",
-        "leak",
+    "the same, where less leaves than comes so far": (
+        replace(LEAK, may_end=True, outgrows=True),
+        "may-end",
+        "growing",
     ),
     "the same, and the graph behind it grows": (
         replace(LEAK, may_end=True, graph_grows=True),

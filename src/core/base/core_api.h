@@ -45,6 +45,7 @@ typedef enum {
     IA_EDGE_ATTRIBUTE,   /* script's object -> a tensor of its attributes',
                           * name = "layers.0.cache[17]" */
     IA_EDGE_STORAGE,     /* tensor or storage object -> its memory */
+    IA_EDGE_STORAGE_OBJECT, /* tensor -> the Python object of its storage */
 } ia_edge_kind;
 
 /* Receives what an expanded thing holds, strong references only.  `name` may

@@ -144,7 +144,7 @@ static void
 account_for_gradient(ia_storages *storages, PyObject *param)
 {
     gradient_sink sink = {{gradient_object, pass_node,
-                           gradient_without_object},
+                           gradient_without_object, NULL},
                           storages};
     if (ia_kind_of(Py_TYPE(param)) == IA_KIND_TENSOR)
         ia_the_framework->expand_object(param, IA_KIND_TENSOR, &sink.sink);

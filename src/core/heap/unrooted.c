@@ -23,7 +23,7 @@ typedef struct {
     uint32_t before;     /* some member that refers to this one, or NONE */
     Py_ssize_t hidden;   /* of them, from the autograd graph */
     Py_ssize_t unseen;   /* references that the collector does not see */
-    int of_graph;        /* the graph's hold on this tensor is taken off */
+    int of_graph;        /* C++'s hold on this tensor is taken off */
     int held;            /* by a node of what is spared */
     int spared;          /* the collector would not free it */
 } orphan;
@@ -95,6 +95,12 @@ static int
 is_tensor(PyObject *op)
 {
     return ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR;
+}
+
+static int
+is_storage(PyObject *op)
+{
+    return ia_kind_of(Py_TYPE(op)) == IA_KIND_STORAGE;
 }
 
 /* -- what the collector would spare -------------------------------------- */
@@ -243,7 +249,8 @@ typedef struct {
     ia_ptrmap seen;
 } graph_walk;
 
-/* All of C++ together holds one reference to a tensor's Python object. */
+/* All of C++ together holds one reference to a tensor's Python object, and to
+ * a storage's. */
 static int
 take_off_of_graph(ia_sink *sink, PyObject *op, ia_edge_kind kind,
                   const char *name, Py_ssize_t index)
@@ -253,7 +260,7 @@ take_off_of_graph(ia_sink *sink, PyObject *op, ia_edge_kind kind,
     (void)kind, (void)name, (void)index;
     if (i == IA_PTRMAP_NONE || o->items[i].of_graph)
         return 0;
-    o->items[i].of_graph = is_tensor(op);
+    o->items[i].of_graph = is_tensor(op) || is_storage(op);
     o->items[i].hidden++;
     return take_off(op, o);
 }

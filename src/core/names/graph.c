@@ -137,6 +137,8 @@ set_graph_edge(const graph_search *s, ia_edge_text *out)
                            s->name);
     case IA_EDGE_STORAGE:
         return ia_edge_set(out, "storage", 0, ".<storage>");
+    case IA_EDGE_STORAGE_OBJECT:
+        return ia_edge_set(out, "storage", 1, ".untyped_storage()");
     }
     return (ia_reading){0};
 }
