@@ -23,7 +23,7 @@ _GAUGES = {
     "memory/live_bytes": (
         "impactarbiter.memory.live",
         "By",
-        "Tensor memory that is alive.",
+        "Memory of tensors and arrays that is alive.",
     ),
     "memory/leak_bytes_per_step": (
         "impactarbiter.leak.rate",

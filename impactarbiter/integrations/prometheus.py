@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _GAUGES = {
     "memory/live_bytes": (
         "impactarbiter_live_bytes",
-        "Bytes of tensor memory that are alive.",
+        "Bytes of tensors and arrays that are alive.",
     ),
     "memory/leak_bytes_per_step": (
         "impactarbiter_leak_bytes_per_step",

@@ -50,7 +50,8 @@ def failure_of(max_bytes: int, report: Report) -> str | None:
 
 def _finding_lines(finding: Finding) -> list[str]:
     """As short as an assertion; the first line says it all."""
-    lines = [f"tensor leak: {subject(finding)} keeps {growth(finding)}"]
+    leak = f"{finding.noun} leak"
+    lines = [f"{leak}: {subject(finding)} keeps {growth(finding)}"]
     code: tuple[str, ...] = ()
     for fact in facts(finding):
         # A statement that makes and keeps a tensor stands once.
@@ -59,7 +60,7 @@ def _finding_lines(finding: Finding) -> list[str]:
             lines.append(f"  {fact.label:<10} {fact.text}")
             lines += [f"             {text}" for text in fact.code]
     if finding.site.known:
-        lines.append(f"{finding.site.file}:{finding.site.line}: tensor leak")
+        lines.append(f"{finding.site.file}:{finding.site.line}: {leak}")
     return lines
 
 

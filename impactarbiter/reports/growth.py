@@ -237,8 +237,9 @@ def later(report: Report) -> str:
     if grown is None:
         return ""
     text = (
-        f"after step {format_count(grown.after_step)} tensor memory went on to"
-        f" grow, {_each(grown)} in {format_count(grown.calls)} of them"
+        f"after step {format_count(grown.after_step)} {report.noun} memory"
+        f" went on to grow, {_each(grown)} in"
+        f" {format_count(grown.calls)} of them"
     )
     if grown.lines:
         text += ", of " + "; ".join(map(_kept, grown.lines))

@@ -36,6 +36,7 @@ def live_view(report: Report, moment: Moment, over: bool) -> dict[str, Any]:
     findings = list(by_urgency(report.findings))
     return {
         "over": over,
+        "noun": report.noun,
         "summary": _text(summary(report)) if over else "",
         "status": status_text(moment),
         "moment": asdict(moment),

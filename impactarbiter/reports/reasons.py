@@ -15,7 +15,7 @@ CHANGES = {
     " turned off, would make it a leak",
     "garbage-cycle": "the collector freeing such a cycle, as gc.collect()"
     " does, would show that they are only waiting",
-    "no-python-root": "a Python object that leads to the tensors, found by"
+    "no-python-root": "a Python object that leads to the memory, found by"
     " another look, would name their holder",
     "rootless-so-far": "a second look that sees it grown confirms it, one that"
     " finds a Python object names the holder",

@@ -194,5 +194,6 @@ def follows_a_notebook(folder: Path, of: Framework) -> None:
 def follows_pytest(folder: Path, of: Framework) -> None:
     tests = PYTEST.format(imports=of.imports, ones=of.ones, sum=of.sum)
     said = tensor_leaks(folder, tests)
-    assert f"test_arrays.history keeps 400 B in 1 {of.noun}" in said
+    leak = f"{of.noun} leak: test_arrays.history keeps 400 B in 1 {of.noun}"
+    assert leak in said
     assert "1 failed, 1 passed" in said

@@ -17,7 +17,15 @@ import pytest
 from impactarbiter import _arrays
 from impactarbiter.base import imports
 from impactarbiter.core import devices, frameworks, hooks
-from impactarbiter.model.devices import is_on_host, noun_of
+from impactarbiter.model.devices import (
+    DeviceMemory,
+    is_on_host,
+    noun_of,
+)
+from impactarbiter.model.growth import LaterGrowth
+from impactarbiter.model.moment import Moment
+from impactarbiter.model.report import Report
+from impactarbiter.reports.live_view import live_view
 
 
 def test_the_module_is_loaded_once() -> None:
@@ -103,6 +111,21 @@ def test_words_of_devices() -> None:
     assert noun_of(("numpy", "jax:cpu:0")) == "array"
     assert noun_of(("numpy", "cpu")) == "tensor"
     assert noun_of(()) == "tensor"
+
+
+def test_words_are_those_of_what_was_seen() -> None:
+    grown = LaterGrowth(
+        after_step=9, calls=99, call_kind="compiled call", bytes_per_call=64.0
+    )
+    moment = Moment(9, "backward", 1, 2, 3)
+    for device, noun in (("jax:cpu:0", "array"), ("cpu", "tensor")):
+        report = Report(
+            steps=9,
+            devices=(DeviceMemory(device=device, live_bytes=9, peak_bytes=9),),
+            later_growth=grown,
+        )
+        assert live_view(report, moment, False)["noun"] == noun
+        assert f"step 9 {noun} memory went on to grow" in str(report)
 
 
 def test_a_watch_without_torch_says_so_where_it_is_needed() -> None:
