@@ -31,7 +31,11 @@ def install_tensorflow(
 
 def know_tensorflow(tensor_class: type, tape_class: type, /) -> None: ...
 def backward() -> None:
-    """Gradients were taken: a step, unless something compiled is running."""
+    """Gradients were taken: a step, unless something compiled is running,
+    which trains."""
+
+def training(function: Callable[..., Any], /) -> Callable[..., Any]:
+    """Calls the function, its ``__self__``: what compiled runs then trains."""
 
 def watch_function(compiled: object, function: object, /) -> None:
     """Calls of one that was compiled before the watch."""

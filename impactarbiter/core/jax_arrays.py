@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable
+from types import BuiltinFunctionType
 from typing import Any
 
 #: What is imported when all that is asked for is there.
@@ -35,10 +36,16 @@ def install() -> None:
         _arrays.watch_function(made, getattr(made, "_fun", None))
     _arrays.note(_live())
     _listen()
+    for name, function in _gradients().items():
+        if not isinstance(function, BuiltinFunctionType):
+            setattr(_differentiation(), name, _arrays.training(function))
 
 
 def uninstall() -> None:
     """What of ours is JAX's own to take out."""
+    for name, function in _gradients().items():
+        if isinstance(function, BuiltinFunctionType):
+            setattr(_differentiation(), name, function.__self__)
     monitoring: Any = sys.modules.get("jax._src.monitoring")
     drop: Any = getattr(
         monitoring, "unregister_event_duration_listener", None
@@ -129,6 +136,24 @@ def _made_before(functions: type) -> Iterable[Any]:
 
 def _nothing() -> None:
     """Compiled by nobody: its wrapper's class is asked for."""
+
+
+# -- gradients ----------------------------------------------------------------
+
+
+def _differentiation() -> Any:
+    return sys.modules.get("jax._src.interpreters.ad")
+
+
+def _gradients() -> dict[str, Any]:
+    """What JAX runs backwards with, by name; where it has neither, what
+    trains is a call like any other."""
+    names = ("backward_pass", "backward_pass3")
+    return {
+        name: getattr(_differentiation(), name)
+        for name in names
+        if hasattr(_differentiation(), name)
+    }
 
 
 # -- traces -------------------------------------------------------------------

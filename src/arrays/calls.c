@@ -5,6 +5,9 @@
  * own (every function of jax.numpy is one) cost nothing.  A new one is seen
  * when the framework notes in an attribute which function it was made of.
  * Classes of Python's are seen by their tp_call.
+ *
+ * One in whose trace gradients were taken trains, and so does what calls it:
+ * from there on it has another vectorcall.
  */
 #include "../core/base/read.h"
 #include "../core/base/thread.h"
@@ -23,34 +26,62 @@ static struct {
     PyObject *function;   /* owned: str, the attribute that has it, or NULL */
     ternaryfunc call;     /* as it was */
 } types[MOST_TYPES];
-static int ntypes, reporting, was_traced;
+static int ntypes, reporting;
 /* Functions that were traced are numbered by the listener: how often each was
- * called since its first trace, by whichever callable was made of it.  Two
- * callables in one place: the one that was traced last is counted. */
+ * called since its first trace, by whichever callable was made of it.  A
+ * callable has one of so many places; in the last of them the one that was
+ * traced last is counted. */
 #define MOST_COUNTED 1024
 #define PLACES 256
+#define TRIED 4
 static struct {
     PyObject *callable; /* borrowed address, compared only */
     uint32_t number;
-} counted[PLACES];
+    int trains;
+} counted[PLACES + TRIED];
 static uint64_t calls[MOST_COUNTED];
 static PyObject *listener; /* owned */
 static IA_OF_THREAD int depth;
+/* Since the innermost call began, or by one within: something was traced,
+ * gradients were taken. */
+typedef struct {
+    uint8_t traced, trains;
+} seen;
+static IA_OF_THREAD seen now;
 
 /* -- after a call ---------------------------------------------------------- */
 
+/* Where it is, or else may be. */
 static size_t
 place_of(PyObject *callable)
 {
-    return ((uintptr_t)callable >> 4) % PLACES;
+    size_t i = ((uintptr_t)callable >> 4) % PLACES, last = i + TRIED - 1;
+    while (i < last && counted[i].callable != callable &&
+           counted[i].callable != NULL)
+        i++;
+    return i;
 }
 
-static void
+static size_t
+take_place(PyObject *callable)
+{
+    size_t i = place_of(callable);
+    if (counted[i].callable != callable) {
+        counted[i].callable = callable;
+        counted[i].number = MOST_COUNTED;
+        counted[i].trains = 0;
+    }
+    return i;
+}
+
+/* An outermost call: what it was. */
+static ia_event
 count_call(PyObject *callable)
 {
     size_t i = place_of(callable);
-    if (counted[i].callable == callable)
+    if (counted[i].callable == callable && counted[i].number < MOST_COUNTED)
         calls[counted[i].number]++;
+    return now.trains ? IA_EVENT_BACKWARD : IA_EVENT_COMPILED;
 }
 
 /* `name`: the attribute that has what was compiled, or NULL. */
@@ -58,7 +89,7 @@ static void
 tell_of_trace(PyObject *callable, PyObject *name, PyObject *args,
               PyObject *kwargs)
 {
-    was_traced = 0;
+    now.traced = 0;
     if (listener == NULL || args == NULL)
         return;
     PyObject *given =
@@ -72,11 +103,8 @@ tell_of_trace(PyObject *callable, PyObject *name, PyObject *args,
                         ? PyLong_AsSize_t(result)
                         : MOST_COUNTED;
     PyErr_Clear();
-    if (number < MOST_COUNTED) {
-        size_t i = place_of(callable);
-        counted[i].callable = callable;
-        counted[i].number = (uint32_t)number;
-    }
+    if (number < MOST_COUNTED)
+        counted[take_place(callable)].number = (uint32_t)number;
     Py_XDECREF(result);
     Py_DECREF(hold);
 }
@@ -109,28 +137,65 @@ tell_of_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
     Py_XDECREF(kwargs);
 }
 
-/* A call begins; what was traced outside of any is no compiled function. */
-static void
+static vectorcallfunc *
+slot_of(PyObject *callable)
+{
+    return (vectorcallfunc *)((char *)callable +
+                              Py_TYPE(callable)->tp_vectorcall_offset);
+}
+
+/* A call begins; what was traced outside of any is no compiled function.
+ * What the call around it has done, for the end of this one. */
+static seen
 begin_call(void)
 {
-    if (depth++ == 0)
-        was_traced = 0;
+    seen around = depth++ > 0 ? now : (seen){0, 0};
+    now = (seen){0, 0};
+    return around;
+}
+
+/* Nonzero for an outermost call that was one. */
+static int
+end_call(seen around, PyObject *result)
+{
+    now.traced |= around.traced;
+    now.trains |= around.trains;
+    return --depth == 0 && result != NULL && reporting;
+}
+
+static void
+tell_of_end(PyObject *self, PyObject *const *args, size_t nargsf,
+            PyObject *names)
+{
+    if (now.traced)
+        tell_of_vectorcall(self, args, nargsf, names);
+    ia_event event = count_call(self);
+    Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+    ia_api->call_ends(event, args, PyVectorcall_NARGS(nargsf) + named);
+}
+
+static PyObject *
+call_training(PyObject *self, PyObject *const *args, size_t nargsf,
+              PyObject *names)
+{
+    seen around = begin_call();
+    PyObject *result = instance_call(self, args, nargsf, names);
+    now.trains = 1;
+    if (end_call(around, result))
+        tell_of_end(self, args, nargsf, names);
+    return result;
 }
 
 static PyObject *
 call_instance(PyObject *self, PyObject *const *args, size_t nargsf,
               PyObject *names)
 {
-    begin_call();
+    seen around = begin_call();
     PyObject *result = instance_call(self, args, nargsf, names);
-    if (--depth > 0 || result == NULL || !reporting)
-        return result;
-    if (was_traced)
-        tell_of_vectorcall(self, args, nargsf, names);
-    count_call(self);
-    Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
-    ia_api->call_ends(IA_EVENT_COMPILED, args,
-                      PyVectorcall_NARGS(nargsf) + named);
+    if (now.trains && *slot_of(self) == call_instance)
+        *slot_of(self) = call_training;
+    if (end_call(around, result))
+        tell_of_end(self, args, nargsf, names);
     return result;
 }
 
@@ -144,30 +209,35 @@ number_of_type(PyTypeObject *type)
     return i;
 }
 
+/* One that has no vectorcall of its own: what its trace has shown stays. */
+static void
+note_training(PyObject *callable)
+{
+    size_t i = now.traced ? take_place(callable) : place_of(callable);
+    if (now.traced)
+        counted[i].trains = now.trains;
+    else if (counted[i].callable == callable)
+        now.trains |= counted[i].trains;
+}
+
 static PyObject *
 call_typed(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    begin_call();
+    seen around = begin_call();
     int i = number_of_type(Py_TYPE(self));
     PyObject *result = types[i].call(self, args, kwargs);
-    if (--depth > 0 || result == NULL || !reporting)
+    note_training(self);
+    if (!end_call(around, result))
         return result;
-    if (was_traced)
+    if (now.traced)
         tell_of_trace(self, types[i].function, args, kwargs);
-    count_call(self);
+    ia_event event = count_call(self);
     PyObject *given[] = {args, kwargs};
-    ia_api->call_ends(IA_EVENT_COMPILED, given, kwargs != NULL ? 2 : 1);
+    ia_api->call_ends(event, given, kwargs != NULL ? 2 : 1);
     return result;
 }
 
 /* -- in and out ------------------------------------------------------------ */
-
-static vectorcallfunc *
-slot_of(PyObject *callable)
-{
-    return (vectorcallfunc *)((char *)callable +
-                              Py_TYPE(callable)->tp_vectorcall_offset);
-}
 
 void
 ia_calls_watch_instance(PyObject *callable, PyObject *function)
@@ -256,7 +326,8 @@ ia_calls_unwatch(void)
 void
 ia_calls_set_listener(PyObject *function)
 {
-    memset(counted, 0, sizeof counted);
+    for (size_t i = 0; i < PLACES + TRIED; i++)
+        counted[i].number = MOST_COUNTED;
     memset(calls, 0, sizeof calls);
     Py_XSETREF(listener, Py_XNewRef(function));
 }
@@ -270,7 +341,13 @@ ia_calls_of(size_t number)
 void
 ia_calls_traced(void)
 {
-    was_traced = 1;
+    now.traced = 1;
+}
+
+void
+ia_calls_train(void)
+{
+    now.trains = 1;
 }
 
 int

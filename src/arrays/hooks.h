@@ -92,6 +92,8 @@ void ia_calls_set_listener(PyObject *);
 /* Outermost calls since its first trace of what has that number. */
 uint64_t ia_calls_of(size_t number);
 void ia_calls_traced(void);
+/* Gradients were taken: where a call is running, it trains. */
+void ia_calls_train(void);
 /* Nonzero inside of a call on this thread. */
 int ia_calls_running(void);
 void ia_calls_silence(void);

@@ -104,14 +104,39 @@ arrays_know_tensorflow(PyObject *Py_UNUSED(module), PyObject *args)
 PyDoc_STRVAR(backward_doc,
              "backward()\n--\n\n"
              "Gradients were taken; ends a step where nothing that was\n"
-             "compiled is running.");
+             "compiled is running.  What is running trains.");
 
 static PyObject *
 arrays_backward(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    if (!ia_calls_running())
+    if (ia_calls_running())
+        ia_calls_train();
+    else
         ia_api->event(IA_EVENT_BACKWARD);
     Py_RETURN_NONE;
+}
+
+/* No frame of ours is in what the original raises. */
+static PyObject *
+call_and_train(PyObject *original, PyObject *args, PyObject *kwargs)
+{
+    ia_calls_train();
+    return PyObject_Call(original, args, kwargs);
+}
+
+static PyMethodDef training = {"training",
+                               (PyCFunction)(void (*)(void))call_and_train,
+                               METH_VARARGS | METH_KEYWORDS, NULL};
+
+PyDoc_STRVAR(training_doc,
+             "training(function)\n--\n\n"
+             "A function that calls this one, its __self__; what compiled is\n"
+             "running then trains.");
+
+static PyObject *
+arrays_training(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    return PyCFunction_New(&training, function);
 }
 
 PyDoc_STRVAR(watch_function_doc,
@@ -270,6 +295,7 @@ static PyMethodDef arrays_methods[] = {
     {"know_tensorflow", arrays_know_tensorflow, METH_VARARGS,
      know_tensorflow_doc},
     {"backward", arrays_backward, METH_NOARGS, backward_doc},
+    {"training", arrays_training, METH_O, training_doc},
     {"watch_function", arrays_watch_function, METH_VARARGS,
      watch_function_doc},
     {"program_function", arrays_program_function, METH_O,

@@ -13,7 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.scipy.optimize
+import numpy as np
 import pytest
+from jax._src.interpreters import ad
 from jax.experimental.ode import odeint
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -22,7 +24,8 @@ import impactarbiter
 MESH = jax.make_mesh((2,), ("rows",))
 ROWS = PartitionSpec("rows")
 STEPS = 5
-ONES = jnp.ones((2, 8))
+#: No array of JAX's: other tests of this process count those.
+ONES = np.ones((2, 8), "float32")
 
 
 def double(x):
@@ -86,6 +89,95 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_programs_function_ends_steps(name: str) -> None:
     assert steps_of(PROGRAMS[name], name) == STEPS
+
+
+def one_of_each():
+    """A training function, one that calls it, what they call, and others."""
+
+    @jax.jit
+    def loss(w, x):
+        return jnp.mean((x * w) ** 2)
+
+    @jax.jit
+    def train(w, x):
+        return w - 0.1 * jax.grad(loss)(w, x)
+
+    @jax.jit
+    def evaluate(w, x):
+        return (x * w).sum(axis=1)
+
+    @jax.jit
+    def both(w, x):
+        w = train(w, x)
+        return w, evaluate(w, x)
+
+    return loss, train, evaluate, both
+
+
+#: Which are called, and how many steps of which kind that makes.
+TRAINING = {
+    "train": ((1,), (5, "backward")),
+    "evaluation first": ((2, 1), (5, "backward")),
+    "evaluation after": ((1, 2, 0), (5, "backward")),
+    "within another": ((3,), (5, "backward")),
+    "traced before": ((1, 3), (10, "backward")),
+    "what it calls": ((3, 2, 0), (5, "backward")),
+    "evaluation alone": ((0, 2), (10, "compiled call")),
+}
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_what_takes_gradients_makes_steps(name: str) -> None:
+    numbers, expected = TRAINING[name]
+    w, x = jnp.ones(8), jnp.ones((2, 8))
+    with impactarbiter.watch() as arbiter:
+        functions = one_of_each()
+        for number in numbers:
+            for _ in range(STEPS):
+                functions[number](w, x)
+        report = arbiter.report()
+    assert (report.steps, report.step_kind) == expected
+
+
+def test_gradients_of_no_compiled_function_are_nobodys() -> None:
+    w, x = jnp.ones(8), jnp.ones((2, 8))
+    with impactarbiter.watch() as arbiter:
+        evaluate = one_of_each()[2]
+        for _ in range(STEPS):
+            jax.grad(lambda w, x: (w * x).sum())(w, x)
+            evaluate(w, x)
+        report = arbiter.report()
+    assert (report.steps, report.step_kind) == (STEPS, "compiled call")
+
+
+def test_what_was_found_to_train_stays_known() -> None:
+    w, x = jnp.ones(8), jnp.ones((2, 8))
+    with impactarbiter.watch():
+        _, train, evaluate, _ = one_of_each()
+        train(w, x)
+    backward = vars(ad)["backward_pass"]
+    assert type(backward).__name__ == "function"
+    with impactarbiter.watch() as arbiter:
+        for _ in range(STEPS):
+            train(w, x)
+            evaluate(w, x)
+        report = arbiter.report()
+    assert (report.steps, report.step_kind) == (STEPS, "backward")
+
+
+def test_what_the_program_raises_in_a_gradient_has_no_frame_of_ours() -> None:
+    @jax.custom_vjp
+    def broken(x):
+        return x.sum()
+
+    def backward(_, g):
+        raise KeyError("the program's")
+
+    broken.defvjp(lambda x: (x.sum(), None), backward)
+    with impactarbiter.watch(), pytest.raises(KeyError) as raised:
+        jax.jit(jax.grad(broken))(jnp.ones(4))
+    files = [entry.path for entry in raised.traceback]
+    assert not [file for file in files if "impactarbiter/core" in str(file)]
 
 
 #: Their inner functions are the program's, but what is compiled is JAX's.

@@ -154,7 +154,11 @@ def test_hooks_go_out() -> None:
     pair(tf.ones(2))
 
 
-def test_gradients_inside_of_a_function_are_no_step() -> None:
+def test_a_function_that_takes_gradients_makes_steps() -> None:
+    @tf.function
+    def evaluate(x):
+        return tf.reduce_sum(x * x)
+
     @tf.function
     def train(x):
         with tf.GradientTape() as tape:
@@ -163,12 +167,18 @@ def test_gradients_inside_of_a_function_are_no_step() -> None:
         return tape.gradient(y, x)
 
     with impactarbiter.watch() as arbiter:
+        evaluate(tf.ones(3))
+        assert arbiter.report().step_kind == "compiled call"
         for _ in range(4):
             train(tf.ones(3))
-        assert arbiter.report().step_kind == "compiled call"
-        gradient(3)
+            evaluate(tf.ones(3))
         assert arbiter.report().step_kind == "backward"
-        assert arbiter.report().steps == 1
+        assert arbiter.report().steps == 4  # and none within
+        gradient(3)
+        assert arbiter.report().steps == 5
+    with impactarbiter.watch() as arbiter:
+        train(tf.ones(3))
+        assert arbiter.report().step_kind == "backward"  # known to train
 
 
 def test_tensorflow_may_be_imported_later() -> None:
