@@ -66,14 +66,18 @@ def version() -> str:
 
 
 def own_count() -> dict[str, int]:
-    """Bytes of ``jax.live_arrays()`` by device, each buffer once."""
+    """Bytes of ``jax.live_arrays()`` by device, each buffer once: of those
+    that begin alike, as slices of one NumPy array, the largest."""
     buffers: dict[tuple[str, int], int] = {}
     for array in _live():
         for piece in array._arrays:
             (device,) = piece.devices()
             place = f"jax:{device.platform}:{device.id}"
             address = piece.unsafe_buffer_pointer()
-            buffers[place, address] = piece.on_device_size_in_bytes()
+            size = piece.on_device_size_in_bytes()
+            buffers[place, address] = max(
+                size, buffers.get((place, address), 0)
+            )
     found: dict[str, int] = {}
     for (place, _), size in buffers.items():
         found[place] = found.get(place, 0) + size

@@ -1,9 +1,10 @@
 /* Which arrays have which memory.
  *
  * Several objects may have one buffer: a view of a shard, what device_put()
- * gives back, a TensorFlow tensor that was reshaped.  A claim is one object's
+ * gives back, a TensorFlow tensor that was reshaped; or begin where another
+ * one does, as those of slices of one NumPy array.  A claim is one object's
  * share in one piece; the piece is in the ledger from its first claim to its
- * last.  An object is read once, when it has outlived a step or is asked
+ * last, as large as the largest of them.  An object is read once, when it has outlived a step or is asked
  * about.  Entries are addresses, never references.
  */
 #include "../core/base/array.h"
@@ -85,6 +86,26 @@ set_first(ia_ptrmap *map, uintptr_t key, uint32_t first)
         ia_ptrmap_set(map, key, first);
 }
 
+/* Of a list of claims on one piece. */
+static size_t
+largest(uint32_t first)
+{
+    size_t bytes = 0;
+    for (uint32_t i = first; i != NONE; i = book.items[i].next_of_piece)
+        if (book.items[i].piece.bytes > bytes)
+            bytes = book.items[i].piece.bytes;
+    return bytes;
+}
+
+/* Whether one of them has its row. */
+static int
+is_entered(uint32_t first)
+{
+    while (first != NONE && !book.items[first].entered)
+        first = book.items[first].next_of_piece;
+    return first != NONE;
+}
+
 /* Takes a claim out of its piece's list; what it entered is the next one's, or
  * dead with it. */
 static void
@@ -102,10 +123,13 @@ leave_piece(uint32_t gone)
             before = book.items[before].next_of_piece;
         book.items[before].next_of_piece = c->next_of_piece;
     }
+    uint32_t first = ia_ptrmap_get(&book.of_piece, key);
     if (c->entered && at != NONE)
         book.items[at].entered = 1;
     else if (c->entered)
         ia_api->storage_left(key, c->piece.device);
+    if (largest(first) < c->piece.bytes && is_entered(first))
+        ia_api->storage_resized(key, c->piece.device, largest(first));
 }
 
 static void
@@ -250,6 +274,8 @@ add_claim(PyObject *op, const ia_pieces *pieces, int n, ia_enter enter,
     else if (of_piece != NONE) {
         book.items[i].entered = book.items[of_piece].entered;
         book.items[of_piece].entered = 0;
+        if (piece->bytes > largest(of_piece) && is_entered(i))
+            ia_api->storage_resized(piece->data, piece->device, piece->bytes);
     }
     if (IA_ROOM(now.items, now.capacity, now.count + 1) == 0)
         now.items[now.count++] = i;

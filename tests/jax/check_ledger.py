@@ -242,6 +242,26 @@ def test_a_part_that_was_deleted_counts_nothing(arbiter) -> None:
     assert ours() == {}
 
 
+def test_slices_of_one_array_of_numpys_count_once(
+    arbiter: impactarbiter.Arbiter,
+) -> None:
+    room = np.ones(4096, np.float32)
+    # Where device_put() copies nothing, and NumPy's own does not begin.
+    at = 16 + -room.ctypes.data % 64 // 4
+    for sizes in ((16, 32, 48), (48, 32, 16), (32, 48, 16)):
+        kept = [jax.device_put(room[at : at + size]) for size in sizes]
+        assert len({one.unsafe_buffer_pointer() for one in kept}) == 1
+        assert ours() == {"jax:cpu:0": 192}
+        while kept:
+            arbiter.step()
+            largest = max(one.nbytes for one in kept)
+            assert ours() == {"jax:cpu:0": largest}
+            (said,) = arbiter.report().cross_checks
+            assert said.endswith(f"has the same {largest} bytes")
+            kept.pop()
+        assert ours() == {}
+
+
 def test_what_is_older_is_no_part_of_it() -> None:
     older = jnp.ones(100)
     with impactarbiter.watch() as arbiter:

@@ -172,6 +172,8 @@ typedef struct {
     void (*storage_died)(uintptr_t key);
     /* The same, unless its address has become another device's meanwhile. */
     void (*storage_left)(uintptr_t key, uint16_t device);
+    /* It is found to have so many bytes, of the device's that it was. */
+    void (*storage_resized)(uintptr_t key, uint16_t device, size_t bytes);
     /* What the ledger knows as `from` it knows as `to` from here on: 1, or 0
      * where it does not know it, or memory is short. */
     int (*storage_renamed)(uintptr_t from, uintptr_t to);

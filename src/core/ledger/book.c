@@ -401,6 +401,30 @@ ia_book_strike_young(uintptr_t key, int by_collector)
 
 /* -- births and deaths ------------------------------------------------------ */
 
+/* No birth and no death. */
+void
+ia_book_resize(ia_row *row, uint64_t bytes)
+{
+    uint32_t id = ia_stack_site(row->stack);
+    ia_site_totals *site = &book.sites[id];
+    ia_device_totals *device = device_for(row->device);
+    if (site->advanced != book.totals.generation + 1)
+        advance(id, site);
+    uint64_t more = bytes - row->bytes; /* modulo 2^64 where it is less */
+    site->live_bytes += more;
+    book.totals.live_bytes += more;
+    if (row->allowed) {
+        site->allowed_bytes += more;
+        book.totals.allowed_bytes += more;
+    }
+    if (book.totals.live_bytes > book.totals.peak_bytes)
+        book.totals.peak_bytes = book.totals.live_bytes;
+    if (device != NULL && (device->live_bytes += more) > device->peak_bytes)
+        device->peak_bytes = device->live_bytes;
+    row->bytes = bytes;
+    note_least(site);
+}
+
 static int
 strike_row(uintptr_t key, int by_collector, ia_row *gone)
 {

@@ -149,6 +149,7 @@ uint32_t ia_ledger_sites(void);
 ia_row *ia_ledger_find(uintptr_t key);
 /* It counts by another device. */
 void ia_book_move(ia_row *, uint16_t device);
+void ia_book_resize(ia_row *, uint64_t bytes);
 /* Rows 0 .. count-1, free ones included. */
 ia_row *ia_ledger_rows(uint32_t *count);
 int ia_ledger_devices(const ia_device_totals **);

@@ -193,6 +193,21 @@ ia_ledger_left(uintptr_t key, uint16_t device)
     ia_ledger_unlock();
 }
 
+void
+ia_ledger_resized(uintptr_t key, uint16_t device, size_t bytes)
+{
+    ia_ledger_lock();
+    ia_row *row = ia_ledger_find(key);
+    if (row != NULL && row->device == device && row->bytes != bytes) {
+        if (ia_intervals_open) {
+            ia_intervals_died(device, row->bytes);
+            ia_intervals_born(device, bytes, row->stack);
+        }
+        ia_book_resize(row, bytes);
+    }
+    ia_ledger_unlock();
+}
+
 int
 ia_ledger_renamed(uintptr_t from, uintptr_t to)
 {

@@ -26,6 +26,8 @@ void ia_ledger_born(uintptr_t key, size_t bytes, uint16_t device);
 void ia_ledger_died(uintptr_t key);
 /* The same, unless the row by that key is another device's by now. */
 void ia_ledger_left(uintptr_t key, uint16_t device);
+/* The same row, of so many bytes from here on, if it is that device's. */
+void ia_ledger_resized(uintptr_t key, uint16_t device, size_t bytes);
 /* 1, or 0 where `from` is not in the ledger or memory is short. */
 int ia_ledger_renamed(uintptr_t from, uintptr_t to);
 /* A storage whose birth was noticed late: its own stack and generation. */

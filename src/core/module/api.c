@@ -85,6 +85,7 @@ const ia_core_api ia_api = {
     .storage_born = api_storage_born,
     .storage_died = ia_ledger_died,
     .storage_left = ia_ledger_left,
+    .storage_resized = ia_ledger_resized,
     .storage_renamed = ia_ledger_renamed,
     .device_event = api_device_event,
     .device_followed = ia_devices_followed,
