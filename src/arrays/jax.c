@@ -139,10 +139,10 @@ add_pieces(PyObject *op, ia_pieces *out)
 static void
 read_array(PyObject *op, ia_pieces *out)
 {
-    Py_ssize_t place = is_gone(op) ? -1 : place_of(op);
+    Py_ssize_t place = place_of(op);
     if (place >= 0 && places[place].single)
-        add_piece(op, places[place].device, NULL, out);
-    else if (place >= 0)
+        add_piece(op, places[place].device, NULL, out); /* none where gone */
+    else if (place >= 0 && !is_gone(op))
         add_pieces(op, out);
 }
 

@@ -139,6 +139,18 @@ def test_what_takes_gradients_makes_steps(name: str) -> None:
     assert (report.steps, report.step_kind) == expected
 
 
+def test_an_evaluation_at_the_end_is_no_time() -> None:
+    w, x = jnp.ones(8), jnp.ones((2, 8))
+    with impactarbiter.watch() as arbiter:
+        _, train, evaluate, _ = one_of_each()
+        for _ in range(80):
+            train(w, x)
+        for _ in range(120):
+            evaluate(w, x)
+        report = arbiter.report()
+    assert (report.steps, report.step_kind) == (80, "backward")
+
+
 def test_gradients_of_no_compiled_function_are_nobodys() -> None:
     w, x = jnp.ones(8), jnp.ones((2, 8))
     with impactarbiter.watch() as arbiter:

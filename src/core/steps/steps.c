@@ -323,7 +323,8 @@ boundary(int moves)
     if (ia_curves_due(run.tick))
         found += (uint32_t)ia_curves_note(run.tick, run.counts,
                                           ia_seconds() - run.started);
-    run.boundary_seconds += ia_seconds() - start;
+    run.last = ia_seconds();
+    run.boundary_seconds += run.last - start;
     run.suspects_wait |= found > 0;
     uint32_t since = run.tick - run.moved_at;
     if (moves)
@@ -337,8 +338,8 @@ boundary(int moves)
         run.suspects_wait = 0;
         if (!call_back())
             return;
+        run.last = ia_seconds();
     }
-    run.last = ia_seconds();
     run.busy = 0;
 }
 
@@ -399,6 +400,10 @@ ia_stepping_call_ends(ia_event event, PyObject *const *args, Py_ssize_t count)
 {
     ia_call_args before = ending;
     ending = (ia_call_args){args, count};
+    /* One that trains is a call, too, by which evaluations are measured. */
+    if (event == IA_EVENT_BACKWARD && ia_active && !run.busy &&
+        !run.options.manual)
+        run.counts[IA_EVENT_COMPILED]++;
     ia_stepping_event(event);
     ending = before;
 }
