@@ -76,6 +76,10 @@ def _as_its_items(
     alike = 2 * ours >= known or older > ours
     freed = alone if alike else ours
     longer = max(1 + part * (items - known) / freed, 0) if freed else scale
+    # No more is freed than came: an item may stand there many times.
+    came = max(alive - now.storages, 0)
+    if freed and now.storages:
+        longer = min(longer, 1 + came / now.storages * ours / freed)
     if each is not None and items > known:
         more = now.with_more(part * (items - known), each)
         return replace(now, scale=scale, longer=longer, **more)

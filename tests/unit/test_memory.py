@@ -288,6 +288,19 @@ def test_a_dict_of_rows_has_no_more_storages_than_its_line_has_alive():
     assert (now.storages, now.held, now.freed) == (51, 5100, 51)
 
 
+def test_an_item_that_stands_there_many_times_is_freed_once():
+    """A heap of 100 entries for 50 rows, 40 of them another's too, when it
+    was walked to; now 1,000, and its line has 70 rows alive."""
+    heap = SimpleNamespace(branches=50, older=0, alone=0.1, length=100)
+    then = replace(seen(20, 100, 50), freed=10, bytes=1000)
+    now = replace(then, at=at(60), items=1000)
+    heaps = [cast(Held, heap)]
+    now = scaled(now, then, heaps, alive(50), alive(70), recurs=None)
+    assert (now.storages, now.held) == (70, 7000)
+    assert now.freed <= 10 + 20 and now.bytes <= 1000 + 2000
+    assert now.longer <= 3
+
+
 def test_a_carried_value_is_no_part_of_what_its_graph_gains():
     """A weight of 4,000 B is renewed; each of ten steps has saved 8 B."""
     then = replace(

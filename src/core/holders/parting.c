@@ -191,10 +191,16 @@ is_complete(const ia_stretch *branch, uint32_t n)
     return 3 * (uint64_t)(last - last_begun) > last - first;
 }
 
+/* Fewer that follow one another do so by chance: what a window of the newest
+ * leads to first, and what it has let go of, are two. */
+#define LEAST_ROW 3
+
 /* Were they filled one after another?  They are sorted by their newest. */
 static int
 is_a_row(const ia_stretch *branch, uint32_t n)
 {
+    if (n < LEAST_ROW)
+        return 0;
     for (uint32_t i = 1; i < n; i++)
         if (branch[i].oldest < branch[i - 1].newest)
             return 0;
