@@ -92,6 +92,19 @@ def test_the_lines_that_called_them() -> None:
     assert rows is not None and normed is not None
 
 
+def test_a_line_that_has_the_place_of_one_that_is_gone() -> None:
+    x = torch.ones(4, 4)
+    with impactarbiter.watch(step="manual") as arbiter:
+        for i in range(20000):
+            exec(compile("torch.ones(300)", f"gone_{i}.py", "exec"))
+            if i % 100 == 0:
+                arbiter.step()
+        product = x @ WEIGHT
+        at = called_at(x)["MmBackward0.saved[self]"]
+        assert at is not None and at.source == "product = x @ WEIGHT"
+    assert product is not None
+
+
 def test_lines_that_nothing_shows() -> None:
     x = torch.ones(4, 4)
     before = x @ WEIGHT

@@ -2,6 +2,7 @@
 
 #include "../base/compat.h"
 #include "../base/build.h"
+#include "../ledger/book.h"
 #include "needed.h"
 
 #include <stdio.h>
@@ -34,7 +35,7 @@ note(search *s, uint32_t i, ia_edge_kind kind, const char *name,
     if (n->count < IA_MAX_READERS) {
         ia_reader *r = &n->first[n->count];
         r->entry = s->entry;
-        r->site = IA_NO_SITE;
+        r->site = 0;
         if (name != NULL)
             snprintf(r->saved, sizeof r->saved, "%s[%s]", what, name);
         else
@@ -156,6 +157,17 @@ told(const ia_needed *n)
     return n->count < IA_MAX_READERS ? n->count : IA_MAX_READERS;
 }
 
+static uint64_t
+number_of(uint32_t site)
+{
+    if (site == IA_NO_SITE || site == TWO_SITES)
+        return 0;
+    ia_ledger_lock();
+    uint64_t number = ia_site_number(site);
+    ia_ledger_unlock();
+    return number;
+}
+
 /* Of those that are told by name. */
 static void
 find_calls(search *s, uint32_t count)
@@ -175,7 +187,7 @@ find_calls(search *s, uint32_t count)
             ia_reader *reader = &s->of[i].first[r];
             uint32_t site = ia_ptrmap_get(
                 &s->calls, IA_ADDRESS(queue[reader->entry].ref));
-            reader->site = site == TWO_SITES ? IA_NO_SITE : site;
+            reader->site = number_of(site);
         }
 }
 
@@ -219,8 +231,9 @@ ia_needed_build(const ia_walk *w, const ia_needed *of, Py_ssize_t i)
         char node[128];
         ia_the_framework->describe_node(
             (void *)IA_ADDRESS(w->queue[r->entry].ref), node, sizeof node);
-        ia_list_add(&list, Py_BuildValue("(NNI)", ia_str(node),
-                                         ia_str(r->saved), r->site));
+        ia_list_add(&list, Py_BuildValue("(NNK)", ia_str(node),
+                                         ia_str(r->saved),
+                                         (unsigned long long)r->site));
     }
     return list ? Py_BuildValue("(IN)", n->count, list) : NULL;
 }

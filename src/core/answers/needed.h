@@ -16,8 +16,8 @@
 #define IA_MAX_READERS 64
 
 typedef struct {
+    uint64_t site;  /* number of its call's in the forward; 0: unknown */
     uint32_t entry; /* of the node */
-    uint32_t site;  /* of its call in the forward; IA_NO_SITE: unknown */
     char saved[48]; /* "saved[mat1]" */
 } ia_reader;
 
