@@ -178,14 +178,18 @@ class _Reader:
     def _is(self, node: ast.AST) -> bool:
         """Whether both are one variable, or attributes of one name; a
         variable may be what an attribute was read into."""
-        named, it = bare(node), self._it
+        named = bare(node)
         if isinstance(named, ast.Name) and (
             self._source.variable(named) in self._aliases
         ):
             return True
-        if type(named) is not type(it) or name_of(named) != self._name:
+        return self._is_so_called(named)
+
+    def _is_so_called(self, node: ast.AST) -> bool:
+        """Whether both are one variable, or attributes of one name."""
+        if type(node) is not type(self._it) or name_of(node) != self._name:
             return False
-        return not isinstance(named, ast.Name) or self._is_variable(named)
+        return not isinstance(node, ast.Name) or self._is_variable(node)
 
     def _is_variable(self, name: ast.Name) -> bool:
         """Whether a name means the same variable, or one that it may be
@@ -215,14 +219,7 @@ class _Reader:
                 isinstance(node, ast.For)
                 and isinstance(node.target, ast.Name)
                 and isinstance(node.iter, (ast.Tuple, ast.List))
-                and any(
-                    type(one) is type(self._it)
-                    and name_of(one) == self._name
-                    and (
-                        not isinstance(one, ast.Name) or self._is_variable(one)
-                    )
-                    for one in node.iter.elts
-                )
+                and any(map(self._is_so_called, node.iter.elts))
             ):
                 yield self._source.variable(node.target)
 

@@ -265,7 +265,7 @@ def _missing(
             for outer in source.up(grows)
             if isinstance(outer, ast.FunctionDef)
             and outer.name == "__missing__"
-            and name == outer.args.args[0].arg
+            and [name] == [one.arg for one in outer.args.args[:1]]
         ),
         None,
     )

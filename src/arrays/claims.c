@@ -4,8 +4,8 @@
  * gives back, a TensorFlow tensor that was reshaped; or begin where another
  * one does, as those of slices of one NumPy array.  A claim is one object's
  * share in one piece; the piece is in the ledger from its first claim to its
- * last, as large as the largest of them.  An object is read once, when it has outlived a step or is asked
- * about.  Entries are addresses, never references.
+ * last, as large as the largest of them.  An object is read once, when it has
+ * outlived a step or is asked about.  Entries are addresses, never references.
  */
 #include "../core/base/array.h"
 #include "../core/base/ptrmap.h"
@@ -128,8 +128,9 @@ leave_piece(uint32_t gone)
         book.items[at].entered = 1;
     else if (c->entered)
         ia_api->storage_left(key, c->piece.device);
-    if (largest(first) < c->piece.bytes && is_entered(first))
-        ia_api->storage_resized(key, c->piece.device, largest(first));
+    size_t left = largest(first);
+    if (left < c->piece.bytes && is_entered(first))
+        ia_api->storage_resized(key, c->piece.device, left);
 }
 
 static void

@@ -155,6 +155,11 @@ class Emitter {
 
     int saved(const SavedVariable &saved, const char *name,
               Py_ssize_t ordinal);
+    bool asks_who_made() const
+    {
+        return sink_->made != nullptr;
+    }
+
     void made(Node &node, const c10::TensorImpl &output);
     int hooks_of(Node &node);
 
@@ -236,8 +241,8 @@ Emitter::contents(const c10::TensorImpl &impl, const Label &label)
         stop = sparse_parts(impl);
     }
     auto *meta = static_cast<AutogradMeta *>(impl.autograd_meta());
-    if (meta != nullptr && !meta->is_view_ && meta->grad_fn_ &&
-        meta->grad_fn_.use_count() > 0) {
+    if (asks_who_made() && meta != nullptr && !meta->is_view_ &&
+        meta->grad_fn_ && meta->grad_fn_.use_count() > 0) {
         made(*meta->grad_fn_, impl);
     }
     return stop || meta == nullptr
@@ -279,7 +284,7 @@ void
 Emitter::made(Node &node, const c10::TensorImpl &output)
 {
     ia_storage storage;
-    if (sink_->made != nullptr && ia::node_kind(node) == ia::NodeKind::Generated &&
+    if (ia::node_kind(node) == ia::NodeKind::Generated &&
         output.version_counter().enabled() &&
         output.version_counter().current_version() == 0 &&
         ia::storage_info(output.unsafe_storage().unsafeGetStorageImpl(),
@@ -454,11 +459,8 @@ struct SavedEmitter final : ia::SavedVisitor {
     int visit(const SavedVariable &saved, const char *name,
               Py_ssize_t ordinal) override
     {
-        const at::Tensor &data = saved.*reach(SavedData());
-        /* What it gave back itself lies here without what it is part of. */
-        if (saved.*reach(SavedOutput()) && !(saved.*reach(SavedOriginal())) &&
-            data.defined() && data.use_count() > 0) {
-            emitter.made(node, *data.unsafeGetTensorImpl());
+        if (emitter.asks_who_made()) {
+            tell_of_result(saved);
         }
         return emitter.saved(saved, name, ordinal);
     }
@@ -466,6 +468,16 @@ struct SavedEmitter final : ia::SavedVisitor {
     int visit_tensor(const at::Tensor &tensor, Py_ssize_t ordinal) override
     {
         return emitter.tensor(tensor, {IA_EDGE_SAVED, nullptr, ordinal});
+    }
+
+    /* What it gave back itself lies here without what it is part of. */
+    void tell_of_result(const SavedVariable &saved)
+    {
+        const at::Tensor &data = saved.*reach(SavedData());
+        if (saved.*reach(SavedOutput()) && !(saved.*reach(SavedOriginal())) &&
+            data.defined() && data.use_count() > 0) {
+            emitter.made(node, *data.unsafeGetTensorImpl());
+        }
     }
 
     Emitter &emitter;

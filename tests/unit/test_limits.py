@@ -472,6 +472,11 @@ FILLED_IN = {
         """,
 }
 NOT_KEYED = {
+    "missing, and no name for the dict": """
+        class Made(dict):
+            def __missing__(*given):
+                self[given[1]] = make(given)  # here
+        """,
     "never asked": """
         def of(self, key):
             self.made[key] = make(key)  # here

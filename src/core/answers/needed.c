@@ -35,7 +35,6 @@ note(search *s, uint32_t i, ia_edge_kind kind, const char *name,
     if (n->count < IA_MAX_READERS) {
         ia_reader *r = &n->first[n->count];
         r->entry = s->entry;
-        r->site = 0;
         if (name != NULL)
             snprintf(r->saved, sizeof r->saved, "%s[%s]", what, name);
         else
@@ -75,19 +74,11 @@ sink_object(ia_sink *sink, PyObject *op, ia_edge_kind kind, const char *name,
     return 0;
 }
 
-static int
-sink_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
-          Py_ssize_t index)
-{
-    (void)sink, (void)node, (void)kind, (void)name, (void)index;
-    return 0;
-}
-
 static void
 find_readers(search *s)
 {
     const ia_walk *w = s->w;
-    s->sink = (ia_sink){sink_object, sink_node, sink_storage, NULL};
+    s->sink = (ia_sink){sink_object, ia_pass_node, sink_storage, NULL};
     for (uint32_t e = 0; e < w->count && !s->failed; e++) {
         uintptr_t ref = w->queue[e].ref;
         if (IA_TAG(ref) != IA_TAG_NODE)
@@ -117,29 +108,14 @@ sink_made(ia_sink *sink, void *node, const ia_storage *storage)
                   known == IA_NO_SITE ? item->site : TWO_SITES);
 }
 
-static int
-pass_object(ia_sink *sink, PyObject *op, ia_edge_kind kind, const char *name,
-            Py_ssize_t index)
-{
-    (void)sink, (void)op, (void)kind, (void)name, (void)index;
-    return 0;
-}
-
-static int
-pass_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
-             const char *name, Py_ssize_t index)
-{
-    (void)sink, (void)storage, (void)kind, (void)name, (void)index;
-    return 0;
-}
-
 /* What a call gave back is among the tensors that the walk has met, or in what
  * a node saved, its own or one after it. */
 static void
 find_results(search *s)
 {
     const ia_walk *w = s->w;
-    s->sink = (ia_sink){pass_object, sink_node, pass_storage, sink_made};
+    s->sink = (ia_sink){ia_pass_object, ia_pass_node, ia_pass_storage,
+                        sink_made};
     for (uint32_t e = 0; e < w->count; e++) {
         uintptr_t ref = w->queue[e].ref;
         PyObject *op = (PyObject *)IA_ADDRESS(ref);
@@ -157,6 +133,12 @@ told(const ia_needed *n)
     return n->count < IA_MAX_READERS ? n->count : IA_MAX_READERS;
 }
 
+static void *
+node_of(const ia_walk *w, const ia_reader *r)
+{
+    return (void *)IA_ADDRESS(w->queue[r->entry].ref);
+}
+
 static uint64_t
 number_of(uint32_t site)
 {
@@ -172,11 +154,10 @@ number_of(uint32_t site)
 static void
 find_calls(search *s, uint32_t count)
 {
-    const ia_entry *queue = s->w->queue;
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t r = 0; r < told(&s->of[i]) && !s->failed; r++)
             if (ia_ptrmap_set(&s->calls,
-                              IA_ADDRESS(queue[s->of[i].first[r].entry].ref),
+                              (uintptr_t)node_of(s->w, &s->of[i].first[r]),
                               IA_NO_SITE) < 0)
                 s->failed = 1;
     if (s->failed || s->calls.used == 0)
@@ -185,9 +166,8 @@ find_calls(search *s, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t r = 0; r < told(&s->of[i]); r++) {
             ia_reader *reader = &s->of[i].first[r];
-            uint32_t site = ia_ptrmap_get(
-                &s->calls, IA_ADDRESS(queue[reader->entry].ref));
-            reader->site = number_of(site);
+            reader->site = number_of(ia_ptrmap_get(
+                &s->calls, (uintptr_t)node_of(s->w, reader)));
         }
 }
 
@@ -229,8 +209,7 @@ ia_needed_build(const ia_walk *w, const ia_needed *of, Py_ssize_t i)
     const ia_reader *end = n->first + told(n);
     for (const ia_reader *r = n->first; list && r < end; r++) {
         char node[128];
-        ia_the_framework->describe_node(
-            (void *)IA_ADDRESS(w->queue[r->entry].ref), node, sizeof node);
+        ia_the_framework->describe_node(node_of(w, r), node, sizeof node);
         ia_list_add(&list, Py_BuildValue("(NNK)", ia_str(node),
                                          ia_str(r->saved),
                                          (unsigned long long)r->site));

@@ -322,9 +322,11 @@ walk(ia_question *q, PyObject *objects)
 const ia_bitmap *
 ia_question_held_by_others(ia_question *q)
 {
-    for (uint32_t i = q->before_targets; !q->told_apart && i < q->w.count; i++)
+    if (q->told_apart)
+        return q->w.seen;
+    for (uint32_t i = q->before_targets; i < q->w.count; i++)
         ia_bitmap_unmark(q->w.seen, IA_ADDRESS(q->w.queue[i].ref));
-    for (Py_ssize_t i = 0; !q->told_apart && i < q->ntargets; i++)
+    for (Py_ssize_t i = 0; i < q->ntargets; i++)
         ia_bitmap_unmark(q->w.seen, (uintptr_t)q->targets[i].op);
     q->told_apart = 1;
     return q->w.seen;

@@ -196,3 +196,29 @@ ia_frameworks_add(const ia_framework *framework)
     ia_the_framework = count == 1 ? framework : &several;
     return 0;
 }
+
+/* -- sinks ----------------------------------------------------------------- */
+
+int
+ia_pass_object(ia_sink *sink, PyObject *op, ia_edge_kind kind,
+               const char *name, Py_ssize_t index)
+{
+    (void)sink, (void)op, (void)kind, (void)name, (void)index;
+    return 0;
+}
+
+int
+ia_pass_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
+             Py_ssize_t index)
+{
+    (void)sink, (void)node, (void)kind, (void)name, (void)index;
+    return 0;
+}
+
+int
+ia_pass_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
+                const char *name, Py_ssize_t index)
+{
+    (void)sink, (void)storage, (void)kind, (void)name, (void)index;
+    return 0;
+}

@@ -17,4 +17,12 @@ extern const ia_framework *ia_the_framework;
 /* Once for each, however often.  0, or -1 where there are too many. */
 int ia_frameworks_add(const ia_framework *);
 
+/* Of a sink that does not ask for these: they go on. */
+int ia_pass_object(ia_sink *, PyObject *, ia_edge_kind, const char *name,
+                   Py_ssize_t index);
+int ia_pass_node(ia_sink *, void *node, ia_edge_kind, const char *name,
+                 Py_ssize_t index);
+int ia_pass_storage(ia_sink *, const ia_storage *, ia_edge_kind,
+                    const char *name, Py_ssize_t index);
+
 #endif /* IA_FRAMEWORKS_H */

@@ -132,18 +132,10 @@ gradient_object(ia_sink *sink, PyObject *op, ia_edge_kind kind,
     return 0;
 }
 
-static int
-pass_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
-          Py_ssize_t index)
-{
-    (void)sink, (void)node, (void)kind, (void)name, (void)index;
-    return 0;
-}
-
 static void
 account_for_gradient(ia_storages *storages, PyObject *param)
 {
-    gradient_sink sink = {{gradient_object, pass_node,
+    gradient_sink sink = {{gradient_object, ia_pass_node,
                            gradient_without_object, NULL},
                           storages};
     if (ia_kind_of(Py_TYPE(param)) == IA_KIND_TENSOR)

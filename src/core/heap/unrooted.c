@@ -299,14 +299,6 @@ add_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     return 0;
 }
 
-static int
-ignore_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
-               const char *name, Py_ssize_t index)
-{
-    (void)sink, (void)storage, (void)kind, (void)name, (void)index;
-    return 0;
-}
-
 typedef int (*object_visitor)(ia_sink *, PyObject *, ia_edge_kind,
                               const char *, Py_ssize_t);
 
@@ -315,7 +307,7 @@ typedef int (*object_visitor)(ia_sink *, PyObject *, ia_edge_kind,
 static void
 walk_graphs(orphans *o, int spared_only, object_visitor visit, int twice)
 {
-    graph_walk g = {.sink = {visit, add_node, ignore_storage},
+    graph_walk g = {.sink = {visit, add_node, ia_pass_storage},
                     .o = o,
                     .at = IA_PTRMAP_NONE};
     for (o->current = 0; o->current < o->count; o->current++) {

@@ -155,10 +155,8 @@ ia_ledger_now(int clock)
                                    : book.totals.generation;
 }
 
-/* Before a birth or death is counted: what was alive until now is the least
- * of the buckets that begin. */
 static __attribute__((noinline)) void
-advance(uint32_t id, ia_site_totals *site)
+begin_buckets(uint32_t id, ia_site_totals *site)
 {
     site->advanced = book.totals.generation + 1;
     if (site->touched != book.totals.generation) {
@@ -174,6 +172,15 @@ advance(uint32_t id, ia_site_totals *site)
         site->listed = 1;
         book.turned[book.nturned++] = id;
     }
+}
+
+/* Before a birth or death is counted: what was alive until now is the least
+ * of the buckets that begin. */
+static inline void
+advance(uint32_t id, ia_site_totals *site)
+{
+    if (site->advanced != book.totals.generation + 1)
+        begin_buckets(id, site);
 }
 
 static void
@@ -370,8 +377,7 @@ ia_book_enter_young(uintptr_t key, uint64_t bytes, uint32_t stack, uint32_t id,
     y->phase = book.phase;
     book.groups |= UINT64_C(1) << place / GROUP;
     ia_site_totals *site = &book.sites[id];
-    if (site->advanced != book.totals.generation + 1)
-        advance(id, site);
+    advance(id, site);
     site_up(site, bytes, book.totals.position);
     site->phase = book.phase;
     site->device = device;
@@ -408,8 +414,7 @@ ia_book_resize(ia_row *row, uint64_t bytes)
     uint32_t id = ia_stack_site(row->stack);
     ia_site_totals *site = &book.sites[id];
     ia_device_totals *device = device_for(row->device);
-    if (site->advanced != book.totals.generation + 1)
-        advance(id, site);
+    advance(id, site);
     uint64_t more = bytes - row->bytes; /* modulo 2^64 where it is less */
     site->live_bytes += more;
     book.totals.live_bytes += more;
@@ -434,8 +439,7 @@ strike_row(uintptr_t key, int by_collector, ia_row *gone)
     ia_row row = book.rows[i];
     uint32_t id = ia_stack_site(row.stack);
     ia_site_totals *site = &book.sites[id];
-    if (site->advanced != book.totals.generation + 1)
-        advance(id, site);
+    advance(id, site);
     site_down(site, row.bytes, by_collector);
     if (row.allowed) {
         site->allowed_bytes -= row.bytes;
@@ -475,8 +479,7 @@ ia_book_enter(const ia_row *new)
     uint32_t i = take_row();
     book.rows[i] = *new;
     ia_ptrmap_set(&book.row_of_key, new->key, i);
-    if (site->advanced != book.totals.generation + 1)
-        advance(id, site);
+    advance(id, site);
     count_birth(site, new);
     site_up(site, new->bytes, new->position);
     if (new->allowed) {
