@@ -138,12 +138,13 @@ void ia_storage_object_adopt(PyObject *);
 /* torch's classes are not ours to hide. */
 #pragma GCC visibility pop
 
+#include <c10/core/Device.h>
+
 namespace at {
 class Tensor;
 }
 namespace c10 {
 class DataPtr;
-struct Device;
 struct StorageImpl;
 struct TensorImpl;
 } // namespace c10
@@ -172,7 +173,13 @@ void adopt_storage(c10::StorageImpl *);
 
 /* tensor_info.cpp.  The storage is read with care where another thread may be
  * about to free it; false where that can't be done, or there is none. */
-uint16_t device_code(const c10::Device &);
+inline uint16_t
+device_code(const c10::Device &device)
+{
+    int index = device.index() > 0 ? device.index() : 0;
+    return static_cast<uint16_t>(static_cast<int>(device.type()) << 8 |
+                                 (index & 0xff));
+}
 bool storage_info(const c10::StorageImpl *, ia_storage *);
 bool storage_info(const c10::TensorImpl *, ia_storage *);
 

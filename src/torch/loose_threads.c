@@ -10,6 +10,7 @@
  * with the GIL held, as are `uses` and all that is not atomic.
  */
 #include "../core/base/compat.h"
+#include "../core/base/seldom.h"
 #include "../core/base/thread.h"
 #include "hooks.h"
 #include "pool_threads.h"
@@ -73,7 +74,7 @@ give_up_mark(void *mark)
 }
 
 /* GIL: nobody else takes one meanwhile.  NULL when memory is short. */
-static __attribute__((noinline)) thread_mark *
+static IA_SELDOM thread_mark *
 take_mark(void)
 {
     thread_mark *m = marks;

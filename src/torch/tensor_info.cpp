@@ -239,14 +239,6 @@ storage_behind(PyObject *object)
 
 } // namespace
 
-uint16_t
-ia::device_code(const c10::Device &device)
-{
-    int index = std::max<int>(device.index(), 0);
-    return static_cast<uint16_t>(static_cast<int>(device.type()) << 8 |
-                                 (index & 0xff));
-}
-
 bool
 ia::storage_info(const c10::StorageImpl *impl, ia_storage *storage)
 {

@@ -87,16 +87,19 @@ fake_end_of_code(int code)
 
 atomic_uint ia_code_ends[IA_CODE_LIVES];
 
-void
-ia_stack_top(ia_raw_frame *top)
+static _Thread_local ia_raw_stack last;
+
+int
+ia_stack_is_at_its_end(void)
 {
-    *top = depth > 0 ? chain[depth - 1] : (ia_raw_frame){0};
+    const ia_raw_frame *end = last.count ? ia_raw_frame_at(&last, 0) : NULL;
+    return end != NULL && depth > 0 && chain[depth - 1].code == end->code &&
+           chain[depth - 1].instr == end->instr;
 }
 
 ia_raw_stack *
 ia_stack_capture(void)
 {
-    static _Thread_local ia_raw_stack last;
     uint64_t hash = 3;
     int count = 0;
     for (int i = depth > IA_MAX_FRAMES ? depth - IA_MAX_FRAMES : 0; i < depth;

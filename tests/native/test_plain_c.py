@@ -54,6 +54,7 @@ class Program:
 LEDGER = (
     "ledger/birthplace",
     "ledger/book",
+    "ledger/journal",
     "ledger/survivors",
     "ledger/intervals",
     "ledger/ledger",
@@ -75,6 +76,7 @@ LEDGER = (
 PROGRAMS = {
     "ptrmap": Program(("base/ptrmap",)),
     "bitmap": Program(("base/bitmap",)),
+    "lock": Program(("ledger/lock",)),
     "blocks": Program(("ledger/blocks", "base/array", "base/ptrmap")),
     "ledger": Program(LEDGER, own=("fake_frames",), python=True),
     "threads": Program(
@@ -86,7 +88,7 @@ PROGRAMS = {
     ),
 }
 CASES = [(name, kind) for name in PROGRAMS for kind in ("plain", "asan")]
-CASES.append(("threads", "tsan"))
+CASES += [("lock", "tsan"), ("threads", "tsan")]
 CASES += [(name, "valgrind") for name in PROGRAMS if name != "threads"]
 
 

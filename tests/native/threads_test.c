@@ -205,8 +205,8 @@ end_steps(void *arg)
         ia_ledger_tick(step / 2);
         if (step % 40 == 39)
             ia_ledger_forget_positions();
-        ia_ledger_unlock();
         ia_ledger_set_phase((uint16_t)(step % 4));
+        ia_ledger_unlock();
         if (chance(&chances, 50) == 0)
             restart(chance(&chances, 4));
         ia_sweep();

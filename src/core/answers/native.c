@@ -5,7 +5,7 @@
 #include "../base/build.h"
 #include "../base/errors.h"
 #include "../base/kinds.h"
-#include "../ledger/book.h"
+#include "../ledger/journal.h"
 #include "../ledger/samples.h"
 #include "../ledger/sites.h"
 #include "../heap/wrappers.h"

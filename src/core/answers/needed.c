@@ -2,7 +2,7 @@
 
 #include "../base/compat.h"
 #include "../base/build.h"
-#include "../ledger/book.h"
+#include "../ledger/journal.h"
 #include "needed.h"
 
 #include <stdio.h>

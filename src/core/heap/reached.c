@@ -4,7 +4,7 @@
 #include "../base/array.h"
 #include "../base/device_name.h"
 #include "../ledger/arrays.h"
-#include "../ledger/book.h"
+#include "../ledger/journal.h"
 #include "../ledger/sites.h"
 #include "reached.h"
 

@@ -9,7 +9,7 @@
 #include "../base/array.h"
 #include "../base/kinds.h"
 #include "../base/ndarray.h"
-#include "../ledger/book.h"
+#include "../ledger/journal.h"
 #include "tally.h"
 
 #include <stdlib.h>

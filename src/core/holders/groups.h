@@ -3,7 +3,7 @@
 #define IA_GROUPS_H
 
 #include "../heap/walk.h"
-#include "../ledger/book.h"
+#include "../ledger/journal.h"
 
 /* Storages of one site that hang on one holder. */
 typedef struct {

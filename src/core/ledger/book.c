@@ -3,13 +3,12 @@
 #include "../base/array.h"
 #include "../base/device_name.h"
 #include "../base/ptrmap.h"
+#include "../base/seldom.h"
 #include "book.h"
 #include "sites.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-ia_lock ia_the_ledgers_lock;
 
 #define YOUNG 256
 #define GROUP (YOUNG / 64)
@@ -42,10 +41,11 @@ static struct {
     uint16_t phase;
 } book;
 
+uint32_t ia_book_ready_sites;
+
 void
 ia_ledger_after_fork(void)
 {
-    ia_the_ledgers_lock.state = IA_FREE;
     ia_stacks_after_fork();
 }
 
@@ -72,6 +72,7 @@ ia_ledger_reset(uint32_t warmup)
     memset(book.young, 0, sizeof book.young);
     book.groups = 0;
     book.room = 0;
+    ia_book_ready_sites = 0;
     book.nrows = 0;
     book.free_row = IA_NO_ROW;
     book.warmup = warmup;
@@ -83,24 +84,28 @@ ia_ledger_reset(uint32_t warmup)
     book.phase = 0;
 }
 
-/* For one more than there are: whoever enters, young or not, has a row and a
- * place for its key, so that growing up never lacks memory. */
-static __attribute__((noinline)) int
+/* Whoever enters, young or not, has a row and a place for its key, so that
+ * growing up never lacks memory. */
+static IA_SELDOM int
 make_room(void)
 {
-    uint32_t wanted = book.totals.live_count + 1;
+    uint32_t wanted = book.totals.live_count + 1 + IA_UNPOSTED;
+    ia_book_ready_sites = 0;
     if (IA_CLEAR_ROOM(book.rows, book.row_capacity, wanted) < 0 ||
         ia_ptrmap_reserve(&book.row_of_key, wanted) < 0)
         return -1;
     size_t keys = ia_ptrmap_room(&book.row_of_key);
     book.room = keys < book.row_capacity ? (uint32_t)keys : book.row_capacity;
+    ia_book_ready_sites = book.nsites;
     return 0;
 }
 
 static inline int
 is_room(void)
 {
-    return book.totals.live_count < book.room || make_room() == 0;
+    uint32_t live = book.totals.live_count;
+    return (live + IA_UNPOSTED < book.room && ia_book_ready_sites != 0) ||
+           make_room() == 0 || live < book.room;
 }
 
 /* There is room. */
@@ -122,7 +127,7 @@ give_row(uint32_t i)
     book.free_row = i;
 }
 
-static __attribute__((noinline)) int
+static IA_SELDOM int
 make_sites(uint32_t count)
 {
     uint32_t known = book.nsites;
@@ -131,6 +136,8 @@ make_sites(uint32_t count)
         return -1;
     for (; known < book.nsites; known++)
         begin_site(&book.sites[known]);
+    if (ia_book_ready_sites != 0)
+        ia_book_ready_sites = book.nsites;
     return 0;
 }
 
@@ -231,7 +238,7 @@ ia_ledger_turned_clear(void)
     book.nturned = 0;
 }
 
-static __attribute__((noinline)) ia_device_totals *
+static IA_SELDOM ia_device_totals *
 another_device(uint16_t device)
 {
     for (int i = 1; i < book.ndevices; i++)
@@ -507,9 +514,7 @@ ia_book_rename(uintptr_t from, uintptr_t to)
 void
 ia_ledger_set_phase(uint16_t phase)
 {
-    ia_ledger_lock();
     book.phase = phase;
-    ia_ledger_unlock();
 }
 
 uint16_t

@@ -1,7 +1,6 @@
 /* The ledger's book: what is alive, with exact totals per site and device.
  *
- * One lock guards rows, site totals and the site tables of sites.c;
- * nothing is called while it is held that could take another lock or the GIL.
+ * Everything expects the ledger's lock to be held (journal.h).
  *
  * Most storages die before their tick ends.  They are young until then: in all
  * totals, and in a small table of their own by a hash of their key.  What is
@@ -11,7 +10,6 @@
 #ifndef IA_BOOK_H
 #define IA_BOOK_H
 
-#include "lock.h"
 #include "survivors.h"
 
 #include <stddef.h>
@@ -28,6 +26,13 @@ typedef enum {
 } ia_clock;
 
 #define IA_NO_ROW UINT32_MAX
+/* Births and deaths that may wait for being entered, as many as a small step
+ * makes. */
+#define IA_UNPOSTED 64
+
+/* Births at sites below this need no memory to be entered, so many as may
+ * wait; 0 where memory was short. */
+extern uint32_t ia_book_ready_sites;
 #define IA_MAX_DEVICES 32
 
 /* How the collector runs: through what is young, or through all there is. */
@@ -89,30 +94,10 @@ typedef struct {
 } ia_ledger_totals;
 
 int ia_ledger_init(void);
+/* In the child of a fork: who had something pinned may be gone. */
+void ia_ledger_after_fork(void);
 /* Forgets all rows and totals; sites keep their ids. */
 void ia_ledger_reset(uint32_t warmup);
-
-extern ia_lock ia_the_ledgers_lock;
-
-static inline void
-ia_ledger_lock(void)
-{
-    ia_lock_take(&ia_the_ledgers_lock);
-}
-
-static inline void
-ia_ledger_unlock(void)
-{
-    ia_lock_give(&ia_the_ledgers_lock);
-}
-
-/* In the child of a fork: the lock may be held by a thread that is gone. */
-void ia_ledger_after_fork(void);
-
-/* Takes the lock. */
-void ia_ledger_set_phase(uint16_t phase);
-
-/* The rest expects the lock to be held. */
 
 /* Enters a storage: 1, 0 where its key is in the book, or -1 when memory is
  * short: the birth is counted as lost. */
@@ -132,6 +117,7 @@ int ia_book_rename(uintptr_t from, uintptr_t to);
 
 /* Generation and phase change under the GIL: who has it may read them. */
 uint16_t ia_ledger_phase(void);
+void ia_ledger_set_phase(uint16_t phase);
 const ia_ledger_totals *ia_ledger_totals_now(void);
 uint32_t ia_ledger_now(int clock);
 /* Opens the next tick, at `position`. */

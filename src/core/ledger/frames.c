@@ -4,6 +4,7 @@
 #include "../base/compat.h"
 #include "internal/pycore_frame.h"
 #include "internal/pycore_code.h"
+#include "../base/seldom.h"
 #include "../base/thread.h"
 #include "frames.h"
 
@@ -272,15 +273,6 @@ ia_code_watch(int on)
 
 /* -- a chain, on the hot path ------------------------------------------------ */
 
-void
-ia_stack_top(ia_raw_frame *out)
-{
-    ia_frame *f = ia_frame_top(_PyThreadState_GET());
-    *out = (ia_raw_frame){0};
-    if (f != NULL)
-        *out = (ia_raw_frame){ia_frame_code(f), ia_frame_instr(f)};
-}
-
 /* Code is told from other code that lay at its address before by the ends
  * that were seen there: notebooks and exec() free code and get its memory
  * again, line table and all. */
@@ -326,6 +318,19 @@ innermost(PyThreadState *tstate)
 #endif
 }
 
+/* A thread's last stack is too large for IA_OF_THREAD. */
+static IA_OF_THREAD ia_raw_stack *last;
+
+int
+ia_stack_is_at_its_end(void)
+{
+    _PyInterpreterFrame *f = innermost(_PyThreadState_GET());
+    while (f != NULL && !is_complete(f))
+        f = f->previous;
+    return f != NULL && last != NULL && last->count > 0 &&
+           is_as_seen(&last->frames[last->count - 1], f);
+}
+
 #define SEED 3u
 
 static void
@@ -348,8 +353,6 @@ put_on(ia_raw_stack *s, _PyInterpreterFrame **fresh, int count)
     s->stack = 0;
 }
 
-/* A thread's last stack is too large for IA_OF_THREAD. */
-static IA_OF_THREAD ia_raw_stack *last;
 static pthread_key_t end_of_thread;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -367,7 +370,7 @@ make_key(void)
 }
 
 /* Memory that is short makes it a stack without frames. */
-static __attribute__((noinline)) ia_raw_stack *
+static IA_SELDOM ia_raw_stack *
 first_of_thread(void)
 {
     ia_raw_stack *s = calloc(1, sizeof *s);

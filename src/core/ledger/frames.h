@@ -120,11 +120,10 @@ ia_raw_frame_at(const ia_raw_stack *raw, int i)
     return &raw->frames[raw->count - 1 - i].raw;
 }
 
-/* The calling thread's innermost frame only; code NULL when it has none.
- * Needs the GIL. */
-void ia_stack_top(ia_raw_frame *);
 /* Reads the calling thread's chain.  Frames that are as they were at the last
  * call are compared, not read anew: births side by side share their callers. */
 ia_raw_stack *ia_stack_capture(void);
+/* Is the calling thread's innermost frame where it was then?  Needs the GIL. */
+int ia_stack_is_at_its_end(void);
 
 #endif /* IA_FRAMES_H */

@@ -1,6 +1,6 @@
 /* Intervals over the ledger's births and deaths. */
 
-#include "book.h"
+#include "journal.h"
 #include "intervals.h"
 #include "sites.h"
 

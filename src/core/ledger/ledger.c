@@ -2,6 +2,7 @@
 
 #include "../base/clock.h"
 #include "../base/device_name.h"
+#include "../base/seldom.h"
 #include "../base/thread.h"
 #include "intervals.h"
 #include "ledger.h"
@@ -15,21 +16,26 @@ static IA_OF_THREAD struct {
     uint32_t ticks;
     int collecting;
     uint16_t allowed_label;
-    /* Stack of this thread's last birth and the frame it was in, until a
-     * tensor object born in the same place claims it. */
+    /* Stack of this thread's last birth, until a tensor object born in the
+     * same place claims it. */
     uint32_t fresh_stack;
     uint32_t fresh_epoch; /* a sweep may have dropped it */
-    ia_raw_frame fresh_frame;
 } self;
 
 /* One hook call in SAMPLE is timed, and counts for all of them. */
 #define SAMPLE 128
 static atomic_uint_fast64_t hook_ns;
 
+static inline int
+is_sampled(void)
+{
+    return ++self.ticks % SAMPLE == 0;
+}
+
 uint64_t
 ia_ledger_hook_begin(void)
 {
-    return ++self.ticks % SAMPLE == 0 ? ia_clock_ns(CLOCK_MONOTONIC) : 0;
+    return is_sampled() ? ia_clock_ns(CLOCK_MONOTONIC) : 0;
 }
 
 void
@@ -69,7 +75,7 @@ add_row(const ia_row *row)
         ia_ring_note(IA_RING_BIRTH, row);
 }
 
-static __attribute__((noinline)) void
+static void
 add_now(uintptr_t key, size_t bytes, uint32_t stack, uint16_t device)
 {
     ia_row row = {
@@ -86,6 +92,7 @@ add_now(uintptr_t key, size_t bytes, uint32_t stack, uint16_t device)
     add_row(&row);
 }
 
+/* Is somebody to be told at once? */
 static inline int
 is_told_elsewhere(void)
 {
@@ -103,10 +110,9 @@ add(uintptr_t key, size_t bytes, uint32_t stack, uint32_t site,
 
 /* A tensor born in the same place claims it. */
 static inline void
-note_fresh(const ia_raw_stack *raw, uint32_t stack)
+note_fresh(uint32_t stack)
 {
     self.fresh_stack = stack;
-    self.fresh_frame = *ia_raw_frame_at(raw, 0);
     self.fresh_epoch = ia_stacks_epoch;
 }
 
@@ -117,14 +123,14 @@ ia_ledger_add(const ia_place *place, uintptr_t key, size_t bytes,
     uint32_t stack = ia_place_intern(place);
     add(key, bytes, stack, ia_stack_site(stack), device);
     if (place->raw->count > 0)
-        note_fresh(place->raw, stack);
+        note_fresh(stack);
     else
         self.fresh_stack = IA_NO_STACK;
     return stack;
 }
 
 /* By a thread without a frame. */
-static __attribute__((noinline)) void
+static IA_SELDOM void
 born_elsewhere(uintptr_t key, size_t bytes, uint16_t device)
 {
     ia_place place;
@@ -134,23 +140,57 @@ born_elsewhere(uintptr_t key, size_t bytes, uint16_t device)
     ia_ledger_unlock();
 }
 
+static inline int
+may_wait(uint32_t site)
+{
+    return !(is_told_elsewhere() | ia_samples_on | self.allowed_label) &&
+           site < ia_book_ready_sites;
+}
+
+static IA_SELDOM void
+born_at_once(uintptr_t key, size_t bytes, uint16_t device,
+             const ia_raw_stack *raw)
+{
+    ia_journal_post();
+    add_now(key, bytes, raw->stack, device);
+    if (ia_samples_on)
+        ia_samples_born(key, raw->site);
+}
+
+static inline void
+born(uintptr_t key, size_t bytes, uint16_t device)
+{
+    ia_raw_stack *raw = ia_stack_capture();
+    if (ia_seldom(raw->count == 0)) {
+        born_elsewhere(key, bytes, device);
+        return;
+    }
+    ia_journal_lock();
+    uint32_t stack = ia_stack_intern(raw);
+    note_fresh(stack);
+    if (ia_seldom(!may_wait(raw->site)))
+        born_at_once(key, bytes, device, raw);
+    else
+        ia_journal_birth(key, bytes, stack, raw->site, device,
+                         self.collecting);
+    ia_ledger_unlock();
+}
+
+static IA_SELDOM void
+born_timed(uintptr_t key, size_t bytes, uint16_t device)
+{
+    uint64_t begin = ia_clock_ns(CLOCK_MONOTONIC);
+    born(key, bytes, device);
+    ia_ledger_hook_end(begin);
+}
+
 void
 ia_ledger_born(uintptr_t key, size_t bytes, uint16_t device)
 {
-    uint64_t begin = ia_ledger_hook_begin();
-    ia_raw_stack *raw = ia_stack_capture();
-    if (raw->count == 0)
-        born_elsewhere(key, bytes, device);
-    else {
-        ia_ledger_lock();
-        uint32_t stack = ia_stack_intern(raw);
-        add(key, bytes, stack, raw->site, device);
-        note_fresh(raw, stack);
-        if (ia_samples_on)
-            ia_samples_born(key, raw->site);
-        ia_ledger_unlock();
-    }
-    ia_ledger_hook_end(begin);
+    if (ia_seldom(is_sampled()))
+        born_timed(key, bytes, device);
+    else
+        born(key, bytes, device);
 }
 
 void
@@ -172,15 +212,39 @@ ia_ledger_born_at(uintptr_t key, size_t bytes, uint16_t device,
     ia_ledger_unlock();
 }
 
+static IA_SELDOM void
+died_at_once(uintptr_t key)
+{
+    ia_journal_post();
+    ia_ledger_remove(key);
+}
+
+static inline void
+died(uintptr_t key)
+{
+    ia_journal_lock();
+    if (ia_seldom(is_told_elsewhere()))
+        died_at_once(key);
+    else
+        ia_journal_death(key, self.collecting);
+    ia_ledger_unlock();
+}
+
+static IA_SELDOM void
+died_timed(uintptr_t key)
+{
+    uint64_t begin = ia_clock_ns(CLOCK_MONOTONIC);
+    died(key);
+    ia_ledger_hook_end(begin);
+}
+
 void
 ia_ledger_died(uintptr_t key)
 {
-    uint64_t begin = ia_ledger_hook_begin();
-    ia_ledger_lock();
-    if (is_told_elsewhere() || !ia_book_strike_young(key, self.collecting))
-        ia_ledger_remove(key);
-    ia_ledger_unlock();
-    ia_ledger_hook_end(begin);
+    if (ia_seldom(is_sampled()))
+        died_timed(key);
+    else
+        died(key);
 }
 
 void
@@ -268,13 +332,13 @@ static __attribute__((noinline)) uint32_t
 stack_here(void)
 {
     ia_raw_stack *raw = ia_stack_capture();
-    ia_ledger_lock();
+    ia_journal_lock();
     uint32_t stack = ia_stack_intern(raw);
     ia_ledger_unlock();
     return stack;
 }
 
-static __attribute__((noinline)) void
+static IA_SELDOM void
 note_nodes(uint32_t stack)
 {
     ia_node_mark next;
@@ -289,13 +353,10 @@ static inline uint32_t
 stack_of_birth(void)
 {
     uint32_t stack = self.fresh_stack;
-    ia_raw_frame top;
-    ia_stack_top(&top);
     self.fresh_stack = IA_NO_STACK;
     /* The GIL keeps sweeps away. */
     if (stack != IA_NO_STACK && self.fresh_epoch == ia_stacks_epoch &&
-        top.code == self.fresh_frame.code &&
-        top.instr == self.fresh_frame.instr)
+        ia_stack_is_at_its_end())
         return stack;
     return stack_here();
 }

@@ -1,13 +1,13 @@
-/* The ledger: births and deaths as they come, written into the book.
+/* The ledger: births and deaths as they come, written into the journal.
  *
  * They come from any thread, with or without the GIL.  What else asks for
- * them, intervals and the ring, is told under the book's lock.
+ * them, intervals, the ring and native stacks, is told at once.
  */
 #ifndef IA_LEDGER_H
 #define IA_LEDGER_H
 
 #include "birthplace.h"
-#include "book.h"
+#include "journal.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,6 +3,7 @@
 #include "../base/compat.h"
 #include "../base/array.h"
 #include "../base/ptrmap.h"
+#include "../base/seldom.h"
 #include "sites.h"
 
 #include <stdatomic.h>
@@ -222,7 +223,7 @@ note_path(uint64_t hash, uint32_t stack)
     return stack;
 }
 
-static __attribute__((noinline)) uint32_t
+static IA_SELDOM uint32_t
 read_stack(const ia_raw_stack *raw)
 {
     frame_list list;

@@ -3,7 +3,7 @@
 
 #include "../base/compat.h"
 #include "../base/build.h"
-#include "../ledger/book.h"
+#include "../ledger/journal.h"
 #include "../ledger/devices.h"
 #include "../answers/describe.h"
 #include "api.h"

@@ -30,6 +30,7 @@ in_child(void)
 {
     ia_active = 0;
     ia_arrays_silence();
+    ia_journal_after_fork();
     ia_ledger_after_fork();
     ia_recorder_after_fork();
 }
@@ -254,7 +255,9 @@ set_phase(PyObject *self, PyObject *arg)
     (void)self;
     if (PyErr_Occurred())
         return NULL;
+    ia_ledger_lock();
     ia_ledger_set_phase((uint16_t)phase);
+    ia_ledger_unlock();
     Py_RETURN_NONE;
 }
 

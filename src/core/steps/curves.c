@@ -5,7 +5,7 @@
 #include "../base/clock.h"
 #include "../base/device_name.h"
 #include "../base/process.h"
-#include "../ledger/book.h"
+#include "../ledger/journal.h"
 #include "../ledger/devices.h"
 #include "../ledger/sites.h"
 #include "curves.h"

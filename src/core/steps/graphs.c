@@ -4,7 +4,7 @@
 #include "../base/array.h"
 #include "../base/bitmap.h"
 #include "../base/kinds.h"
-#include "../ledger/book.h"
+#include "../ledger/journal.h"
 #include "../ledger/tensors.h"
 #include "criterion.h"
 #include "graphs.h"

@@ -7,7 +7,7 @@
 #define IA_STEPS_H
 
 #include "../base/core_api.h"
-#include "../ledger/book.h"
+#include "../ledger/journal.h"
 
 typedef struct {
     uint32_t every;

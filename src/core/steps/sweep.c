@@ -1,7 +1,7 @@
 /* Sweeps stacks and sites: who marks what. */
 
 #include "../ledger/birthplace.h"
-#include "../ledger/book.h"
+#include "../ledger/journal.h"
 #include "../ledger/intervals.h"
 #include "../ledger/ring.h"
 #include "../ledger/sites.h"
