@@ -412,6 +412,25 @@ ia_book_strike_young(uintptr_t key, int by_collector)
     return 1;
 }
 
+/* All that changes are the most that was alive, and how many there were. */
+int
+ia_book_pass(uintptr_t key, uint64_t bytes, uint32_t id, uint16_t device,
+             int by_collector)
+{
+    if (id >= book.nsites || find_young(key) != NULL ||
+        ia_ptrmap_has(&book.row_of_key, key))
+        return 0;
+    ia_site_totals *site = &book.sites[id];
+    advance(id, site);
+    site_up(site, bytes, book.totals.position);
+    site->phase = book.phase;
+    site->device = device;
+    total_up(device, bytes);
+    site_down(site, bytes, by_collector);
+    total_down(device, bytes);
+    return 1;
+}
+
 /* -- births and deaths ------------------------------------------------------ */
 
 /* No birth and no death. */

@@ -105,6 +105,10 @@ int ia_book_enter(const ia_row *);
 /* The same for one that is born now, by nobody who allows it. */
 int ia_book_enter_young(uintptr_t key, uint64_t bytes, uint32_t stack,
                         uint32_t site, uint16_t device);
+/* For one that died with nothing in between: 1, or 0 where its key is in the
+ * book, or there is no such site yet. */
+int ia_book_pass(uintptr_t key, uint64_t bytes, uint32_t site, uint16_t device,
+                 int by_collector);
 /* Strikes a storage out: 1 and *gone filled, or 0 when it is not in the book.
  * By the collector: how that runs just now. */
 int ia_book_strike(uintptr_t key, int by_collector, ia_row *gone);

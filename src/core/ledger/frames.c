@@ -325,10 +325,16 @@ int
 ia_stack_is_at_its_end(void)
 {
     _PyInterpreterFrame *f = innermost(_PyThreadState_GET());
-    while (f != NULL && !is_complete(f))
-        f = f->previous;
-    return f != NULL && last != NULL && last->count > 0 &&
-           is_as_seen(&last->frames[last->count - 1], f);
+    if (last == NULL || last->count == 0)
+        return 0;
+    const ia_seen_frame *end = &last->frames[last->count - 1];
+    for (; f != NULL; f = f->previous) {
+        if (is_as_seen(end, f))
+            return 1;
+        if (is_complete(f))
+            return 0;
+    }
+    return 0;
 }
 
 #define SEED 3u

@@ -18,6 +18,16 @@ strike(const ia_unposted *e)
         ia_book_strike(e->key, e->collecting, &gone);
 }
 
+/* Of the two the first is a birth: is the second its death, and both are in
+ * the book now? */
+static int
+pass(const ia_unposted *born, const ia_unposted *next)
+{
+    return next->key == born->key && next->death &&
+           ia_book_pass(born->key, born->bytes, born->site, born->device,
+                        next->collecting);
+}
+
 void
 ia_journal_post(void)
 {
@@ -25,6 +35,8 @@ ia_journal_post(void)
     for (const ia_unposted *e = ia_the_journal.entries; e < end; e++) {
         if (e->death)
             strike(e);
+        else if (e + 1 < end && pass(e, e + 1))
+            e++;
         else if (enter(e) == 0) {
             strike(e); /* one whose death was not seen */
             enter(e);
