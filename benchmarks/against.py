@@ -37,7 +37,7 @@ def verdict_of(old: Row | None, new: Row) -> Verdict:
 
 
 def is_noise(row: Row) -> bool:
-    return row.name.endswith("nothing added")
+    return "nothing added" in row.name
 
 
 def changes(old: Iterable[Row], new: Iterable[Row]) -> list[Change]:

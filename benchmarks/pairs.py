@@ -8,11 +8,13 @@ gives one ratio, and the median of them is reported with its quartiles.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 #: One measurement: seconds of one unit of work, set-up left out.
 Measure = Callable[[], float]
+#: Several figures of one measurement, each such seconds.
+Measures = Callable[[], Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,19 @@ def compare(
     goal: float | None = None,
 ) -> Row:
     """Ratio of two things measured in turns; a first round is thrown away."""
-    pairs: list[tuple[float, float]] = []
+    return compare_each(
+        {name: goal}, lambda: (base(),), lambda: (with_(),), rounds
+    )[0]
+
+
+def compare_each(
+    goals: Mapping[str, float | None],
+    base: Measures,
+    with_: Measures,
+    rounds: int,
+) -> list[Row]:
+    """The same of several figures, which both sides give in this order."""
+    pairs: list[tuple[Sequence[float], Sequence[float]]] = []
     for i in range(rounds + 1):
         if i % 2:
             after = with_()
@@ -50,6 +64,15 @@ def compare(
             after = with_()
         if i > 0:
             pairs.append((before, after))
+    return [
+        _row(name, [(b[k], a[k]) for b, a in pairs], goal)
+        for k, (name, goal) in enumerate(goals.items())
+    ]
+
+
+def _row(
+    name: str, pairs: Sequence[tuple[float, float]], goal: float | None
+) -> Row:
     ratios = [after / before for before, after in pairs]
     low, ratio, high = statistics.quantiles(ratios, n=4, method="inclusive")
     return Row(
@@ -59,7 +82,7 @@ def compare(
         low,
         ratio,
         high,
-        rounds,
+        len(pairs),
         goal,
     )
 
