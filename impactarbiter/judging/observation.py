@@ -49,8 +49,10 @@ def moment(status: Status) -> Moment:
     )
 
 
-#: What only a walk measures of a holder.
-MEASURED = ("storages", "held", "bytes", "freed", "nodes", "node_bytes")
+#: What only a walk measures of a holder: what its lines have put there, and
+#: what cutting it would free.
+OF_LINES = ("storages", "held")
+MEASURED = (*OF_LINES, "bytes", "freed", "nodes", "node_bytes")
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Observation:
         if not (first < items <= last and before.at.tick < self.at.tick):
             return self
         each = _each(before, now, last - first)
-        return replace(self, **before.with_more(items - first, each))
+        return replace(self, **now.with_more(items - last, each))
 
     def each_since(self, before: Observation) -> dict[str, float] | None:
         """What came with each item from one walk to this; None where there
@@ -170,10 +172,15 @@ class Observation:
 def _each(
     before: Observation, now: Observation, items: int
 ) -> dict[str, float]:
-    return {
+    """What came with each of so many items.  Where more lines are suspect
+    than then, what these have put there before is none of it."""
+    each = {
         name: (getattr(now, name) - getattr(before, name)) / items
         for name in MEASURED
     }
+    if now.probed.keys() != before.probed.keys() and now.ours:
+        each |= {name: getattr(now, name) / now.ours for name in OF_LINES}
+    return each
 
 
 def dated(now: Observation, before: Observation) -> Observation:

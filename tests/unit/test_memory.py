@@ -551,6 +551,23 @@ def test_items_that_a_slice_led_to_first_are_not_measured() -> None:
     assert replace(now, ours=15).each_since(then) is None
 
 
+def test_what_lines_had_put_there_before_they_were_suspect_is_no_growth():
+    """The first walk knew of one line's parameters, the second of their
+    state and gradients, too."""
+    before = replace(seen(10, 20, 16), ours=16, bytes=9000, probed={1: 0})
+    lines = {1: 0, 2: 0, 3: 0}
+    later = replace(seen(20, 28, 96), ours=24, bytes=9800, probed=lines)
+    each = later.each_since(before)
+    assert each is not None
+    assert (each["storages"], each["bytes"]) == (4, 100)
+    between = seen(14, 24, 32).measured(before, later)
+    assert (between.storages, between.bytes) == (80, 9400)
+    # Of the same lines what came is what was counted.
+    later = replace(later, probed=before.probed)
+    each = later.each_since(before)
+    assert each is not None and each["storages"] == 10
+
+
 def test_of_a_graph_that_something_else_has_in_part_all_that_comes_is_ours():
     """Thirty-one nodes, of which a mean that was printed has twenty."""
     walked = replace(
