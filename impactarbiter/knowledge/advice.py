@@ -68,6 +68,13 @@ def advise(
             f"each step registers one more hook in {where}: register it once,"
             " or keep the handle that it returns and call `handle.remove()`"
         )
+    if _is_of_an_optimizer(finding):
+        owner = where.removesuffix(".state`").removeprefix("`")
+        return (
+            f"take what is trained no more out of `{owner}.param_groups` and"
+            f" of {where}, or make a new optimizer: the one here keeps every"
+            " parameter that it ever had, with its state"
+        )
     owner = _owner(finding)
     if owner:
         return (
@@ -267,6 +274,16 @@ def _is_of_hooks(finding: Finding) -> bool:
         return False
     edges = finding.path.edges[: finding.holder_depth]
     return bool(edges) and edges[-1].name.endswith("_hooks")
+
+
+def _is_of_an_optimizer(finding: Finding) -> bool:
+    """Whether the holder is where an optimizer has the state of each
+    parameter, and parameters are what grows there."""
+    first = next(iter(finding.below_holder), None)
+    if first is None or first.type != "Parameter" or finding.path is None:
+        return False
+    edges = finding.path.edges[: finding.holder_depth]
+    return bool(edges) and edges[-1].name == "state"
 
 
 def _is_through_graph(finding: Finding) -> bool:

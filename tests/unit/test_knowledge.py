@@ -229,6 +229,17 @@ def test_what_registers_hooks_is_told_of_the_handle() -> None:
     assert "call `handle.remove()`" in said
 
 
+def test_what_gives_an_optimizer_ever_more_parameters() -> None:
+    found = held("Parameter")
+    assert found.path is not None and found.holder is not None
+    state = edge(".state", "attribute", "defaultdict")
+    path = Path("__main__.opt", (state, *found.path.edges[1:]))
+    holder = replace(found.holder, expression="__main__.opt.state")
+    said = advise(replace(found, path=path, holder=holder))
+    assert "out of `__main__.opt.param_groups`" in said
+    assert "of `__main__.opt.state`" in said
+
+
 # -- causes ---------------------------------------------------------------
 
 NODE = edge(
