@@ -8,11 +8,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import impactarbiter
 from impactarbiter import _core
+from impactarbiter.core import heap
 from impactarbiter.model.report import Report
 
 STEPS = 30
@@ -91,6 +93,49 @@ def test_cycles_one_behind_another_are_freed_in_turn() -> None:
     gc.collect()
     gc.collect()
     assert all(output() is None for output in outputs)
+
+
+def test_tensors_on_arrays_that_something_else_has_are_held() -> None:
+    """The array is met first, and is too small for one that is counted."""
+    arrays, kept = [], []
+
+    def step(_value: torch.Tensor) -> None:
+        array = np.arange(64) * 2
+        arrays.append(array)
+        kept.append([[torch.from_numpy(array), torch.from_numpy(array)]])
+
+    found = run(step).findings
+    assert found and {finding.verdict for finding in found} == {"leak"}
+    assert len(arrays) == len(kept)
+
+
+def test_what_has_died_since_the_step_is_nobody_s() -> None:
+    kept = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(STEPS):
+            kept.append(torch.from_numpy(np.arange(64) * 2))
+            arbiter.step()
+        sites = [suspect.site for suspect in heap.suspects(8)]
+        kept.clear()
+        assert sites
+        assert not heap.walk(sites).unheld
+
+
+class OnAnArray:
+    def __init__(self) -> None:
+        self.array = np.ones(1000)
+        self.tensor = torch.from_numpy(self.array)
+        self.me = self
+
+
+def test_a_tensor_on_an_array_is_what_c_holds_that_by() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        found = run(lambda _value: OnAnArray()).findings
+    finally:
+        gc.enable()
+    assert {finding.verdict for finding in found} == {"cycle"}
 
 
 def test_a_list_of_c_s_is_a_native_finding() -> None:

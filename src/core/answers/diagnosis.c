@@ -543,9 +543,10 @@ ia_diagnose(PyObject *sites, PyObject *any_age, int remember, PyObject *anew,
     diagnosis d = {.remember = remember, .measures_ways = ways};
     PyObject *result = NULL;
     double start = ia_seconds();
+    int collecting = PyGC_Disable();
+    ia_stepping_refresh(); /* the collector may have come since the last */
     if (ia_the_framework != NULL)
         d.still = ia_the_framework->walk_begin(1);
-    int collecting = PyGC_Disable();
     ia_kinds_forget();
     ia_ledger_lock();
     ia_stacks_pin(); /* ids are kept until the answer is made */

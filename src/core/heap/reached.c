@@ -33,6 +33,43 @@ add_storage(ia_storages *s, const ia_reached *new, uintptr_t also)
     return &s->items[s->count++];
 }
 
+/* What the ledger knows of it, if anything. */
+static void
+read_row(ia_reached *one, const ia_storage *storage)
+{
+    ia_ledger_lock();
+    ia_row *row = ia_ledger_find(storage->data);
+    if (row == NULL)
+        row = ia_ledger_find(storage->impl);
+    if (row != NULL) {
+        one->key = row->key;
+        one->bytes = row->bytes;
+        one->stack = row->stack;
+        one->site = ia_stack_site(row->stack);
+        one->generation = row->generation;
+        one->position = row->position;
+        one->allowed = row->allowed;
+        one->in_ledger = 1;
+    }
+    ia_ledger_unlock();
+}
+
+/* Several storages may lie on one array's memory.  The ledger knows each by its
+ * own object, and may not know the array, where that is small. */
+static ia_reached *
+known_by(ia_storages *s, uint32_t i, const ia_storage *storage)
+{
+    ia_reached *one = &s->items[i];
+    if (storage->impl == 0 || one->key == storage->impl ||
+        (one->in_ledger && one->key == storage->data) ||
+        ia_ptrmap_get(&s->index, storage->impl) != IA_PTRMAP_NONE)
+        return one;
+    if (!one->in_ledger)
+        read_row(one, storage);
+    one->memory |= one->in_ledger;
+    return ia_ptrmap_set(&s->index, storage->impl, i) < 0 ? NULL : one;
+}
+
 /* A storage is listed under the key that the ledger knows it by; one that it
  * doesn't know, under that of its own object. */
 ia_reached *
@@ -44,7 +81,7 @@ ia_storages_get(ia_storages *s, const ia_storage *storage)
     if (i == IA_PTRMAP_NONE && storage->impl != 0)
         i = ia_ptrmap_get(&s->index, storage->impl);
     if (i != IA_PTRMAP_NONE)
-        return &s->items[i];
+        return known_by(s, i, storage);
     ia_reached new = {
         .key = storage->impl ? storage->impl : storage->data,
         .memory = storage->data != 0 && storage->bytes > 0 &&
@@ -55,20 +92,6 @@ ia_storages_get(ia_storages *s, const ia_storage *storage)
         .device = storage->device,
         .entry = IA_NO_ENTRY,
     };
-    ia_ledger_lock();
-    ia_row *row = ia_ledger_find(storage->data);
-    if (row == NULL)
-        row = ia_ledger_find(storage->impl);
-    if (row != NULL) {
-        new.key = row->key;
-        new.bytes = row->bytes;
-        new.stack = row->stack;
-        new.site = ia_stack_site(row->stack);
-        new.generation = row->generation;
-        new.position = row->position;
-        new.allowed = row->allowed;
-        new.in_ledger = 1;
-    }
-    ia_ledger_unlock();
+    read_row(&new, storage);
     return new.key == 0 ? NULL : add_storage(s, &new, storage->data);
 }

@@ -214,6 +214,44 @@ take_off_of_methods(orphans *o)
             o->items[i].outside = 0;
 }
 
+/* Of arrays that own their memory: where that begins -> which orphan. */
+static void
+note_blocks(orphans *o, ia_ptrmap *at)
+{
+    for (uint32_t i = o->listed; i < o->count; i++) {
+        ia_storage block;
+        if (is_array(o->items[i].op) &&
+            ia_ndarray_block(o->items[i].op, &block) && block.data != 0 &&
+            ia_ptrmap_set(at, block.data, i) < 0)
+            o->failed = 1;
+    }
+}
+
+/* torch.from_numpy: each storage on an array's memory has one reference to it,
+ * which C++ alone knows of. */
+static void
+take_off_of_storages(orphans *o)
+{
+    ia_ptrmap at = {0}, seen = {0};
+    note_blocks(o, &at);
+    for (o->current = 0; o->current < o->count; o->current++) {
+        PyObject *op = o->items[o->current].op;
+        ia_storage memory;
+        if (!is_tensor(op) || !ia_the_framework->storage_of(op, &memory) ||
+            memory.impl == 0 || memory.data == 0)
+            continue;
+        uint32_t i = ia_ptrmap_get(&at, memory.data);
+        if (i == IA_PTRMAP_NONE ||
+            ia_ptrmap_get(&seen, memory.impl) != IA_PTRMAP_NONE)
+            continue;
+        if (ia_ptrmap_set(&seen, memory.impl, 0) < 0)
+            o->failed = 1;
+        take_off(o->items[i].op, o);
+    }
+    ia_ptrmap_free(&at);
+    ia_ptrmap_free(&seen);
+}
+
 /* Arrays, scripts' objects, and dicts and tuples that are not tracked, as far
  * as orphans or the question's own references lead to them; and what those
  * hold. */
@@ -230,6 +268,8 @@ take_off_of_unlisted(orphans *o, const ia_handed *handed)
         traverse_current(
             o, o->current < o->listed ? take_off_unlisted : take_off,
             take_off);
+    if (ia_the_framework != NULL)
+        take_off_of_storages(o);
     take_off_of_methods(o);
 }
 
