@@ -252,7 +252,7 @@ class HolderHistory:
         if (left or now.emptied) and not self.graph_grows:
             # What leaves a holder is what judges it; one that takes in more
             # than leaves, and is longer than ever, does not let go.
-            self.lets_go = True
+            self.lets_go, self.outgrew = True, False
             self.confirmed_at = None
             if before is not self.first:
                 self.rates.let_go(self.first, before)

@@ -533,6 +533,21 @@ def test_a_list_that_fills_again_lets_go_of_nothing_meanwhile():
     assert known.let_go_at == 20
 
 
+def test_epochs_that_get_longer_let_go_each_time():
+    """Each lasts twice as long as the one before: what is kept for so long is
+    emptied all the same."""
+    known, tick = history(listed(3, 1, 1)), 3
+    for epoch, length in enumerate((24, 48, 96, 192), 1):
+        for items in range(1, length):
+            tick += 1
+            known.observe(listed(tick, items, epoch))
+    assert known.lets_go and not known.outgrew
+    for items in range(200, 800):
+        tick += 1
+        known.observe(listed(tick, items, epoch))
+    assert known.outgrew and not known.lets_go
+
+
 def test_a_list_that_was_cut_since_is_longer_and_yet_lets_go():
     known = history(listed(20, 60, 1))
     known.observe(listed(40, 20, 2))
