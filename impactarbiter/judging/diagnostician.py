@@ -154,6 +154,7 @@ class Diagnostician:
         self._told.tell(
             [f for f in findings if f.signature not in later],
             self._age_to_tell,
+            forecast.room_of,
         )
         if not self._watch.busy:
             self._watch.begin(waiting, status)
@@ -320,7 +321,7 @@ class Diagnostician:
         findings += self._unheld
         findings = self._native.name(findings, suspects)
         findings += self._released(status, forecast)
-        self._told.tell(findings, self._age_to_tell)
+        self._told.tell(findings, self._age_to_tell, None)
         findings = [self._with_guess(f) for f in findings]
         findings = with_patches(findings, self._holdings(findings))
         self._judged = findings

@@ -10,15 +10,21 @@ from ..base.units import plural
 from ..core.wire import Status
 from ..model.finding import Finding
 from ..model.words import BOUNDED, Verdict, is_confirmed
+from .forecast import is_much
 from .known import KnownHolders
 from .memory import HolderHistory
+from .rates import EVEN
 from .rules import MAY_END
 from .verdict import stood_at_the_end
 
-#: What its source may end is told at so many times the age at which a leak
-#: is: an epoch's list is emptied by then, and a program that dies of it first
-#: has little memory left, where a leak is said at once.
+#: What may be kept for a purpose is told once so many times as many steps have
+#: left something there as are enough for a leak that is sure: an epoch's list
+#: is emptied by then, and a program that dies of it first has little memory
+#: left, where it is told at once.
 UNSURE = 8
+
+#: Bytes left where a finding's tensors lie, if known.
+Room = Callable[[Finding], "int | None"]
 
 
 class Telling:
@@ -36,14 +42,24 @@ class Telling:
         #: What ``on_finding`` raised last, in words.
         self.failed: str = ""
 
-    def tell(self, findings: Sequence[Finding], age_to_tell: int) -> None:
-        """What was said to be bounded and then leaks is told again."""
+    def tell(
+        self, findings: Sequence[Finding], age: int, room: Room | None
+    ) -> None:
+        """What was said to be bounded and then leaks is told again.
+
+        While the program runs, what may be kept for a purpose waits until so
+        many times as many steps have left something there as the ``age`` of
+        what is sure; ``room`` is what is left for a finding, None at a report,
+        which is the last word.
+        """
         for finding in findings:
-            if self._is_news(finding, UNSURE * age_to_tell):
+            if self._is_news(finding, UNSURE * age, room):
                 self._note(finding)
                 self._call(finding)
 
-    def _is_news(self, finding: Finding, age_if_unsure: int) -> bool:
+    def _is_news(
+        self, finding: Finding, enough: int, room: Room | None
+    ) -> bool:
         history = self._known.get(finding.signature)
         line = self._of_lines.get(finding.signature)
         if history is not None:
@@ -51,10 +67,13 @@ class Telling:
         else:
             told = line.verdict if line is not None else None
         verdict = finding.verdict
+        if history is not None and _evidence(finding, history) < enough:
+            if verdict == "growing":
+                return False
+            if room is not None and _may_wait(finding, history, room):
+                return False
         if verdict == "growing" and (
-            finding.rule != MAY_END
-            or history is None
-            or history.age < age_if_unsure
+            finding.rule != MAY_END or history is None
         ):
             return False
         worse = (told in BOUNDED and verdict not in BOUNDED) or (
@@ -103,6 +122,29 @@ class Telling:
             verdict: Verdict = "accumulation" if history.lets_go else "cache"
             found.append(_taken(finding, verdict, _last_seen(history, status)))
         return found
+
+
+def _evidence(finding: Finding, history: HolderHistory) -> int:
+    """Steps that have left something in a container; of one value, positions
+    that it has grown for."""
+    if history.length is None:
+        return history.age
+    return min(finding.generations, history.age)
+
+
+def _may_wait(finding: Finding, history: HolderHistory, room: Room) -> bool:
+    """Whether something comes to it now and then, as it does to a cache until
+    that has all there is, and it has little beside the memory that is left.
+    Of one value nobody knows at how many steps it grew.  Nobody collects
+    graphs, and garbage and what C++ alone has are no collection."""
+    even = finding.generations >= EVEN * history.age
+    return (
+        finding.verdict == "leak"
+        and (history.length is None or not even)
+        and finding.graph is None
+        and not (history.graph_grows or finding.graph_bytes_per_step)
+        and not is_much(history.last.bytes, room(finding))
+    )
 
 
 def _taken(finding: Finding, verdict: Verdict, note: str) -> Finding:

@@ -364,6 +364,29 @@ def test_a_leak_is_confirmed_within_15_steps_after_warm_up() -> None:
     assert len(told) == 1 and told[0] <= 3 + 15
 
 
+@pytest.mark.parametrize("limit", [None, 1 << 20])
+def test_what_comes_now_and_then_waits_while_memory_lasts(
+    limit: int | None,
+) -> None:
+    """A pool of workers fills like that, and a cache; where little memory is
+    left, there is no time to wait."""
+    told: list[int] = []
+    kept: dict[int, torch.Tensor] = {}
+    with impactarbiter.watch(
+        step="manual",
+        memory_limit=limit,
+        on_finding=lambda f: told.append(len(kept)),
+    ) as arbiter:
+        for step in range(120):
+            if step % 3 == 0:
+                kept[step] = torch.ones(64)
+            arbiter.step()
+        assert bool(told) == (limit is not None)
+        (finding,) = arbiter.report().findings
+    assert finding.verdict == "leak" and len(told) == 1
+    assert finding.confirmed_step is not None and finding.confirmed_step < 30
+
+
 def test_what_has_filled_by_then_was_never_called_a_leak() -> None:
     told: list[Finding] = []
     kept: list[torch.Tensor] = []
