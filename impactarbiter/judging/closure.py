@@ -54,7 +54,7 @@ def growth(points: Sequence[Point], kind: int, steps: int) -> Growth:
 
 
 def _steady(values: Sequence[tuple[int, int]], least_rise: int = 0) -> float:
-    """The median slope between windows' minima."""
+    """The slope of windows' minima, where they rise steadily."""
     if len(values) < WINDOWS:
         return 0.0
     first, last = values[0][0], values[-1][0]
@@ -68,12 +68,20 @@ def _steady(values: Sequence[tuple[int, int]], least_rise: int = 0) -> float:
     rises = [b - a for a, b in itertools.pairwise(minima)]
     if len(rises) < 2 or sum(r <= 0 for r in rises) > MOST_FALLS:
         return 0.0
-    rise, half = median(rises), len(rises) // 2
+    rise, half = min(median(rises), _slope(minima)), len(rises) // 2
     if min(rises) < -rise or rise < least_rise:
         return 0.0
     if sum(rises[-half:]) < GOES_ON * sum(rises[:half]):
         return 0.0
     return max(rise * WINDOWS / (last - first), 0.0)
+
+
+def _slope(values: Sequence[int]) -> float:
+    """The median slope between any two of them.  What lies between neighbours
+    is by chance where one has just missed what comes and goes; what came at
+    once lies between most pairs, but between one of neighbours alone."""
+    pairs = itertools.combinations(enumerate(values), 2)
+    return median((b - a) / (j - i) for (i, a), (j, b) in pairs)
 
 
 def after_the_last_step(

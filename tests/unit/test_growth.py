@@ -32,6 +32,19 @@ def test_one_small_fall_is_no_end() -> None:
     assert rate([7 * n - 300 * (n > 500) for n in range(STEPS)]) > 5
 
 
+def test_what_comes_and_goes_across_windows_is_no_part_of_it() -> None:
+    """Minima that rise by 7 a step, of which one in two has just missed what
+    comes and goes."""
+    late = [2, 4, 5, 7]
+    live = [7 * n + 700 * (n * 8 // STEPS in late) for n in range(STEPS)]
+    assert rate(live) == pytest.approx(7, rel=0.25)
+
+
+def test_what_comes_at_once_is_no_slope() -> None:
+    live = [n + 9000 * (n > 500) for n in range(STEPS)]
+    assert rate(live) == pytest.approx(1, rel=0.05)
+
+
 def test_a_fall_that_undoes_a_window_s_rise_is_one() -> None:
     """Two tables that are filled in turn: at the end the first has gone."""
     live = [n if n < 600 else n - 300 for n in range(STEPS)]
