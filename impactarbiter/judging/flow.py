@@ -134,6 +134,8 @@ class Flow:
         if isinstance(node, ast.Name):
             return self._is_reached(source, node)
         if isinstance(node, ast.Attribute):
+            if source.is_option(node):
+                return False
             if self.names.has(source, node) or ("", node.attr) in self.reached:
                 return True
             return node.attr not in ("shape", "dtype", "device", "data") and (

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 _DEFINED = re.compile(r"\bdef\s+(\w+)")
 
@@ -29,6 +29,38 @@ class Source:
     parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
     binds: dict[str, set[str]] = field(default_factory=dict)
     scopes: dict[ast.AST, str] = field(default_factory=dict)
+
+    @cached_property
+    def options(self) -> set[Variable]:
+        """Variables that are what ``parse_args()`` gave, and no more."""
+        given, written = set(), set()
+        for node in self.nodes:
+            if isinstance(node, ast.Assign):
+                made = getattr(node.value, "func", None)
+                bound = {
+                    self.variable(one)
+                    for one in node.targets
+                    if isinstance(one, ast.Name)
+                }
+                if name_of(made) == "parse_args":
+                    given |= bound
+                else:
+                    written |= bound
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.ctx, ast.Store)
+                and isinstance(node.value, ast.Name)
+            ):
+                written.add(self.variable(node.value))
+        return given - written
+
+    def is_option(self, node: ast.Attribute) -> bool:
+        """Whether it is what the command line gave: no tensor."""
+        owner = node.value
+        return (
+            isinstance(owner, ast.Name)
+            and self.variable(owner) in self.options
+        )
 
     def scope(self, node: ast.AST) -> str:
         """The dotted name of the function around a node."""
@@ -132,7 +164,7 @@ class Names:
     def has(self, source: Source, node: ast.AST) -> bool:
         """Whether an expression is one of them."""
         if isinstance(node, ast.Attribute):
-            return node.attr in self.attributes
+            return node.attr in self.attributes and not source.is_option(node)
         if not isinstance(node, ast.Name):
             return False
         scope = source.variable(node)[0].rpartition(".")[2]
@@ -141,7 +173,7 @@ class Names:
         )
 
 
-def name_of(node: ast.AST) -> str:
+def name_of(node: ast.AST | None) -> str:
     """The last name of what is called or read."""
     if isinstance(node, ast.Attribute):
         return node.attr

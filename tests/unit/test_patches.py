@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import subprocess
+import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -569,6 +570,30 @@ def test_files_without_the_name_are_not_parsed(tmp_path: Path) -> None:
     for file in files:
         assert bool(uses_of(names, [file]).graph) == ("part0" not in file)
     assert source_of.cache_info().misses == before + 2
+
+
+@pytest.mark.parametrize(
+    ("more", "needed"), [("", False), ("args.queue = bank.logits(1)", True)]
+)
+def test_what_the_command_line_gave_is_no_tensor(
+    tmp_path: Path, more: str, needed: bool
+) -> None:
+    """An option is called as the bank's attribute is, and makes the bank."""
+    file = tmp_path / "train.py"
+    file.write_text(
+        textwrap.dedent(
+            f"""
+            args = parser.parse_args()
+            bank = Bank(args.queue)
+            bank.queue = torch.cat([k, bank.queue])
+            loss = bank.logits(q)
+            loss.backward()
+            {more}
+            """
+        )
+    )
+    names = Names(attributes=frozenset({"queue"}))
+    assert bool(uses_of(names, [str(file)]).graph) == needed
 
 
 def test_a_graph_that_a_file_needs_under_another_name(tmp_path: Path) -> None:
