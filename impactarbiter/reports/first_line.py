@@ -102,7 +102,9 @@ def _alarm(urgent: list[Finding], room: int) -> str:
         for verdict, number in counts.items()
     )
     first = urgent[0]
-    rate = sum(f.all_bytes_per_step for f in urgent)
+    # What the collector frees is no part of how fast memory goes.
+    stays = [f for f in urgent if not f.goes_in_time] or urgent
+    rate = sum(f.all_bytes_per_step for f in stays)
     text = f"{first.severity.upper()}, {said}: {format_bytes(rate)} a step"
     if first.site.known:
         text += f" at {_place(first.site)}"

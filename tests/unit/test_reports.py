@@ -22,6 +22,7 @@ from impactarbiter.base.text import clean
 from impactarbiter.judging.masks import obfuscated
 from impactarbiter.model.children import ChildFinding, Children
 from impactarbiter.model.finding import (
+    Cycle,
     Finding,
     GraphCost,
     Holder,
@@ -212,6 +213,17 @@ def test_the_first_line_fits(fields: dict[str, Any], end: str) -> None:
     assert len(first) <= 100
     assert first.startswith("ImpactArbiter: CRITICAL, 1 ")
     assert first.endswith(end)
+
+
+def test_what_the_collector_frees_is_no_part_of_the_rate() -> None:
+    cycle = leak(
+        verdict="cycle",
+        severity="info",
+        cycle=Cycle(Path("<Tensor>", ()), freed_in_time=True),
+    )
+    said = summary(report(leak(), cycle))
+    assert said.startswith("CRITICAL, 1 leak, 1 garbage cycle: 10.0 MiB a ")
+    assert "INFO, 1 garbage cycle: 10.0 MiB a step" in summary(report(cycle))
 
 
 def test_what_is_not_settled_orders_nothing() -> None:
