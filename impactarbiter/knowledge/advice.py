@@ -69,9 +69,9 @@ def advise(
             " or keep the handle that it returns and call `handle.remove()`"
         )
     if _is_of_an_optimizer(finding):
-        owner = where.removesuffix(".state`").removeprefix("`")
+        groups = where.removesuffix(".state`") + ".param_groups`"
         return (
-            f"take what is trained no more out of `{owner}.param_groups` and"
+            f"take what is trained no more out of {groups} and"
             f" of {where}, or make a new optimizer: the one here keeps every"
             " parameter that it ever had, with its state"
         )
