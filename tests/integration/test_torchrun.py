@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -35,13 +36,81 @@ dist.destroy_process_group()
 said = f"{rank} {__name__} {sys.argv} {os.path.basename(sys.path[0])}\\n"
 sys.stdout.write(said)  # in one piece: the ranks share it
 """
+#: Each model plain, then watched with questions inside forward and backward,
+#: a loss of each step kept by the second rank.
+SHARDED = """
+import hashlib, sys
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+import impactarbiter
+
+kept, questions = [], 0
+
+def ask(arbiter, model):
+    global questions
+    impactarbiter.explain(next(model.parameters()))
+    impactarbiter.retained_bytes(model)
+    arbiter.report()
+    questions += 1
+
+def train(wrap, keeps, arbiter=None):
+    torch.manual_seed(0)
+    blocks = [torch.nn.Linear(16, 16) for _ in range(3)]
+    model = torch.nn.Sequential(*blocks)
+    if wrap == "replicated":
+        model = DistributedDataParallel(model)
+    else:
+        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+        for part in [*blocks, model]:
+            fully_shard(part, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    asks = lambda *_: ask(arbiter, model) if arbiter and step % 6 == 0 else None
+    blocks[1].register_forward_hook(
+        lambda block, given, made: made.register_hook(asks) and asks()
+    )
+    said = hashlib.sha256()
+    for step in range(24):
+        torch.manual_seed(100 * step + rank)
+        loss = model(torch.randn(4, 16)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        said.update(loss.item().hex().encode())
+        if keeps:
+            kept.append(loss)
+    for each in model.parameters():
+        each = each.full_tensor() if wrap == "sharded" else each
+        said.update(each.detach().numpy().tobytes())
+    return said.hexdigest()
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+for wrap in "replicated", "sharded":
+    before = questions
+    plain = train(wrap, keeps=False)
+    arbiter = impactarbiter.watch(warmup=2, window=4)
+    same = train(wrap, rank == 1, arbiter) == plain
+    report = arbiter.report()
+    arbiter.stop()
+    holders = [found.holder.expression for found in report.findings]
+    kept.clear()
+    row = rank, wrap, same, questions - before, holders, [*report.warnings]
+    sys.stdout.write(repr(row) + "\\n")  # in one piece: the ranks share it
+dist.barrier()
+dist.destroy_process_group()
+"""
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 RUN = ["-m", "impactarbiter", "run"]
 
 
-def call(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def call(
+    folder: Path, *command: str, program: str = TRAIN
+) -> subprocess.CompletedProcess[str]:
     (folder / "job").mkdir(exist_ok=True)
-    (folder / "job" / "train.py").write_text(TRAIN)
+    (folder / "job" / "train.py").write_text(program)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     for name in ("RANK", "WORLD_SIZE"):
         environment.pop(name, None)
@@ -117,6 +186,24 @@ def test_we_start_torchrun(tmp_path: Path) -> None:
     # torchrun's own code for a rank that failed: with --fail-on, rank 0.
     assert done.returncode == 1
     assert "exitcode  : 3" in done.stderr
+
+
+def test_models_over_several_processes(tmp_path: Path) -> None:
+    """Whole on each rank (DDP) or in pieces (FSDP2): the same numbers, bit by
+    bit, and of each rank what it keeps."""
+    done = call(
+        tmp_path,
+        *(*TORCHRUN, "--standalone", "--nproc_per_node", "2"),
+        "job/train.py",
+        program=SHARDED,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = sorted(map(ast.literal_eval, done.stdout.splitlines()))
+    assert rows == [
+        (rank, wrap, True, 8, ["__main__.kept"][:rank], [])
+        for rank in range(2)
+        for wrap in ("replicated", "sharded")
+    ]
 
 
 JOB = ["--nproc_per_node=2", "--standalone"]
