@@ -81,6 +81,34 @@ def ends(
     return End("keys", _site(source, filling)) if filling else None
 
 
+@lru_cache(maxsize=256)
+def taken_out(file: str, line: int, registries: tuple[str, ...]) -> End | None:
+    """Where else the source takes something out of the containers that
+    attributes of those names have, as ``del self.sessions[name]`` does: what
+    grows at the line there, in one of their items, may go with it."""
+    source = parsed(file)
+    there = None if source is None else _innermost(source, line)
+    if source is None or there is None:
+        return None
+    for name in registries:
+        registry = ast.Attribute(ast.Name("_", ast.Load()), name, ast.Load())
+        emptying = ending(source, there, registry)
+        if emptying is not None:
+            return End("emptied", _site(source, emptying))
+    return None
+
+
+def _innermost(source: Source, line: int) -> ast.stmt | None:
+    """The statement of a line."""
+    around = (
+        node
+        for node in source.nodes
+        if isinstance(node, ast.stmt)
+        if node.lineno <= line <= (node.end_lineno or node.lineno)
+    )
+    return max(around, key=line_of, default=None)
+
+
 def _site(source: Source, node: ast.stmt | ast.expr) -> Site:
     function = source.scope(node).removeprefix("module").lstrip(".")
     return site_at(source.file, node.lineno, function or "<module>")

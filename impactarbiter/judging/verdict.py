@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
@@ -10,9 +11,10 @@ from ..core import heap
 from ..core.wire import CALLS, Held, Status
 from ..knowledge.advice import advise
 from ..model.finding import Cycle, Finding, GraphCost, Site
+from ..model.path import Edge, Path
 from ..model.words import is_confirmed
 from .forecast import Forecast, is_much
-from .limits import End, ends
+from .limits import End, ends, taken_out
 from .memory import HolderHistory
 from .observation import Moment
 from .rates import (
@@ -280,7 +282,7 @@ def _end(history: HolderHistory, room: int | None) -> End | None:
     its name seems to, or how its type may; where it holds much, memory may be
     short before that.
     """
-    if history.length is None or is_much(history.last.bytes, room):
+    if is_much(history.last.bytes, room):
         return None
     found = _ends(history)
     return None if None in found else next(iter(found), None)
@@ -301,6 +303,9 @@ def _ends(history: HolderHistory) -> list[End | None]:
     if _is_memo(history.held):
         return [End("keys", None)]
     finding, held = history.finding, history.held
+    registries = registries_above(held.path, held.depth)
+    if history.length is None:
+        return [taken_out(*place, registries) for place in _places(history)]
     expression = ""
     if finding is not None and finding.holder is not None:
         expression = finding.holder.expression
@@ -313,8 +318,25 @@ def _ends(history: HolderHistory) -> list[End | None]:
     is_dict = held.length is not None and not expression.endswith("]")
     return [
         ends(*place, name, owners, name if is_dict else None)
+        or taken_out(*place, registries)
         for place in _places(history)
     ]
+
+
+def registries_above(path: Path, depth: int) -> tuple[str, ...]:
+    """Attributes that have a container of which one item leads to it, by what
+    is that item's own: not over its class, or a function's module."""
+    above = reversed(path.edges[:depth])
+    own = [*itertools.takewhile(_is_own, above)]
+    return tuple(
+        edge.name
+        for item, edge in itertools.pairwise(own)
+        if edge.kind == "attribute" and item.is_item
+    )
+
+
+def _is_own(edge: Edge) -> bool:
+    return edge.is_item or edge.kind == "attribute"
 
 
 def _places(history: HolderHistory) -> Collection[tuple[str, int]]:

@@ -6,9 +6,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from heapq import heappush
 from itertools import islice
+from typing import ClassVar
 
 import pytest
 import torch
@@ -48,6 +50,54 @@ class Engine:
 
 def run(requests: int) -> None:
     Engine().serve(requests)
+
+
+class Call:
+    """Heard for as long as somebody talks; the class has a book of all."""
+
+    book: ClassVar[list[torch.Tensor]] = []
+
+    def __init__(self) -> None:
+        self.heard: list[torch.Tensor] = []
+
+    def hear(self, chunk: torch.Tensor) -> None:
+        self.heard.append(chunk)
+
+    def note(self, chunk: torch.Tensor) -> None:
+        self.book.append(chunk)
+
+
+class Exchange:
+    def __init__(self) -> None:
+        self.calls: dict[str, Call] = {}
+
+    def hang_up(self, name: str) -> None:
+        del self.calls[name]
+
+
+def told_of_a_call(
+    keep: Callable[[Call, torch.Tensor], None],
+) -> list[Finding]:
+    """In passing, of one that goes on for forty steps."""
+    told: list[Finding] = []
+    exchange = Exchange()
+    with impactarbiter.watch(on_finding=told.append) as arbiter:
+        exchange.calls["first"] = Call()
+        for _step in range(40):
+            keep(exchange.calls["first"], torch.ones(64))
+            arbiter.step()
+        in_passing = [*told]
+        exchange.hang_up("first")
+    return in_passing
+
+
+def test_what_an_item_has_may_go_with_it() -> None:
+    assert not told_of_a_call(Call.hear)
+
+
+def test_what_its_class_has_does_not_go_with_an_item() -> None:
+    (finding,) = told_of_a_call(Call.note)
+    assert (finding.verdict, finding.rule) == ("leak", "keeps-all")
 
 
 def test_what_outgrew_all_that_left_is_a_leak_when_its_owner_is_gone() -> None:

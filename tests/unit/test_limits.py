@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from impactarbiter.judging.limits import End, ends
+from impactarbiter.judging.limits import End, ends, taken_out
+from impactarbiter.judging.verdict import registries_above
+from impactarbiter.model import path as paths
 
 #: The statement with ``# here`` grows something.
 LIMITED = {
@@ -610,5 +612,65 @@ def other(self, seen):
     assert end is None or (end.kind, end.site.line) == ("emptied", line)
 
 
+@pytest.mark.parametrize(
+    ("function", "ends_it"),
+    [
+        ("del self.sessions[name]  # there", True),
+        ("return self.sessions.pop(name).text()  # there", True),
+        ("for name in idle(self.sessions):\n"
+         "        del self.sessions[name]  # there", True),
+        ("self.sessions = {}  # there", True),
+        ("self.sessions[name] = Session()", False),
+        ("del self.others[name]", False),
+        ("self.sessions[name].rows.sort()", False),
+    ],
+)  # fmt: skip
+def test_an_item_that_leads_to_it_is_taken_out(
+    tmp_path: Path, function: str, ends_it: bool
+) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(
+        "def push(self, row):\n"
+        "    self.last = torch.cat(\n"
+        "        [self.last, row],\n"
+        "    )\n"
+        "def close(self, name):\n"
+        f"    {function}\n"
+    )
+    assert taken_out(str(file), 3, ("unknown",)) is None
+    end = taken_out(str(file), 3, ("unknown", "sessions"))
+    assert (end is not None) == ends_it
+    if end is not None:
+        (there,) = [
+            n
+            for n, line in enumerate(linecache.getlines(str(file)), 1)
+            if "# there" in line
+        ]
+        assert (end.kind, end.site.line) == ("emptied", there)
+
+
+@pytest.mark.parametrize(
+    ("way", "registries"),
+    [
+        ([".server", ".sessions", "['a']", ".rows"], ("sessions",)),
+        ([".pools", "[0]", ".sessions", "['a']"], ("sessions", "pools")),
+        ([".sessions", "['a']", "<type>", ".book"], ()),  # of its class
+        ([".sessions", ".rows"], ()),
+    ],
+)
+def test_what_an_item_leads_to_by_what_is_its_own(
+    way: list[str], registries: tuple[str, ...]
+) -> None:
+    kinds = {".": "attribute", "[": "key", "<": "reference"}
+    edges = [
+        paths.Edge(kinds[text[0]], text.strip("."), "object", text)
+        for text in way
+    ]
+    last = paths.Edge("index", "0", "Tensor", "[0]")
+    path = paths.Path("main()", (*edges, last))
+    assert registries_above(path, len(way)) == registries
+
+
 def test_a_file_that_is_not_there() -> None:
     assert ends("/no/such/file.py", 1) is None
+    assert taken_out("/no/such/file.py", 1, ("sessions",)) is None
