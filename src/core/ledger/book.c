@@ -362,6 +362,19 @@ grow_up_all(void)
     }
 }
 
+/* A birth of this tick, in the totals: its site's. */
+static inline ia_site_totals *
+count_now(uint32_t id, uint64_t bytes, uint16_t device)
+{
+    ia_site_totals *site = &book.sites[id];
+    advance(id, site);
+    site_up(site, bytes, book.totals.position);
+    site->phase = book.phase;
+    site->device = device;
+    total_up(device, bytes);
+    return site;
+}
+
 int
 ia_book_enter_young(uintptr_t key, uint64_t bytes, uint32_t stack, uint32_t id,
                     uint16_t device)
@@ -383,12 +396,7 @@ ia_book_enter_young(uintptr_t key, uint64_t bytes, uint32_t stack, uint32_t id,
     y->device = device;
     y->phase = book.phase;
     book.groups |= UINT64_C(1) << place / GROUP;
-    ia_site_totals *site = &book.sites[id];
-    advance(id, site);
-    site_up(site, bytes, book.totals.position);
-    site->phase = book.phase;
-    site->device = device;
-    total_up(device, bytes);
+    count_now(id, bytes, device);
     return 1;
 }
 
@@ -420,12 +428,7 @@ ia_book_pass(uintptr_t key, uint64_t bytes, uint32_t id, uint16_t device,
     if (id >= book.nsites || find_young(key) != NULL ||
         ia_ptrmap_has(&book.row_of_key, key))
         return 0;
-    ia_site_totals *site = &book.sites[id];
-    advance(id, site);
-    site_up(site, bytes, book.totals.position);
-    site->phase = book.phase;
-    site->device = device;
-    total_up(device, bytes);
+    ia_site_totals *site = count_now(id, bytes, device);
     site_down(site, bytes, by_collector);
     total_down(device, bytes);
     return 1;
