@@ -122,14 +122,6 @@ def timed(step: Step, count: int) -> float:
     return (time.perf_counter() - start) / count
 
 
-def timed_with(step: Step, count: int) -> float:
-    arbiter = impactarbiter.watch()
-    try:
-        return timed(step, count)
-    finally:
-        arbiter.stop()
-
-
 #: Steps are timed in pieces, so that reading the clock is no part of it.
 LEAST_PIECE = 20e-6
 

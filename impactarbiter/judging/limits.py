@@ -56,7 +56,7 @@ def ends(
         (node, target)
         for node in source.nodes
         if isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign))
-        if node.lineno <= line <= (node.end_lineno or node.lineno)
+        if _stands_at(node, line)
         for target in _grown(node)
     ]
     names = [(node, ast.unparse(target)) for node, target in grown]
@@ -103,10 +103,13 @@ def _innermost(source: Source, line: int) -> ast.stmt | None:
     around = (
         node
         for node in source.nodes
-        if isinstance(node, ast.stmt)
-        if node.lineno <= line <= (node.end_lineno or node.lineno)
+        if isinstance(node, ast.stmt) and _stands_at(node, line)
     )
     return max(around, key=line_of, default=None)
+
+
+def _stands_at(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _site(source: Source, node: ast.stmt | ast.expr) -> Site:

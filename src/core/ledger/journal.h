@@ -3,9 +3,9 @@
  *
  * Between two births a program runs through more code than a processor has
  * near at hand, so what a hook runs is fetched anew each time.  A hook writes
- * one entry; the book's code runs for many of them, one after the other.  They are
- * posted when there is no place for another, and before anybody sees the book:
- * whoever takes the ledger's lock finds all posted.
+ * one entry; the book's code runs for many of them, one after the other.  They
+ * are posted when there is no place for another, and before anybody sees the
+ * book: whoever takes the ledger's lock finds all posted.
  *
  * The lock guards the journal, the book and the site tables of sites.c;
  * nothing is called while it is held that could take another lock or the GIL.

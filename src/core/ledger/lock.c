@@ -30,8 +30,8 @@ wait_for_word(ia_lock *lock)
                 NULL, 0);
 }
 
-static void
-give_word(ia_lock *lock)
+void
+ia_lock_give_word(ia_lock *lock)
 {
     if (atomic_exchange_explicit(&lock->state, IA_FREE,
                                  memory_order_release) == IA_AWAITED)
@@ -113,7 +113,7 @@ become_owner(ia_lock *lock)
     lock->by_owner = 1;
     atomic_store_explicit(&lock->inside, 1, memory_order_relaxed);
     atomic_store_explicit(&lock->owner, &ia_lock_me, memory_order_release);
-    give_word(lock);
+    ia_lock_give_word(lock);
 }
 
 void
@@ -129,12 +129,6 @@ ia_lock_take_word(ia_lock *lock)
     lock->by_owner = 0;
     if (has_earned_it(lock))
         become_owner(lock);
-}
-
-void
-ia_lock_give_word(ia_lock *lock)
-{
-    give_word(lock);
 }
 
 void
