@@ -152,6 +152,8 @@ class _Walk(TypedDict):
     unheld: list[tuple[int, int, str, int, int, int, int, int]]
     left_out: int
     graph: bool
+    near: bool
+    in_libraries: bool
     seconds: float
 
 class _Explained(TypedDict):
@@ -293,6 +295,7 @@ def diagnose(
     anew: Sequence[int] = (),
     weigh: bool = False,
     ways: bool = False,
+    near: bool = False,
     /,
 ) -> _Walk: ...
 def visit(

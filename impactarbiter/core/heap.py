@@ -43,11 +43,14 @@ def walk(
     *,
     weigh: bool = False,
     ways: bool = False,
+    near: bool = False,
 ) -> wire.Walk:
     """Walks the heap once and says who holds what these lines made.
 
     ``weigh``: also what Python's objects weigh, by type.  ``ways``: also what
-    each object on the way to a holder retains.
+    each object on the way to a holder retains.  ``near``: libraries' modules,
+    which most of a heap hangs on, are left out where the user's own lead to
+    all of these storages, or without a site to all that are alive.
 
     Of those in ``any_age`` also what was made before the warm-up was over.
     What those in ``anew`` made is told apart one by one, for each step makes
@@ -56,7 +59,7 @@ def walk(
     """
     return wire.walk_of(
         _core.diagnose(
-            list(sites), list(any_age), True, list(anew), weigh, ways
+            list(sites), list(any_age), True, list(anew), weigh, ways, near
         )
     )
 

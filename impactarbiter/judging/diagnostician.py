@@ -64,6 +64,8 @@ class Diagnostician:
     phases: Sequence[str]
     #: Looks at objects of torch's that were given up since the watch began.
     failures: Callable[[], int]
+    #: Whether no framework had been loaded when the watch began.
+    from_the_start: bool = False
     planned_steps: int | None = None  # optimizer steps, where somebody knows
     #: Seconds after which a look is made in any case, for who follows them;
     #: 0.0: nobody does.
@@ -78,12 +80,13 @@ class Diagnostician:
     _native: NativeSearch = field(default_factory=NativeSearch)
     #: What the last walk found that no Python object leads to.
     _unheld: Sequence[Finding] = ()
+    _next_visit: int = 0  # the tick of it, where something can be visited
     #: When the room that is left was last read, and what it was.
     _room: tuple[float, Forecast] | None = None
 
     def __post_init__(self) -> None:
         self._known = KnownHolders(self.allow)
-        self._walks = Walks(self._known, self.phases)
+        self._walks = Walks(self._known, self.phases, self.from_the_start)
         self._told = Telling(self.on_finding, self._known)
         self._afterwards = Afterwards(self.allow)
 
@@ -123,7 +126,8 @@ class Diagnostician:
 
     def _look(self, tick: int) -> None:
         status = ledger.status()
-        self._watch.end(status)
+        if not self._watch.end(status) and tick < self._next_visit:
+            return  # a statement is sought, at every tick
         self._walks.visit_all(status)
         suspects = {s.site: s for s in heap.suspects(self._age_to_tell)}
         forecast = self._forecast()
@@ -182,6 +186,7 @@ class Diagnostician:
 
     def _come_back(self, tick: int, status: Status, pause: int) -> None:
         """Arranges for the next visit."""
+        self._next_visit = tick + self._walks.ticks_to_visit(tick, status)
         hooks.look_at(self._due(tick, status, pause), self.refresh)
 
     def _due(self, tick: int, status: Status, pause: int) -> int:
@@ -189,7 +194,7 @@ class Diagnostician:
         if self._watch.busy:
             return tick + 1
         if any(h.visitable for h in self._known.values()):
-            return tick + self._walks.ticks_to_visit(tick, status)
+            return self._next_visit
         return tick + pause if pause else 0
 
     # -- verdicts -------------------------------------------------------------

@@ -1,7 +1,12 @@
 """When to walk and when to visit, and what that has cost so far.
 
-A walk finds holders and takes as long as the heap is large; visits follow
-what is known.  Both are paid for by the time that the program has had.
+A walk finds holders and takes as long as the heap is large; a near one leaves
+out what libraries' modules lead to, where the user's own lead to all that is
+suspect.  It finds the same holders by the same paths, for a walk goes through
+a library only where there is no other way.  What a library holds besides, so
+that a cut frees less, is measured once a finding has been told, and from then
+on where it is something.  Visits follow what is known.  All are paid for by
+the time that the program has had.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from dataclasses import dataclass, field
 from ..core import heap, ledger
 from ..core.wire import GROWS_ANEW, GROWS_COUNT, Status, Suspect, Walk
 from ..model.live import LiveTable
+from ..model.words import BOUNDED
 from . import account
 from .curves import Purposes
 from .forecast import is_much
@@ -49,15 +55,19 @@ class Walks:
 
     known: KnownHolders
     phases: Sequence[str]
+    #: Whether no framework had been loaded when the watch began.
+    from_the_start: bool = False
     purposes: Purposes = field(default_factory=Purposes)
     last: Walk | None = None
     count: int = 0
     live: LiveTable = field(default_factory=LiveTable)
     #: When the process was first seen to grow beside its tensors.
     weighed: account.Weighing | None = None
+    #: Whether libraries' modules were seen to hold what a holder has, too.
+    _besides: bool = False
     _looked: dict[int, int] = field(default_factory=dict)
     _seconds: float = 0.0
-    _last_seconds: float = FIRST_WALK
+    _last_seconds: float = FIRST_WALK  # of a walk that left nothing out
     _visit_seconds: float = 0.0
 
     def visit_all(self, status: Status) -> None:
@@ -82,7 +92,7 @@ class Walks:
     ) -> int | None:
         """Ticks until a walk is worth its cost, 0: it is now; None: nothing
         asks for one."""
-        if self._wanted(suspects, status):
+        if self._wanted(suspects, status) or self._wanted_whole():
             return self.pause(suspects, status, room)
         if self._wanted_anew(suspects):
             return self.pause(suspects, status, room, 0.0)
@@ -124,6 +134,17 @@ class Walks:
                 else self._looked.get(site, 0) * AGAIN
             )
             for site, s in suspects.items()
+        )
+
+    def _wanted_whole(self) -> bool:
+        """Whether a leak that was told has been measured by near walks
+        alone."""
+        return any(
+            history.broken_at is None
+            and history.told is not None
+            and history.told not in BOUNDED
+            and not history.whole
+            for history in self.known.values()
         )
 
     def _wanted_anew(self, suspects: Mapping[int, Suspect]) -> bool:
@@ -183,6 +204,7 @@ class Walks:
         ways: bool = False,
     ) -> Walk:
         """One walk for all suspects, and for what was confirmed before."""
+        near = not (weigh or ways or self._besides or self._wanted_whole())
         began = time.thread_time()
         # Visits compare later probes with that of what is measured here.
         ledger.probe_graphs()
@@ -195,35 +217,42 @@ class Walks:
         ]
         anew = [i for i, s in suspects.items() if s.kinds & GROWS_ANEW]
         self.last = walk = heap.walk(
-            sites, any_age, anew, weigh=weigh, ways=ways
+            sites, any_age, anew, weigh=weigh, ways=ways, near=near
         )
         self.count += 1
-        self.purposes.add(self.last, status, ledger.totals())
+        if not walk.near:
+            self.purposes.add(walk, status, ledger.totals())
+            self._besides = walk.in_libraries
         look = Look(status, status.kind, suspects, self.last, self.phases)
         for site, s in suspects.items():
             self._looked[site] = status.now - s.since
         self.known.take_in(look)
         self._see_live(status)
-        self._last_seconds = time.thread_time() - began
-        self._seconds += self._last_seconds
+        self._paid(walk, time.thread_time() - began)
         return walk
 
     def apart(self, suspects: Mapping[int, Suspect], status: Status) -> Look:
         """One walk for these, of no position's making, of which nothing is
         remembered."""
         began = time.thread_time()
-        walk = heap.walk(suspects, anew=suspects)
+        walk = heap.walk(suspects, anew=suspects, near=True)
         for held in walk.holders:
             if held.visit:
                 heap.forget(held.visit)
         self.count += 1
-        self._last_seconds = time.thread_time() - began
-        self._seconds += self._last_seconds
+        self._paid(walk, time.thread_time() - began)
         return Look(status, status.kind, suspects, walk, self.phases)
+
+    def _paid(self, walk: Walk, seconds: float) -> None:
+        self._seconds += seconds
+        if not walk.near:
+            self._last_seconds = seconds
 
     def look_for_purposes(self, status: Status, weigh: bool = False) -> Walk:
         """One walk of which only the sums are wanted."""
-        self.last = walk = heap.walk((), weigh=weigh)
+        # What is older than the watch is no storage that we know.
+        near = self.from_the_start and not weigh
+        self.last = walk = heap.walk((), weigh=weigh, near=near)
         self.purposes.add(self.last, status, ledger.totals())
         self._see_live(status)
         return walk

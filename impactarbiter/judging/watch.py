@@ -63,14 +63,18 @@ class StatementWatch:
         turns = history.watched
         return turns < TRIES or history.age > history.seen_age * 2
 
-    def end(self, status: Status, *, now: bool = False) -> None:
-        """Ends the watch where it has lasted; ``now``: in any case."""
+    def end(self, status: Status, *, now: bool = False) -> bool:
+        """Ends the watch where it has lasted; ``now``: in any case.  False
+        where it goes on and has seen no statement that it had not."""
         history = self._history
         if history is None:
-            return
+            return True
         if not now and status.now < self._began + _turns(history):
-            history.seen_so_far = heap.seen_statements()
-            return
+            before, history.seen_so_far = (
+                history.seen_so_far,
+                heap.seen_statements(),
+            )
+            return len(history.seen_so_far) > len(before)
         statements, held = heap.end_statement()
         history.saw(statements)
         history.seen_so_far = ()
@@ -78,6 +82,7 @@ class StatementWatch:
         history.census = heap.census(history.held.visit)
         history.seen_age = history.age
         self._history = None
+        return True
 
 
 def _turns(history: HolderHistory) -> int:

@@ -13,7 +13,7 @@ from ..base.errors import AlreadyWatchingError, UsageError
 from ..base.later import Later
 from ..base.ranks import job_folder
 from ..base.signals import Tolerated
-from ..core import failures, hooks
+from ..core import failures, frameworks, hooks
 from ..judging.allowlist import AllowList, AllowRule
 
 if TYPE_CHECKING:
@@ -169,6 +169,7 @@ class Arbiter:
         #: Why there is no report of one that is over.
         self._excuse: str | None = None
         self._loading = False
+        self._from_the_start = not frameworks.any_imported()
         # Last of all: another thread may end a step before they are in.
         self._failures = failures.from_now()
         _remember()
@@ -206,6 +207,7 @@ class Arbiter:
                     memory_limit=self._memory_limit,
                     phases=self._phase_names,
                     failures=self._failures,
+                    from_the_start=self._from_the_start,
                 )
             finally:
                 self._loading = False

@@ -381,7 +381,9 @@ class Walk:
 
     ``left_out`` holders were too many to tell; ``graph``: the autograd graph
     was walked.  ``older`` has the bytes of what was there before the watch, by
-    what it is for.  ``tally`` is there where it was asked for.
+    what it is for.  ``tally`` is there where it was asked for.  ``near``: the
+    user's own led to all that was asked, and libraries' modules were left out.
+    ``in_libraries``: they were not, and hold some of what the holders have.
     """
 
     holders: tuple[Held, ...]
@@ -391,6 +393,8 @@ class Walk:
     unheld: tuple[Unheld, ...]
     left_out: int
     graph: bool
+    near: bool
+    in_libraries: bool
     seconds: float
 
 
@@ -404,6 +408,8 @@ def walk_of(raw: _Walk) -> Walk:
         unheld=tuple(Unheld(*one) for one in raw["unheld"]),
         left_out=raw["left_out"],
         graph=raw["graph"],
+        near=raw["near"],
+        in_libraries=raw["in_libraries"],
         seconds=raw["seconds"],
     )
 

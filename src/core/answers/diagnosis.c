@@ -46,6 +46,8 @@ typedef struct {
     uint32_t *older; /* owned; by holder: items of before the watch */
     int still; /* what walk_begin said */
     int remember; /* paths, so that they can be visited */
+    int near; /* what libraries' modules hold need not be asked */
+    int all;  /* no site is asked for: all that is alive is */
     int measures_ways;
     ia_ways ways; /* to the holders, where they are measured */
     ia_tally tally; /* of what is in the heap, where it is asked for */
@@ -58,6 +60,7 @@ read_sites(diagnosis *d, PyObject *sites, uint8_t mark)
     PyObject *list = PySequence_Fast(sites, "sites must be a sequence of int");
     if (list == NULL)
         return -1;
+    d->all &= PySequence_Fast_GET_SIZE(list) == 0;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++) {
         unsigned long long number =
             PyLong_AsUnsignedLongLong(PySequence_Fast_GET_ITEM(list, i));
@@ -94,10 +97,17 @@ read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age, PyObject *anew)
     return anew == NULL ? 0 : read_sites(d, anew, IA_WANTED_EACH);
 }
 
-/* Did the walk miss a wanted storage?  Those of the last step may be in the
- * hands of the running call. */
 static int
-is_incomplete(const diagnosis *d)
+is_asked_for(const diagnosis *d, const ia_row *row)
+{
+    return ia_is_wanted(
+        &d->wanted, ia_stack_site(row->stack),
+        ia_birth_by(d->wanted.clock, row->position, row->generation));
+}
+
+/* Did the walk miss a storage that is asked for, of before that step? */
+static int
+is_incomplete(const diagnosis *d, uint32_t before, int all)
 {
     uint32_t rows;
     int missed = 0;
@@ -105,10 +115,7 @@ is_incomplete(const diagnosis *d)
     const ia_row *row = ia_ledger_rows(&rows);
     for (uint32_t i = 0; i < rows && !missed; i++) {
         if (row[i].key == 0 || row[i].allowed ||
-            row[i].generation >= d->wanted.now ||
-            !ia_is_wanted(&d->wanted, ia_stack_site(row[i].stack),
-                          ia_birth_by(d->wanted.clock, row[i].position,
-                                      row[i].generation)))
+            row[i].generation >= before || !(all || is_asked_for(d, &row[i])))
             continue;
         uint32_t at = ia_ptrmap_get(&d->storages.index, row[i].key);
         missed = at == IA_PTRMAP_NONE ||
@@ -180,8 +187,14 @@ walk(diagnosis *d)
         return ia_no_memory();
     d->w.graph = d->still;
     d->w.tally = d->tally.counted != NULL ? &d->tally : NULL;
+    d->roots.near = d->near;
     ia_walk_from_roots(&d->w);
-    if (is_incomplete(d)) {
+    if (d->near && is_incomplete(d, UINT32_MAX, d->all)) {
+        d->roots.near = 0;
+        ia_walk_from_libraries(&d->w);
+    }
+    /* Those of the last step may be in the hands of the running call. */
+    if (!d->roots.near && is_incomplete(d, d->wanted.now, 0)) {
         d->w.rooted_entries = d->w.count;
         d->w.rooted_roots = d->roots.count;
         if (walk_unrooted(d) < 0)
@@ -509,11 +522,12 @@ build(diagnosis *d)
         return NULL;
     }
     return Py_BuildValue(
-        "{s:N,s:N,s:N,s:N,s:N,s:I,s:O,s:d}", "holders", holders, "purposes",
+        "{s:N,s:N,s:N,s:N,s:N,s:I,s:O,s:O,s:O,s:d}", "holders", holders, "purposes",
         purposes, "older", older, "tally", tally, "unheld", unheld,
         "left_out", d->holders.left_out, "graph",
-        d->w.graph || ia_the_framework == NULL ? Py_True : Py_False,
-        "seconds", d->seconds);
+        d->w.graph || ia_the_framework == NULL ? Py_True : Py_False, "near",
+        d->roots.near ? Py_True : Py_False, "in_libraries",
+        d->storages.in_libraries ? Py_True : Py_False, "seconds", d->seconds);
 }
 
 static void
@@ -538,9 +552,10 @@ finish(diagnosis *d)
 
 PyObject *
 ia_diagnose(PyObject *sites, PyObject *any_age, int remember, PyObject *anew,
-            int weigh, int ways)
+            int weigh, int ways, int near)
 {
-    diagnosis d = {.remember = remember, .measures_ways = ways};
+    diagnosis d = {
+        .remember = remember, .measures_ways = ways, .near = near, .all = 1};
     PyObject *result = NULL;
     double start = ia_seconds();
     int collecting = PyGC_Disable();

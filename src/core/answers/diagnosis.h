@@ -8,9 +8,10 @@
  * at more places hears of the largest first. */
 #define IA_MAX_HOLDERS 24
 
-/* _core.diagnose(sites, any_age, remember, anew, weigh, ways) -> dict; see
- * _core.pyi for its shape.  `anew` may be NULL. */
+/* _core.diagnose(sites, any_age, remember, anew, weigh, ways, near) -> dict;
+ * see _core.pyi for its shape.  `anew` may be NULL.  Near: where the user's own
+ * roots lead to all that is wanted, libraries' modules are not walked. */
 PyObject *ia_diagnose(PyObject *sites, PyObject *any_age, int remember,
-                      PyObject *anew, int weigh, int ways);
+                      PyObject *anew, int weigh, int ways, int near);
 
 #endif /* IA_DIAGNOSIS_H */

@@ -42,6 +42,11 @@ typedef struct {
     ia_reached *items; /* owned */
     uint32_t count, capacity;
     ia_ptrmap index; /* key -> item */
+    /* Entries of a first pass before it went on to libraries' modules. */
+    uint32_t near_entries;
+    /* With what was cut, such modules led to some that were met before them:
+     * by a second pass. */
+    int in_libraries;
 } ia_storages;
 
 /* Was it there before the watch?  Reached, it has memory, and the ledger

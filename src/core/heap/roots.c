@@ -229,11 +229,42 @@ hide_modules(ia_walk *w)
     }
 }
 
-/* The user's own, but for calls that come and go. */
-static int
-goes_first(const ia_root *root)
+/* In which order they are asked; OWN is the user's but for calls that come and
+ * go. */
+typedef enum { OWN, PASSING, LIBRARIES } rank;
+
+static rank
+rank_of(const ia_root *root)
 {
-    return root->user && !root->late;
+    if (root->user)
+        return root->late ? PASSING : OWN;
+    return root->kind == IA_ROOT_MODULE || root->kind == IA_ROOT_STATE ||
+                   root->kind == IA_ROOT_INTERPRETER
+               ? LIBRARIES
+               : PASSING;
+}
+
+static void
+walk_from(ia_walk *w, rank wanted)
+{
+    /* A second pass asks what is reached, and not by which name. */
+    w->puts_off = w->marks == NULL;
+    for (uint32_t i = 0; i < w->roots->count && i < w->rooted_roots; i++)
+        if (rank_of(&w->roots->items[i]) == wanted)
+            ia_walk_seed(w, w->roots->items[i].ref, i);
+    ia_walk_run(w);
+    ia_walk_run_put_off(w);
+    w->puts_off = 0;
+}
+
+void
+ia_walk_from_libraries(ia_walk *w)
+{
+    if (w->marks == NULL)
+        w->storages->near_entries = w->count;
+    w->libraries = 1;
+    walk_from(w, LIBRARIES);
+    w->libraries = 0;
 }
 
 void
@@ -242,14 +273,8 @@ ia_walk_from_roots(ia_walk *w)
     hide_modules(w);
     if (w->tally != NULL)
         ia_weigh_own(w->tally, w);
-    /* A second pass asks what is reached, and not by which name. */
-    w->puts_off = w->marks == NULL;
-    for (int first = 1; first >= 0; first--) {
-        for (uint32_t i = 0; i < w->roots->count && i < w->rooted_roots; i++)
-            if (goes_first(&w->roots->items[i]) == first)
-                ia_walk_seed(w, w->roots->items[i].ref, i);
-        ia_walk_run(w);
-        ia_walk_run_put_off(w);
-    }
-    w->puts_off = 0;
+    walk_from(w, OWN);
+    walk_from(w, PASSING);
+    if (!w->roots->near)
+        ia_walk_from_libraries(w);
 }

@@ -15,8 +15,11 @@ void ia_roots_free(ia_roots *);
 ia_root *ia_roots_add(ia_roots *, ia_root_kind, uintptr_t ref, int user,
                       const char *name);
 
-/* Walks from all of them: the user's first and to the end, so that a path
- * through a library is taken only where there is no other. */
+/* Walks from all of them: the user's own first and to the end, so that a path
+ * through a library is taken only where there is no other; then from all calls
+ * and threads; from libraries' modules, on which most of a heap hangs, last.
+ * Where the roots are `near`, these wait for the second function. */
 void ia_walk_from_roots(ia_walk *);
+void ia_walk_from_libraries(ia_walk *);
 
 #endif /* IA_ROOTS_H */

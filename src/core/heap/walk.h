@@ -68,6 +68,7 @@ typedef struct {
     uint32_t count, capacity;
     ia_crowd *crowds; /* owned */
     ia_ptrmap turns;  /* frames of calls that a loop makes */
+    int near;         /* walks leave out what libraries' modules lead to */
     ia_notebook notebook;
 } ia_roots;
 
@@ -113,6 +114,7 @@ struct ia_walk {
     ia_put_off *put_off; /* owned */
     uint32_t nput_off, put_off_capacity;
     int puts_off; /* somebody comes back for what is put off */
+    int libraries; /* it is among what libraries' modules lead to */
     ia_storages *storages; /* borrowed; marks what is reached */
     const ia_roots *roots; /* borrowed */
     /* Entries and roots before the walk went on to what no root reaches; all

@@ -14,12 +14,12 @@ static PyObject *
 diagnose(PyObject *self, PyObject *args)
 {
     PyObject *sites, *any_age, *anew = NULL;
-    int remember = 0, weigh = 0, ways = 0;
+    int remember = 0, weigh = 0, ways = 0, near = 0;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO|pOpp:diagnose", &sites, &any_age,
-                          &remember, &anew, &weigh, &ways))
+    if (!PyArg_ParseTuple(args, "OO|pOppp:diagnose", &sites, &any_age,
+                          &remember, &anew, &weigh, &ways, &near))
         return NULL;
-    return ia_diagnose(sites, any_age, remember, anew, weigh, ways);
+    return ia_diagnose(sites, any_age, remember, anew, weigh, ways, near);
 }
 
 static PyObject *
@@ -148,11 +148,15 @@ test_footprint(PyObject *self, PyObject *op)
 }
 
 DOC(diagnose,
-    "(sites, any_age, remember=False, anew=(), weigh=False, ways=False)",
+    "(sites, any_age, remember=False, anew=(), weigh=False, ways=False,\n"
+    "near=False)",
     "Walk the heap and say who holds the storages of these sites; of those\n"
     "in any_age also the ones born before the warm-up was over.  Weigh: the\n"
     "bytes of Python's objects by type, and of autograd nodes.  Ways: what\n"
-    "each object on the way to a holder retains.");
+    "each object on the way to a holder retains.  Near: where the user's own\n"
+    "modules and calls lead to all of these storages, or without a site to\n"
+    "all that are alive, libraries' modules are not walked; what they hold of\n"
+    "them besides is not known then.");
 DOC(explain, "(objects, paths, ways)",
     "Who holds each object of a tuple, at most so many paths each.  Ways:\n"
     "what each object on a path retains.");

@@ -1,0 +1,157 @@
+"""What looks need not do: walks through libraries, visits on the way."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import impactarbiter
+from impactarbiter import _core
+from impactarbiter.core import heap, ledger, wire
+from impactarbiter.judging.walks import Walks
+
+STEPS = 60
+Keep = Callable[[torch.Tensor], object]
+
+
+@pytest.fixture
+def shelf() -> Iterator[Any]:
+    """A library's module that has a list."""
+    module = types.ModuleType("shelf_of_a_library")
+    folder = sysconfig.get_paths()["purelib"]
+    module.__file__ = os.path.join(folder, "shelf_of_a_library.py")
+    code = "kept = []\ndef keep(tensor):\n    kept.append(tensor)\n"
+    exec(code, vars(module))
+    sys.modules[module.__name__] = module
+    yield module
+    del sys.modules[module.__name__]
+
+
+def make(*keep: Keep) -> set[int]:
+    """Each of these keeps a tensor of each step; the lines that made them."""
+    for _ in range(STEPS):
+        made = torch.ones(300)
+        for one in keep:
+            one(made)
+        del made
+        _core.step()
+    return {int(site) for site in _core.rows()["site"]}
+
+
+def told(walk: wire.Walk) -> list[tuple[str, int, int]]:
+    return [(str(h.path), h.bytes, h.storages) for h in walk.holders]
+
+
+def test_the_users_own_is_enough() -> None:
+    kept: list[torch.Tensor] = []
+    with impactarbiter.watch(step="manual"):
+        lines = make(kept.append)
+        near, whole = heap.walk(lines, near=True), heap.walk(lines)
+    assert near.near
+    assert not whole.near and not whole.in_libraries
+    assert told(near) == told(whole)
+    (found,) = near.holders
+    assert found.storages == found.length == STEPS
+
+
+def test_what_only_a_library_has_is_found(shelf: Any) -> None:
+    with impactarbiter.watch(step="manual"):
+        lines = make(shelf.keep)
+        near, whole = heap.walk(lines, near=True), heap.walk(lines)
+    assert not near.near
+    assert told(near) == told(whole)
+    assert str(near.holders[0].path).startswith("shelf_of_a_library.kept[")
+
+
+def test_what_a_library_has_besides_is_measured_by_a_whole_walk(
+    shelf: Any,
+) -> None:
+    kept: list[torch.Tensor] = []
+    with impactarbiter.watch(step="manual"):
+        lines = make(kept.append, shelf.keep)
+        near, whole = heap.walk(lines, near=True), heap.walk(lines)
+    assert near.near and not near.holders[0].shared
+    assert whole.in_libraries and whole.holders[0].shared
+
+
+def test_sums_are_of_all_that_is_alive(shelf: Any) -> None:
+    kept: list[torch.Tensor] = []
+    with impactarbiter.watch(step="manual"):
+        make(kept.append)
+        assert heap.walk((), near=True).near
+        make(shelf.keep)
+        assert not heap.walk((), near=True).near
+
+
+def walks_of(
+    monkeypatch: pytest.MonkeyPatch, *keep: Keep
+) -> list[bool]:
+    """Whether each walk that looks at such a program made was near."""
+    made: list[bool] = []
+    walk = heap.walk
+
+    def watched(*lines: Any, **how: Any) -> wire.Walk:
+        found = walk(*lines, **how)
+        if how.get("near") is not None and lines[0]:
+            made.append(found.near)
+        return found
+
+    monkeypatch.setattr(heap, "walk", watched)
+    with impactarbiter.watch(step="manual", on_finding=lambda _f: None):
+        for _ in range(8):
+            make(*keep)
+    return made
+
+
+def test_what_is_told_is_measured_whole_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walks = walks_of(monkeypatch, [].append)
+    assert walks[0]
+    assert walks[-2]  # the last is the report's
+    assert walks[:-1].count(False) == 1
+
+
+def test_where_a_library_has_it_too_all_further_walks_are_whole(
+    monkeypatch: pytest.MonkeyPatch, shelf: Any
+) -> None:
+    walks = walks_of(monkeypatch, [].append, shelf.keep)
+    assert walks[0]
+    assert not any(walks[walks.index(False) :])
+
+
+def test_nothing_is_visited_while_a_statement_is_sought(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is sought at each tick, and what would be told waits for it."""
+    sought: list[int] = []
+    visited: list[int] = []
+    seen, visit_all = heap.seen_statements, Walks.visit_all
+
+    def counted() -> list[wire.Statement]:
+        sought.append(ledger.status().ticks)
+        return seen()
+
+    def visits(walks: Walks, status: wire.Status) -> None:
+        visited.append(status.ticks)
+        visit_all(walks, status)
+
+    monkeypatch.setattr(heap, "seen_statements", counted)
+    monkeypatch.setattr(Walks, "visit_all", visits)
+    kept: dict[int, torch.Tensor] = {}
+    with impactarbiter.watch(step="manual"):
+        for step in range(40 * STEPS):
+            made = torch.ones(300)
+            if step % 12 == 0:
+                kept[step] = made
+            del made
+            _core.step()
+    assert len(sought) > 3
+    assert len(set(sought) & set(visited)) < len(sought) / 2
