@@ -244,21 +244,31 @@ GENERATED_CLASS = re.compile(
 SAVED_MEMBER = re.compile(
     r"^ +(SavedVariable|std::vector<SavedVariable>) (\w+)_;", re.MULTILINE
 )
+#: What has memory of its own beside the node: sizes, strides, lists of saved.
+VECTOR_MEMBER = re.compile(
+    r"^ +(?:(?:::)?std::vector<.*>|c10::OptionalArray<.*>|[\w:]+::TypeAndSize)"
+    r" (\w+);",
+    re.MULTILINE,
+)
 
 
 def write_saved_layout(include: list[str], folder: Path) -> None:
-    """Lists the members in which torch's autograd nodes save tensors, for
-    src/torch/saved_tensors.cpp; the compiler adds the offsets."""
+    """Lists the members in which torch's autograd nodes save tensors, and
+    their vectors, for src/torch/saved_tensors.cpp; the compiler adds the
+    offsets."""
     header = Path("torch/csrc/autograd/generated/Functions.h")
     found = [Path(path) / header for path in include]
     lines = []
     for source in filter(Path.is_file, found):
         for name, body in GENERATED_CLASS.findall(source.read_text()):
             members = SAVED_MEMBER.findall(body)
-            lines.append(f"IA_CLASS({name}, {len(members)})")
+            vectors = VECTOR_MEMBER.findall(body)
+            counts = f"{len(members)}, {len(vectors)}"
+            lines.append(f"IA_CLASS({name}, {counts})")
             for kind, member in members:
                 macro = "IA_ONE" if kind == "SavedVariable" else "IA_LIST"
                 lines.append(f"{macro}({name}, {member})")
+            lines += [f"IA_VECTOR({name}, {member})" for member in vectors]
         break
     if not lines:
         raise BuildError(f"torch's header {header} was not found or not read")

@@ -77,6 +77,8 @@ class HolderHistory:
     # them before there were fewer; and the most so far.
     probed: Mapping[int, int] = field(default_factory=dict)
     farthest: Mapping[int, int] = field(default_factory=dict)
+    # When the graph behind as many items was last seen to reach further.
+    reached: Observation | None = None
     pace: Pace = Pace()  # of garbage: by the walk that saw the most
     gained_at: int = 0  # `now` of the last gain
     gained: Moment | None = None  # of the last gain that was seen
@@ -230,6 +232,10 @@ class HolderHistory:
         self._note_reach(now.probed)
         self.last = now = dated(now, before)
         self._note_fullness(now, seen_at)
+        if now.items != before.items:
+            self.reached = None
+        elif now.nodes > before.nodes or now.reaches_further(before.probed):
+            self.reached = now
         if now.exceeds(before):
             # What grows again may do so by another statement.
             paused = self.overdue() and now.at.now - self.gained_at
@@ -448,7 +454,7 @@ class HolderHistory:
 
     def counts_from(self, now: Observation) -> None:
         """Rates are counted anew."""
-        self.first = now
+        self.first, self.reached = now, None
         self.rates.restart()
 
     def seen(

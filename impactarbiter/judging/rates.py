@@ -14,6 +14,10 @@ EVEN = 0.8
 
 def rate(history: HolderHistory, kind: int, attribute: str) -> float | None:
     """Growth per step of that kind since the first look; None before."""
+    reached = history.reached
+    if attribute == "node_bytes" and reached is not None:
+        # Between two probes nobody sees the graph grow.
+        return growth(history.first, reached, kind, attribute)
     seen = growth(*_measured(history), kind, attribute)
     filled = history.rates.filled
     if not seen and history.lets_go and filled is not None:
@@ -64,7 +68,10 @@ def is_of_a_moment(history: HolderHistory, kind: int) -> bool:
 
 def is_of_old_probes(history: HolderHistory, kind: int) -> bool:
     """Whether visits have seen fewer steps than lie between two probes of
-    graphs: what the last one found is no growth of these steps alone."""
+    graphs, none of which has reached further: only probes see the graph
+    behind as many items grow."""
+    if history.reached or history.last.items != history.first.items:
+        return False
     pace = history.pace
     between = history.last.at.steps(kind) / PROBES_PER_DOUBLING
     return pace.kind == kind and _steps_seen(history, kind) < min(
@@ -72,13 +79,16 @@ def is_of_old_probes(history: HolderHistory, kind: int) -> bool:
     )
 
 
-def gathered_in(history: HolderHistory) -> int:
-    """Steps in which the nodes came that a walk measured: a graph that is
-    carried on reaches further back than what it leads to first, of which
-    something else may have all but the last."""
+def nodes_as_walked(history: HolderHistory) -> float:
+    """Bytes of nodes a step, by what a walk has measured: of a container,
+    with the items of its warm-up, which were made in no step that counts; a
+    graph that is carried on reaches further back than what it leads to first,
+    of which something else may have all but the last."""
+    walked, steps = history.walked, max(history.pace.steps, 1)
     if history.recurs or history.graph_grows:
-        return max(history.pace.steps, _age(history))
-    return history.pace.steps
+        return walked.node_bytes / max(steps, _age(history))
+    counted = walked.ours / walked.items if walked.items else 1.0
+    return walked.node_bytes * min(counted or 1.0, 1.0) / steps
 
 
 def _age(history: HolderHistory) -> int:

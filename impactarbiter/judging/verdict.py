@@ -19,10 +19,10 @@ from .memory import HolderHistory
 from .observation import Moment
 from .rates import (
     carried,
-    gathered_in,
     is_of_a_moment,
     is_of_old_probes,
     items_a_step,
+    nodes_as_walked,
     rate,
 )
 from .rules import MAY_END, Case, judge
@@ -123,14 +123,15 @@ def finding_of(
         )
     size = _rate(history, kind, "held", "bytes")
     count = _rate(history, kind, "storages", "freed")
-    nodes = _rate(history, kind, "node_bytes", "node_bytes")
+    nodes = rate(history, kind, "node_bytes")
+    nodes = nodes or carried(history, kind, "node_bytes")
     if case.is_cycle and not size:
         # Nobody visits garbage; a walk may come after the collector.
         size, count = history.pace.bytes, history.pace.storages
     elif is_of_a_moment(history, kind):
         size, count = history.pace.bytes, history.pace.storages
     if history.walked.node_bytes and is_of_old_probes(history, kind):
-        nodes = history.walked.node_bytes / gathered_in(history)
+        nodes = nodes_as_walked(history)
     confirmed = history.confirmed_at
     made = replace(
         finding,
@@ -144,9 +145,7 @@ def finding_of(
             finding.tensors_per_step if count is None else count
         ),
         graph_bytes_per_step=(
-            history.walked.node_bytes / max(history.age, 1)
-            if nodes is None
-            else nodes
+            nodes_as_walked(history) if nodes is None else nodes
         ),
         trains=_trains(history, status),
         retained_bytes=max(history.last.bytes, 0),

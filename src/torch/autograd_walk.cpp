@@ -166,25 +166,10 @@ walk_next_node(ia_node_mark *mark)
              at::sequence_number::peek(), nullptr, 0};
 }
 
-/* What the C library takes for n bytes: eight more of its own, and a multiple
- * of 16.  malloc_usable_size() would know, but not every node is the start of
- * a block: make_shared puts it inside one. */
-size_t
-block_of(size_t bytes)
-{
-    return bytes == 0 ? 0 : (bytes + 8 + 15) / 16 * 16;
-}
-
 extern "C" size_t
 walk_node_bytes(void *node)
 {
-    const auto &it = *static_cast<Node *>(node);
-    const auto &edges = it.next_edges();
-    size_t size = ia::node_size(it);
-
-    return size == 0 ? 0
-                     : block_of(size) +
-                           block_of(edges.capacity() * sizeof(edges[0]));
+    return ia::node_bytes(*static_cast<Node *>(node));
 }
 
 extern "C" int

@@ -216,8 +216,9 @@ struct SavedVisitor {
 };
 
 NodeKind node_kind(const torch::autograd::Node &);
-/* Of its class; 0 where that is declared in no header of torch's. */
-size_t node_size(const torch::autograd::Node &);
+/* What it takes with its vectors; 0 where its class is declared in no header
+ * of torch's. */
+size_t node_bytes(const torch::autograd::Node &);
 int visit_saved(const torch::autograd::Node &, SavedVisitor &);
 
 } // namespace ia

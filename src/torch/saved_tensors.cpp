@@ -1,4 +1,5 @@
-/* Where an autograd node keeps its SavedVariables, of whatever class it is.
+/* Where an autograd node keeps its SavedVariables, of whatever class it is,
+ * and how much memory the node itself takes.
  *
  * torch ships the declarations of the classes that it generates; the build
  * lists their members in saved_layout.inc.  So they are read in place, with
@@ -13,6 +14,7 @@
 #include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/autograd/generated/Functions.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstring>
@@ -44,38 +46,106 @@ struct Member {
     const char *name;
 };
 
+/* A vector of a node's class, and what its memory takes. */
+struct Vector {
+    size_t offset;
+    size_t (*bytes)(const void *);
+};
+
 struct Generated {
     const char *name;
     size_t size;
-    size_t count; /* of members, which lie behind one another in kMembers */
+    size_t count;   /* of members, which lie behind one another in kMembers */
+    size_t vectors; /* likewise in kVectors */
 };
+
+/* What the C library takes for n bytes: eight more of its own, a multiple of
+ * 16, and no less than 32.  malloc_usable_size() would know, but not every
+ * node is the start of a block: make_shared puts it inside one. */
+size_t
+block_of(size_t bytes)
+{
+    return bytes == 0 ? 0 : std::max<size_t>((bytes + 8 + 15) / 16 * 16, 32);
+}
+
+template <typename T>
+size_t
+vector_bytes(const std::vector<T> &vector)
+{
+    return block_of(vector.capacity() * sizeof(T));
+}
+
+template <typename T>
+size_t
+vector_bytes(const std::vector<std::vector<T>> &vectors)
+{
+    size_t bytes = block_of(vectors.capacity() * sizeof(vectors[0]));
+
+    for (const auto &vector : vectors) {
+        bytes += vector_bytes(vector);
+    }
+    return bytes;
+}
+
+template <typename T>
+size_t
+vector_bytes(const c10::OptionalArray<T> &array)
+{
+    return array.list ? vector_bytes(*array.list) : 0;
+}
+
+size_t
+vector_bytes(const torch::autograd::generated::TypeAndSize &argument)
+{
+    return vector_bytes(argument.sym_sizes);
+}
+
+template <typename T>
+size_t
+bytes_at(const void *at)
+{
+    return vector_bytes(*static_cast<const T *>(at));
+}
 
 /* The layout is that of the compiler torch was built by; offsetof of a class
  * with virtual functions is conditionally supported, and is so here. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
+#define IA_CLASS(CLASS, COUNT, VECTORS)
+#define IA_ONE(CLASS, NAME)
+#define IA_LIST(CLASS, NAME)
+#define IA_VECTOR(CLASS, NAME)
+
 const Member kMembers[] = {
-#define IA_CLASS(CLASS, COUNT)
+#undef IA_ONE
+#undef IA_LIST
 #define IA_ONE(CLASS, NAME)                                                  \
     {offsetof(torch::autograd::generated::CLASS, NAME##_), false, #NAME},
 #define IA_LIST(CLASS, NAME)                                                 \
     {offsetof(torch::autograd::generated::CLASS, NAME##_), true, #NAME},
 #include "saved_layout.inc"
-#undef IA_CLASS
 #undef IA_ONE
 #undef IA_LIST
+#define IA_ONE(CLASS, NAME)
+#define IA_LIST(CLASS, NAME)
+};
+
+const Vector kVectors[] = {
+#undef IA_VECTOR
+#define IA_VECTOR(CLASS, NAME)                                               \
+    {offsetof(torch::autograd::generated::CLASS, NAME),                      \
+     &bytes_at<decltype(torch::autograd::generated::CLASS::NAME)>},
+#include "saved_layout.inc"
+#undef IA_VECTOR
+#define IA_VECTOR(CLASS, NAME)
 };
 
 const Generated kGenerated[] = {
-#define IA_CLASS(CLASS, COUNT)                                               \
-    {#CLASS, sizeof(torch::autograd::generated::CLASS), COUNT},
-#define IA_ONE(CLASS, NAME)
-#define IA_LIST(CLASS, NAME)
-#include "saved_layout.inc"
 #undef IA_CLASS
-#undef IA_ONE
-#undef IA_LIST
+#define IA_CLASS(CLASS, COUNT, VECTORS)                                      \
+    {#CLASS, sizeof(torch::autograd::generated::CLASS), COUNT, VECTORS},
+#include "saved_layout.inc"
 };
 
 #pragma GCC diagnostic pop
@@ -91,6 +161,8 @@ struct NodeClass {
     size_t size = 0; /* 0 where the class is declared nowhere */
     const Member *members = nullptr;
     size_t count = 0;
+    const Vector *vectors = nullptr;
+    size_t vector_count = 0;
 };
 
 using ByName = std::unordered_map<std::string_view, NodeClass>;
@@ -100,11 +172,17 @@ generated_by_name()
 {
     ByName table;
     const Member *members = kMembers;
+    const Vector *vectors = kVectors;
 
     for (const Generated &entry : kGenerated) {
-        table[entry.name] = {ia::NodeKind::Generated, entry.size, members,
-                             entry.count};
+        table[entry.name] = {ia::NodeKind::Generated,
+                             entry.size,
+                             members,
+                             entry.count,
+                             vectors,
+                             entry.vectors};
         members += entry.count;
+        vectors += entry.vectors;
     }
     return table;
 }
@@ -253,9 +331,20 @@ ia::node_kind(const Node &node)
 }
 
 size_t
-ia::node_size(const Node &node)
+ia::node_bytes(const Node &node)
 {
-    return class_of(node).size;
+    const NodeClass &node_class = class_of(node);
+    const char *start = reinterpret_cast<const char *>(&node);
+
+    if (node_class.size == 0) {
+        return 0;
+    }
+    size_t bytes = block_of(node_class.size) + vector_bytes(node.next_edges());
+    for (size_t i = 0; i < node_class.vector_count; i++) {
+        const Vector &vector = node_class.vectors[i];
+        bytes += vector.bytes(start + vector.offset);
+    }
+    return bytes;
 }
 
 int

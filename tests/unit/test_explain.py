@@ -3,6 +3,7 @@ changes nothing and runs nothing of the objects'."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 import threading
@@ -22,6 +23,11 @@ import impactarbiter
 from impactarbiter import explain
 
 FILE = "/home/user/scene.py"
+#: glibc's struct mallinfo2.
+MALLOC = (
+    *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks"),
+    *("fsmblks", "uordblks", "fordblks", "keepcost"),
+)
 
 
 @pytest.fixture
@@ -746,3 +752,42 @@ def test_many_sorts_in_one_call() -> None:
     ]
     # The tensor and the array show one block: neither alone retains it.
     assert sizes["tensor"].retained_bytes == sizes["twin"].retained_bytes == 0
+
+
+def test_a_node_weighs_what_malloc_gives_it(no_collector: None) -> None:
+    """With its vectors: sizes, strides, what a convolution is told."""
+
+    class Malloc(ctypes.Structure):
+        _fields_ = [(name, ctypes.c_size_t) for name in MALLOC]
+
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        pytest.skip("not glibc")
+    library.mallinfo2.restype = Malloc
+    images = torch.ones(2, 3, 8, 8)
+    weight, bias = (
+        torch.ones(s, requires_grad=True) for s in ((4, 3, 3, 3), 4)
+    )
+    plain = torch.ones(4, requires_grad=True)
+
+    def convolved() -> torch.Tensor:
+        made = torch.conv2d(images, weight, bias, padding=1)
+        return torch.cat([made.flatten(1), made.view(2, -1)[:, :4]], 1)
+
+    def grown(make: Callable[[], torch.Tensor]) -> tuple[float, float]:
+        """Malloc's bytes for each of many graphs, and what they are said to
+        have; nothing is saved any more."""
+        for _round in range(2):
+            kept = [torch.ones(())] * 400
+            before = library.mallinfo2().uordblks
+            for i in range(len(kept)):
+                kept[i] = make().sum()
+                kept[i].backward()
+            more = library.mallinfo2().uordblks - before
+        graph = explain(kept).graph
+        assert graph is not None
+        return more / len(kept), graph.node_bytes / len(kept)
+
+    base, said_of_base = grown(lambda: plain)
+    true, said = grown(convolved)
+    assert said - said_of_base == pytest.approx(true - base, rel=0.05)

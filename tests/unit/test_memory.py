@@ -623,3 +623,24 @@ def test_a_graph_that_is_now_larger_now_smaller_does_not_grow(nodes, grows):
     for step, count in enumerate(nodes[1:], 21):
         known.observe(replace(seen(step, 5, 5), probed={LINE: count}))
     assert known.graph_grows == grows
+
+
+def test_items_of_the_warm_up_came_in_no_step_that_counts():
+    """Three of sixteen: their nodes are in what the walk has measured."""
+    walked = replace(seen(16, 16, 32), ours=13, node_bytes=16_000)
+    known = history(walked)
+    known.pace = Pace(0.0, 0.0, 13, OPTIMIZER)
+    assert rates.nodes_as_walked(known) == 1000
+
+
+def test_a_graph_has_grown_until_a_probe_last_saw_that():
+    """Twelve nodes a step came until step 29, of which all is known."""
+    walked = replace(
+        seen(20, None, 1), nodes=200, node_bytes=2000, probed={LINE: 200}
+    )
+    known = history(walked)
+    known.recurs = True
+    further = {"nodes": 308, "node_bytes": 3080, "probed": {LINE: 308}}
+    known.observe(replace(walked, at=at(29), **further))
+    known.observe(replace(walked, at=at(40), **further))
+    assert rates.rate(known, OPTIMIZER, "node_bytes") == 120
