@@ -65,7 +65,7 @@ def advise(
         )
     if _is_of_hooks(finding):
         return (
-            f"each step registers one more hook in {where}: register it once,"
+            f"ever more hooks are registered in {where}: register one once,"
             " or keep the handle that it returns and call `handle.remove()`"
         )
     if _is_of_an_optimizer(finding):
@@ -228,12 +228,12 @@ def _of_tensors(finding: Finding, where: str) -> str:
         )
     if holder is not None and holder.length is None:
         return (
-            f"each step makes {where} longer: keep its last part only, or"
+            f"{where} gets ever longer: keep its last part only, or"
             " begin anew once it has been used"
         )
     if kind in MAPPINGS:
         said = (
-            f"each step brings a new key to {where}: use keys that come back,"
+            f"each new key stays in {where}: use keys that come back,"
             " or delete what has been used"
         )
     elif kind == "list":
@@ -324,10 +324,23 @@ def _is_scalar(finding: Finding) -> bool:
 
 
 def _slice_part(finding: Finding) -> float | None:
-    """What part of the memory that it keeps a tensor shows; None: most."""
+    """What part of the memory that it keeps a tensor shows, with the others
+    that are slices of the same; None: most."""
     for t in finding.tensors:
         bits = re.search(r"\d+$", t.dtype)
         if t.shape is not None and bits is not None and t.bytes:
             shown = math.prod(t.shape) * int(bits[0]) // 8
-            return shown / t.bytes if 4 * shown <= t.bytes else None
+            part = shown / t.bytes * _slices_of_one(finding)
+            return part if 4 * part <= 1 else None
     return None
+
+
+def _slices_of_one(finding: Finding) -> float:
+    """How many of what it holds show one piece of memory: each row of a
+    batch, be it kept by itself, and all of them show it all."""
+    kept, size = finding.kept, finding.bytes_per_step
+    if kept is not None and size > 0:
+        return max(kept.bytes_per_step / size, 1.0)
+    holder, count = finding.holder, finding.tensors_per_step
+    pace = holder.growth_per_step if holder is not None else None
+    return max(pace / count, 1.0) if pace and count else 1.0

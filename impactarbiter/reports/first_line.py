@@ -121,7 +121,7 @@ def _place(site: Site) -> str:
 
 
 def _todo(finding: Finding, room: int) -> str:
-    """What to change, as much as fits."""
+    """What to change, or else where it is kept, if that fits."""
     advice = finding.advice.rstrip(".")
     clause = _CLAUSE.split(advice)[0]
     added = [
@@ -130,10 +130,13 @@ def _todo(finding: Finding, room: int) -> str:
         if line.startswith("+") and not line.startswith("+++")
     ]
     held_in, short = in_words(finding.held_in[:1]), clause.split(" in `")[0]
-    for text in (advice, clause, *added[:1], held_in, short):
+    holder = finding.holder
+    kept = f"kept in `{holder.expression}`" if holder is not None else ""
+    # Half an instruction is none.
+    for text in (advice, clause, *added[:1], held_in, short, kept):
         if text and len(text) <= room:
             return text
-    return _cut(clause, room) if room > 24 else ""
+    return ""
 
 
 def _cut(text: str, room: int) -> str:

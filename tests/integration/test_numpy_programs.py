@@ -111,7 +111,7 @@ def test_one_array_that_grows(tmp_path: Path, fixed: bool) -> None:
     assert finding["path"]["text"] == "__main__.one"
     assert finding["bytes_per_step"] == pytest.approx(16_000, rel=0.05)
     assert first.startswith("CRITICAL, 1 leak: 1")
-    assert "each step makes `__main__.one`" in first
+    assert "`__main__.one` gets ever longer" in first
 
 
 @pytest.mark.parametrize("fixed", [False, True])

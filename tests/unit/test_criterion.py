@@ -239,7 +239,7 @@ def test_collected_storages_do_not_count_as_let_go(run) -> None:
 
 
 class Optimizer:
-    """The hook compares addresses only."""
+    """The hook asks for its address, and whether it is still there."""
 
 
 @pytest.fixture
@@ -262,6 +262,19 @@ def test_one_optimizer_a_step_is_a_step(auto: None) -> None:
     for _ in range(10):
         step(one)
     assert rounds() == _core.status()["position"] == 10
+
+
+def test_one_at_the_address_of_one_that_is_gone_is_new(auto: None) -> None:
+    two = [Optimizer(), Optimizer()]
+    for trial in range(12):
+        for _ in range(4):
+            step(two[trial % 2])
+        address = id(two.pop(trial % 2))
+        elsewhere = []
+        while id(one := Optimizer()) != address:
+            elsewhere.append(one)
+        two.insert(trial % 2, one)
+    assert rounds() == 48
 
 
 def test_two_in_turn_are_one_step(auto: None) -> None:

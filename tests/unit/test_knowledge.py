@@ -189,7 +189,7 @@ PLAIN = Kept(64.0)
         ),
         (
             keeping(PLAIN, 64, 0, kind="dict"),
-            "each step brings a new key to `__main__.kept`: use keys that"
+            "each new key stays in `__main__.kept`: use keys that"
             " come back, or delete what has been used; what must be kept can"
             " be summed up",
         ),
@@ -210,8 +210,14 @@ PLAIN = Kept(64.0)
             " that stops 99 % of it",
         ),
         (
+            # Each of 32 rows of one batch, kept by itself.
+            keeping(Kept(32 * 6400.0), 6400, 0, stored=6400, kind="deque"),
+            "bound `__main__.kept` or clear it once its tensors are used;"
+            " what must be kept can be summed up",
+        ),
+        (
             keeping(PLAIN, 64, 0, length=None),
-            "each step makes `__main__.kept` longer: keep its last part only,"
+            "`__main__.kept` gets ever longer: keep its last part only,"
             " or begin anew once it has been used",
         ),
     ],

@@ -203,7 +203,10 @@ ADVICE = (
         ({"advice": "store `.item()`: it is enough"}, ": it is enough"),
         ({"advice": ADVICE, "patch": None}, "; store `.item()`"),
         ({"advice": ADVICE}, "; history.append(x.item())"),
-        ({"advice": "word " * 40, "patch": None}, "word \u2026"),
+        (
+            {"advice": "word " * 40, "patch": None},
+            "; kept in `__main__.trainer.history`",
+        ),
         ({"grown_at": Site("x" * 90 + ".py", 3, "f"), "advice": ""}, ".py:3"),
         ({"verdict": "growing"}, " at train.py:41"),
     ],

@@ -19,6 +19,7 @@
 static struct {
     struct {
         PyObject *optimizer; /* address, not a reference */
+        PyObject *alive;     /* owned: weak; NULL where that is not known */
         uint32_t round;      /* of its last step */
         uint32_t gap;        /* between its last two, 0 after the first */
     } items[OPTIMIZERS];
@@ -28,8 +29,16 @@ static struct {
 } known;
 
 void
+ia_optimizers_let_go(void)
+{
+    for (uint32_t i = 0; i < known.count; i++)
+        Py_CLEAR(known.items[i].alive);
+}
+
+void
 ia_optimizers_reset(void)
 {
+    ia_optimizers_let_go();
     known.count = known.round = 0;
     ia_ptrmap_free(&known.index);
 }
@@ -44,6 +53,19 @@ oldest(void)
     return least;
 }
 
+static void
+begin(uint32_t i, PyObject *optimizer)
+{
+    PyObject *before = known.items[i].alive;
+    PyObject *alive = PyWeakref_NewRef(optimizer, NULL);
+    if (alive == NULL)
+        PyErr_Clear();
+    memset(&known.items[i], 0, sizeof known.items[i]);
+    known.items[i].optimizer = optimizer;
+    known.items[i].alive = alive;
+    Py_XDECREF(before);
+}
+
 static uint32_t
 add(PyObject *optimizer)
 {
@@ -54,16 +76,23 @@ add(PyObject *optimizer)
         return IA_PTRMAP_NONE;
     if (i == known.count)
         known.count++;
-    memset(&known.items[i], 0, sizeof known.items[i]);
-    known.items[i].optimizer = optimizer;
+    begin(i, optimizer);
     return i;
+}
+
+/* Its address may be another's by now. */
+static int
+is_gone(uint32_t i)
+{
+    PyObject *alive = known.items[i].alive;
+    return alive != NULL && ((PyWeakReference *)alive)->wr_object == Py_None;
 }
 
 static int
 is_thrown_away(uint32_t i)
 {
-    return known.round - known.items[i].round >
-           GAPS * known.items[i].gap + PATIENCE;
+    return is_gone(i) || known.round - known.items[i].round >
+                             GAPS * known.items[i].gap + PATIENCE;
 }
 
 int
@@ -73,8 +102,12 @@ ia_optimizers_step(PyObject *optimizer, uint32_t round)
     int is_new = i == IA_PTRMAP_NONE;
     if (is_new && (i = add(optimizer)) == IA_PTRMAP_NONE)
         return 1;
-    /* One that was thrown away may have left its address to another; of one
-     * step alone nothing follows. */
+    else if (is_gone(i)) {
+        begin(i, optimizer);
+        is_new = 1;
+    }
+    /* One that was thrown away may come back; of one step alone nothing
+     * follows. */
     int again = !is_new && known.items[i].gap > 0 && is_thrown_away(i);
     int begins =
         is_new || again ? round != 1 : known.items[i].round == round;

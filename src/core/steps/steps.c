@@ -459,6 +459,7 @@ void
 ia_stepping_stop(void)
 {
     ia_active = 0;
+    ia_optimizers_let_go();
     Py_CLEAR(run.options.callback);
     Py_CLEAR(run.options.is_programs);
 }
