@@ -299,7 +299,8 @@ class KnownHolders(dict[str, HolderHistory]):
             for path in history.paths:
                 heap.forget(path)
             now = history.told_apart(now, lines, heap.site_older)
-            history.walked_again(held, fellows, now)
+            made = look.youngest(fellows) + 1
+            history.walked_again(held, fellows, now, made)
             if history.beside != _beside(finding):
                 history.counts_from(now)  # what it is charged with is another
         history.was_collected |= self._was_collected(held)

@@ -95,10 +95,14 @@ class Look:
     def gained(self, fellows: Sequence[Held]) -> int:
         """When one that is new was last seen to gain; what died has gained
         nothing since its youngest was born."""
-        youngest = max(g.last for held in fellows for g in held.groups)
+        youngest = self.youngest(fellows)
         if all(held.died for held in fellows):
             return youngest
         return self.status.end_of(youngest)
+
+    def youngest(self, fellows: Sequence[Held]) -> int:
+        """When the last of what they have was born."""
+        return max(g.last for held in fellows for g in held.groups)
 
     def is_suspect(self, held: Held) -> bool:
         """Whether one of its lines is suspect just now."""

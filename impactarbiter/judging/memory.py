@@ -98,6 +98,9 @@ class HolderHistory:
     # As many items as at the look before had nothing of what they had: they
     # stay, and what each has is made anew, as what a hook has seen last.
     renews: bool = False
+    # It is as long as it was, and most of what came since the walk before went
+    # to items that had nothing yet.
+    fills: bool = False
     # A turn's variable, made anew, had more than can have come to it since.
     carries_over: bool = False
     # Garbage like it, which a walk had seen, was gone at a later one.
@@ -223,8 +226,9 @@ class HolderHistory:
         """Positions or ticks that it has gathered for."""
         return self.last.at.now - self.since
 
-    def observe(self, now: Observation) -> None:
-        """Takes in what a walk or a visit saw."""
+    def observe(self, now: Observation, made: int | None = None) -> None:
+        """Takes in what a walk or a visit saw; ``made``: when the youngest of
+        what a walk has found there was."""
         if self.graph_is_others:
             now = replace(now, probed={})
         before = self.last
@@ -240,8 +244,12 @@ class HolderHistory:
             # What grows again may do so by another statement.
             paused = self.overdue() and now.at.now - self.gained_at
             self.resumed |= bool(paused and self.statements)
-            self.waited = max(self.waited, now.at.now - self.gained_at)
-            self.gained_at, self.gained = now.at.now, now.at
+            gained_at = now.at.now
+            if made is not None and now.grew_inside(before):
+                # No visit sees that: it may have been long ago.
+                gained_at = max(min(made, gained_at), self.gained_at)
+            self.waited = max(self.waited, gained_at - self.gained_at)
+            self.gained_at, self.gained = gained_at, now.at
             self.gains += 1
             if now.items and now.at.ends_step:
                 self.rates.add(now, paused)
@@ -355,16 +363,22 @@ class HolderHistory:
         )
 
     def walked_again(
-        self, held: Held, fellows: Sequence[Held], now: Observation
+        self,
+        held: Held,
+        fellows: Sequence[Held],
+        now: Observation,
+        made: int | None = None,
     ) -> None:
-        """Takes in a walk, which may call the holder by another name."""
+        """Takes in a walk, which may call the holder by another name; ``made``
+        as by ``observe``."""
         if self.comes_and_goes:
             self.watched = 0  # by a name that may last
         self.held = held
         self.fellows = fellows
         self.broken_at, self.comes_and_goes = None, False
         shared = now.nodes < self.last.nodes and self.graph_grows
-        self.observe(now)
+        self.fills = self._fills(now)
+        self.observe(now, made)
         if shared:
             # Something else has a part of its graph since then.
             self.counts_from(now)
@@ -372,6 +386,16 @@ class HolderHistory:
         self.each = now.each_since(self.walked) or self.each
         self.walked = now
         self.remaining = now.storages
+
+    def _fills(self, now: Observation) -> bool:
+        """Whether each of its items gets its own: that ends when all have."""
+        then = self.walked
+        if now.items is None or now.items != then.items or not then.ours:
+            return False
+        items, came = now.ours - then.ours, now.storages - then.storages
+        if not items and not came:
+            return self.fills
+        return 2 * items * then.storages > came * then.ours
 
     def consists_of(
         self,

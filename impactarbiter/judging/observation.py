@@ -110,6 +110,16 @@ class Observation:
             or self.held > older.held
         )
 
+    def grew_inside(self, older: Observation) -> bool:
+        """Whether a container is as long as it was, and no graph behind it
+        says that it has grown: what its items keep does."""
+        return (
+            self.items is not None
+            and self.items == older.items
+            and self.nodes <= older.nodes
+            and not self.reaches_further(older.probed)
+        )
+
     @property
     def is_plain(self) -> bool:
         """Whether it is a tensor without a graph: its size says all."""

@@ -25,7 +25,8 @@ class Case:
     ``died``: it is garbage that came about at once, and grows no more;
     ``in_time``: the collector may still come before it is much.
     ``bounded``: it has a bound that memory can hold, by its type or those of
-    its items; ``limited``: a test of its length in the source decides on
+    its items; ``fills``: it gets no longer, and each of its items gets its
+    own; ``limited``: a test of its length in the source decides on
     whether it grows, and the program goes on; ``may_end``: so it does, and the
     source empties it somewhere, or asks for a key before it sets it; that is
     said at a report too, where keys have paused or come ever more rarely.
@@ -45,6 +46,7 @@ class Case:
     collected: bool = False
     in_time: bool = False
     bounded: bool = False
+    fills: bool = False
     limited: bool = False
     may_end: bool = False
     graph_grows: bool = False
@@ -148,6 +150,13 @@ RULES: tuple[Rule, ...] = (
         lambda case: case.lets_go and not case.graph_grows,
         "accumulation",
         "what it held was seen leaving",
+    ),
+    Rule(
+        "fills-up",
+        lambda case: case.fills and not case.graph_grows,
+        "growing",
+        "it gets no longer: ever more of its items have something, which may"
+        " end when all have",
     ),
     Rule(
         "own-limit",

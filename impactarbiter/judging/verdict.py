@@ -61,6 +61,7 @@ def case_of(
         in_time=_in_time(history, status, room) and not last_word,
         bounded=_fits(history, room),
         graph_grows=history.graph_grows,
+        fills=history.fills and history.walked.ours < (history.length or 0),
         limited=end is not None and end.kind == "length",
         # Whether keys come to an end, a program has shown where they paused,
         # or came ever more rarely.

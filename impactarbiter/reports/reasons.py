@@ -25,6 +25,8 @@ CHANGES = {
     " back",
     "lets-go": "growing for twice as long without letting go would make it a"
     " leak",
+    "fills-up": "growing on when each of its items has something would make"
+    " it a leak",
     "own-limit": "growing to the end of the run, or holding more than a"
     " sixty-fourth of the memory that is left, would make it a leak",
     "may-end": "growing to the end of the run, or holding more than a"

@@ -644,3 +644,34 @@ def test_a_graph_has_grown_until_a_probe_last_saw_that():
     known.observe(replace(walked, at=at(29), **further))
     known.observe(replace(walked, at=at(40), **further))
     assert rates.rate(known, OPTIMIZER, "node_bytes") == 120
+
+
+def with_items(tick: int, ours: int, storages: int) -> Observation:
+    """150 items, of which so many have something."""
+    return replace(seen(tick, 150, storages), ours=ours)
+
+
+@pytest.mark.parametrize(
+    ("ours", "storages", "fills"),
+    [
+        (60, 120, True),  # two to each that had none
+        (40, 120, False),  # more and more to those that have some
+        (30, 60, True),  # nothing since: it is as it was
+    ],
+)
+def test_what_gives_each_of_its_items_one_thing_fills_up(
+    ours: int, storages: int, fills: bool
+):
+    known = history(with_items(16, 12, 24))
+    for walk in (with_items(30, 30, 60), with_items(60, ours, storages)):
+        known.walked_again(known.held, [fellow()], walk)
+    assert known.fills == fills
+
+
+def test_what_the_last_walk_has_found_is_as_old_as_it_was_made():
+    """Step 150 was the last that brought something; nobody saw that."""
+    known = history(with_items(60, 57, 114))
+    last = with_items(380, 147, 294)
+    known.walked_again(known.held, [fellow()], last, 150)
+    assert known.gains == 1 and known.gained_at == 150
+    assert known.overdue()

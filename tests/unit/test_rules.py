@@ -142,6 +142,16 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
         "stopped",
         None,
     ),
+    "what gives each of its items one thing": (
+        replace(LEAK, fills=True),
+        "fills-up",
+        "growing",
+    ),
+    "the same, while the graph behind them grows": (
+        replace(LEAK, fills=True, graph_grows=True),
+        "keeps-all",
+        "leak",
+    ),
     "what its own source limits": (
         replace(LEAK, limited=True),
         "own-limit",
