@@ -242,13 +242,13 @@ class _Reader:
             return target.id == self._name and self._is_of_one_loop(node)
         scope = self._source.scope(node)
         if scope == "module" or _is_in_init(self._source, node):
-            return any(_loops(self._source, node))
+            return any(loops_around(self._source, node))
         return not _is_first(self._source, node, name)
 
     def _is_of_one_loop(self, node: ast.stmt) -> bool:
         """Whether a loop makes it anew and fills it in each turn."""
-        around = set(_loops(self._source, self._grows))
-        return any(loop in around for loop in _loops(self._source, node))
+        around = set(loops_around(self._source, self._grows))
+        return any(loop in around for loop in loops_around(self._source, node))
 
     def _is_made_in_init_of(self, owner: ast.AST | None) -> bool:
         source = self._source
@@ -345,7 +345,7 @@ def _class_around(source: Source, node: ast.AST) -> ast.AST | None:
     )
 
 
-def _loops(source: Source, node: ast.AST) -> Iterator[ast.AST]:
+def loops_around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
     """The loops around a node, in its function."""
     for outer in source.up(node):
         if isinstance(outer, FUNCTIONS):

@@ -12,7 +12,8 @@ AFTER_A_PAUSE = 3
 
 @dataclass
 class Gains:
-    """A container's first gain and its last, which lie whole steps apart.
+    """The first gain of a container, or of a tensor that is made ever longer,
+    and its last, which lie whole steps apart.
 
     ``filled``: the same of what it had gathered until it was last seen to let
     go.  ``resumed``: what came before says nothing of how fast it grows: it

@@ -17,7 +17,7 @@ from typing import Literal
 from ..core.sources import site_at
 from ..knowledge.containers import ANY
 from ..model.finding import Site
-from .endings import ending, replacing, taken_from
+from .endings import ending, loops_around, replacing, taken_from
 from .source_file import FUNCTIONS, Source, line_of, name_of, parsed
 
 #: What leads past the rest of a block.
@@ -52,16 +52,11 @@ def ends(
     source = parsed(file)
     if source is None:
         return None
-    grown = [
-        (node, target)
-        for node in source.nodes
-        if isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign))
-        if _stands_at(node, line)
-        for target in _grown(node)
-    ]
+    grown = _grown_at(source, line)
+    limited = _limit(source, grown)
+    if limited is not None:
+        return limited
     names = [(node, ast.unparse(target)) for node, target in grown]
-    if any(_is_kept_short(source, node, name) for node, name in names):
-        return End("length", _site(source, grown[0][0]))
     if attribute is not None:
         named = ast.Attribute(ast.Name("_", ast.Load()), attribute, ast.Load())
         grown += [(node, named) for node, _target in grown[:1]]
@@ -79,6 +74,36 @@ def ends(
             return End("keys", _site(source, asking))
     filling = _filling_in(source, line, dictionary) if dictionary else None
     return End("keys", _site(source, filling)) if filling else None
+
+
+@lru_cache(maxsize=256)
+def limit(file: str, line: int) -> End | None:
+    """A test of its own length that decides on whether the statement there
+    runs, or drops some of what it adds to."""
+    source = parsed(file)
+    if source is None:
+        return None
+    return _limit(source, _grown_at(source, line))
+
+
+def _grown_at(source: Source, line: int) -> list[tuple[ast.stmt, ast.expr]]:
+    """The statements of a line, and what each of them adds to."""
+    return [
+        (node, target)
+        for node in source.nodes
+        if isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign))
+        if _stands_at(node, line)
+        for target in _grown(node)
+    ]
+
+
+def _limit(
+    source: Source, grown: list[tuple[ast.stmt, ast.expr]]
+) -> End | None:
+    for node, target in grown:
+        if _is_kept_short(source, node, ast.unparse(target)):
+            return End("length", _site(source, grown[0][0]))
+    return None
 
 
 @lru_cache(maxsize=256)
@@ -125,6 +150,8 @@ def _grown(statement: ast.stmt) -> Iterator[ast.expr]:
         for target in statement.targets:
             if isinstance(target, ast.Subscript):
                 yield target.value
+            elif _is_made_of(statement.value, target):
+                yield target
     for node in ast.walk(statement):
         if not isinstance(node, ast.Call):
             continue
@@ -134,20 +161,32 @@ def _grown(statement: ast.stmt) -> Iterator[ast.expr]:
             yield node.args[0]
 
 
+def _is_made_of(value: ast.expr, target: ast.expr) -> bool:
+    """``x = cat([x, y])``."""
+    name = ast.unparse(target)
+    return any(
+        isinstance(part, (ast.Name, ast.Attribute))
+        and ast.unparse(part) == name
+        for part in ast.walk(value)
+    )
+
+
 def _is_kept_short(source: Source, statement: ast.stmt, name: str) -> bool:
     """Whether a test stands around the statement, or beside it or what it
     stands in, so that it is made whenever the statement runs."""
     inner: ast.AST = statement
     for outer in source.up(statement):
-        if isinstance(outer, ast.If) and _is_short_in(outer, inner, name):
+        if isinstance(outer, ast.If) and _is_short_in(
+            source, outer, inner, name
+        ):
             return True
         for block in ("body", "orelse", "finalbody"):
             beside = getattr(outer, block, [])
             if isinstance(beside, list) and inner in beside:
                 at = beside.index(inner)
-                if any(_leads_past(one, name) for one in beside[:at]) or any(
-                    _shortens(one, name) for one in beside
-                ):
+                if any(
+                    _leads_past(source, one, name) for one in beside[:at]
+                ) or any(_shortens(source, one, name) for one in beside):
                     return True
         if isinstance(outer, FUNCTIONS):
             return False
@@ -155,56 +194,102 @@ def _is_kept_short(source: Source, statement: ast.stmt, name: str) -> bool:
     return False
 
 
-def _is_short_in(test: ast.If, inner: ast.AST, name: str) -> bool:
+def _is_short_in(
+    source: Source, test: ast.If, inner: ast.AST, name: str
+) -> bool:
     """``if len(x) < n:`` and ``if len(x) >= n: ... else:`` around it."""
     if inner in test.body:
-        return _holds_where(test.test, name, short=True)
-    return inner in test.orelse and _holds_where(test.test, name, short=False)
+        return _holds_where(source, test.test, name, short=True)
+    return inner in test.orelse and _holds_where(
+        source, test.test, name, short=False
+    )
 
 
-def _leads_past(test: ast.stmt, name: str) -> bool:
+def _leads_past(source: Source, test: ast.stmt, name: str) -> bool:
     """``if len(x) >= n: return`` before it."""
     return (
         isinstance(test, ast.If)
         and isinstance(test.body[-1], _LEAVING)
-        and _holds_where(test.test, name, short=False)
+        and _holds_where(source, test.test, name, short=False)
     )
 
 
-def _shortens(statement: ast.stmt, name: str) -> bool:
+def _shortens(source: Source, statement: ast.stmt, name: str) -> bool:
     """``while len(x) > n: x.pop()``, or a cut in any case."""
     if isinstance(statement, (ast.If, ast.While)):
-        return _holds_where(statement.test, name, short=False) and any(
+        return _holds_where(source, statement.test, name, short=False) and any(
             _drops(part, name) for part in statement.body
         )
     return _cuts(statement, name)
 
 
-def _holds_where(test: ast.expr, name: str, *, short: bool) -> bool:
+def _holds_where(
+    source: Source, test: ast.expr, name: str, *, short: bool
+) -> bool:
     """Whether the test holds only where the named is short, or wherever it is
     long."""
     if isinstance(test, ast.BoolOp):
         wanted = ast.And if short else ast.Or
         return isinstance(test.op, wanted) and any(
-            _holds_where(part, name, short=short) for part in test.values
+            _holds_where(source, part, name, short=short)
+            for part in test.values
         )
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return False
-    (operator,) = test.ops
-    if _is_length(test.left, name):
+    (operator,), (right,) = test.ops, test.comparators
+    rises = _rises(source, test.left, name) - _rises(source, right, name)
+    if rises > 0:
         return isinstance(operator, _SHORT if short else _LONG)
-    if _is_length(test.comparators[0], name):
+    if rises < 0:
         return isinstance(operator, _LONGER if short else _SHORTER)
     return False
 
 
+def _rises(source: Source, node: ast.expr, name: str) -> int:
+    """1 where a number rises with the length of the named, -1 where it
+    falls, as ``room`` after ``room = most - len(x)`` does; 0: neither."""
+    if isinstance(node, ast.Name):
+        value = _set_beside(source, node)
+        return _goes_with(value, name) if value is not None else 0
+    return _goes_with(node, name)
+
+
+def _goes_with(node: ast.expr, name: str) -> int:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        left, right = (_goes_with(n, name) for n in (node.left, node.right))
+        return left + (right if isinstance(node.op, ast.Add) else -right)
+    return int(_is_length(node, name))
+
+
+def _set_beside(source: Source, name: ast.Name) -> ast.expr | None:
+    """What a variable is set to by the one statement that does, where each
+    turn of a loop that asks for it sets it."""
+    variable = source.variable(name)
+    found = [
+        node
+        for node in source.nodes
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Store)
+        and source.variable(node) == variable
+    ]
+    setting = source.parents[found[0]] if len(found) == 1 else None
+    if not isinstance(setting, ast.Assign) or setting.targets != found:
+        return None
+    same_turn = [*loops_around(source, setting)] == [
+        *loops_around(source, name)
+    ]
+    return setting.value if same_turn else None
+
+
 def _is_length(node: ast.expr, name: str) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and name_of(node.func) == "len"
-        and len(node.args) == 1
-        and ast.unparse(node.args[0]) == name
-    )
+    """``len(x)``, and of a tensor ``x.shape[0]`` or ``x.size(0)``."""
+    if isinstance(node, ast.Subscript):
+        return ast.unparse(node.value) == f"{name}.shape"
+    if not isinstance(node, ast.Call) or len(node.args) != 1:
+        return False
+    if name_of(node.func) == "size":
+        return ast.unparse(node.func) == f"{name}.size"
+    return name_of(node.func) == "len" and ast.unparse(node.args[0]) == name
 
 
 def _drops(statement: ast.stmt, name: str) -> bool:

@@ -251,7 +251,7 @@ class HolderHistory:
             self.waited = max(self.waited, gained_at - self.gained_at)
             self.gained_at, self.gained = gained_at, now.at
             self.gains += 1
-            if now.items and now.at.ends_step:
+            if (now.items or now.is_plain) and now.at.ends_step:
                 self.rates.add(now, paused)
         items = now.items or 0
         if self.held.turn and self._carries_over(now, before):

@@ -72,6 +72,8 @@ class Telling:
                 return False
             if room is not None and _may_wait(finding, history, room):
                 return False
+        if history is not None and room is not None and _grew_once(history):
+            return False
         if verdict == "growing" and (
             finding.rule != MAY_END or history is None
         ):
@@ -130,6 +132,14 @@ def _evidence(finding: Finding, history: HolderHistory) -> int:
     if history.length is None:
         return history.age
     return min(finding.generations, history.age)
+
+
+def _grew_once(history: HolderHistory) -> bool:
+    """Whether a tensor was seen made longer a single time: how often that
+    happens, and so how fast it grows, the next time shows."""
+    return (
+        history.length is None and history.last.is_plain and history.gains < 2
+    )
 
 
 def _may_wait(finding: Finding, history: HolderHistory, room: Room) -> bool:

@@ -14,7 +14,7 @@ from ..model.finding import Cycle, Finding, GraphCost, Site
 from ..model.path import Edge, Path
 from ..model.words import is_confirmed
 from .forecast import Forecast, is_much
-from .limits import End, ends, taken_out
+from .limits import End, ends, limit, taken_out
 from .memory import HolderHistory
 from .observation import Moment
 from .rates import (
@@ -305,7 +305,10 @@ def _ends(history: HolderHistory) -> list[End | None]:
     finding, held = history.finding, history.held
     registries = registries_above(held.path, held.depth)
     if history.length is None:
-        return [taken_out(*place, registries) for place in _places(history)]
+        return [
+            limit(*place) or taken_out(*place, registries)
+            for place in _places(history)
+        ]
     expression = ""
     if finding is not None and finding.holder is not None:
         expression = finding.holder.expression

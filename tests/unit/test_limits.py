@@ -46,6 +46,18 @@ LIMITED = {
                 write(self.rows)
                 self.rows = []
         """,
+    "a room that is left": """
+        def push(self, item):
+            room = self.most - len(self.items)
+            if room <= 0:
+                return
+            self.items.append(item)  # here
+        """,
+    "a tensor that is made longer": """
+        def push(self, row):
+            if self.rows.shape[0] < self.most:
+                self.rows = torch.cat([self.rows, row])  # here
+        """,
     "cut": """
         def push(self, rows):
             self.rows.extend(rows)  # here

@@ -675,3 +675,13 @@ def test_what_the_last_walk_has_found_is_as_old_as_it_was_made():
     known.walked_again(known.held, [fellow()], last, 150)
     assert known.gains == 1 and known.gained_at == 150
     assert known.overdue()
+
+
+def test_a_tensor_that_is_made_longer_now_and_then_grows_from_time_to_time():
+    """By 384 B at every fifteenth step, of which the first look saw none."""
+    sizes = {105: 3840, 119: 3840, 120: 4224, 125: 4224}
+    known = history(tensor(104, 3456, held=3456))
+    for tick, size in sizes.items():
+        known.observe(tensor(tick, size, held=size))
+    assert known.gains == 2
+    assert rates.rate(known, OPTIMIZER, "held") == 384 / 15
