@@ -73,7 +73,17 @@ def _steady(values: Sequence[tuple[int, int]], least_rise: int = 0) -> float:
         return 0.0
     if sum(rises[-half:]) < GOES_ON * sum(rises[:half]):
         return 0.0
+    if _has_stopped(values, minima[-1]):
+        return 0.0
     return max(rise * WINDOWS / (last - first), 0.0)
+
+
+def _has_stopped(values: Sequence[tuple[int, int]], least: int) -> bool:
+    """Whether for a third of the time there was no less than the ``least`` of
+    the last window: a holder that has not grown for so long has stopped."""
+    first, last = values[0][0], values[-1][0]
+    grew = max((step for step, value in values if value < least), default=last)
+    return 3 * (last - grew) > last - first
 
 
 def _slope(values: Sequence[int]) -> float:

@@ -48,13 +48,16 @@ class Look:
         path = held.path
         suspect = self.suspects.get(held.site)
         phase = self.phases[suspect.phase] if suspect else ""
+        first = self.step(min(g.first for g in held.groups))
+        last = self.step(max(g.last for g in held.groups))
+        generations = max(g.generations for g in held.groups)
         return Finding(
             verdict="growing",
             allocated_at=site_of(held.site),
             path=path,
             holder=Holder(
                 expression=str(Path(path.root, path.edges[: held.depth])),
-                type=held.type,
+                type="functools.lru_cache" if held.is_memo else held.type,
                 length=held.length,
                 bound=held.bound,
                 depth=held.depth,
@@ -63,9 +66,10 @@ class Look:
             ),
             retained_bytes=held.bytes,
             retained_tensors=held.storages,
-            generations=max(g.generations for g in held.groups),
-            first_step=self.step(min(g.first for g in held.groups)),
-            last_step=self.step(max(g.last for g in held.groups)),
+            # What came after the last step is of no step of its own.
+            generations=min(generations, last - first + 1),
+            first_step=first,
+            last_step=last,
             graph=held.graph,
             needed_by=readers_of(
                 None if held.device == "numpy" else held.reads

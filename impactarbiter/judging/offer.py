@@ -15,6 +15,8 @@ from .uses import Uses
 
 #: The part of the growth that a patch must stop.
 ENOUGH = 0.9
+#: Types that are named where there is none: one line says them.
+MOST_SORTS = 3
 #: A description as the census has it:
 #: ("tensor", elements or -1, has_graph, bytes of its storage),
 #: ("tuple", (description, ...)), ("dict", ((key, description), ...)),
@@ -73,11 +75,14 @@ def taking_of(seen: Seen, uses: Uses, *, sure: bool) -> Taking:
     """
     if all(map(_is_plain, seen)):
         return Taking("")
-    for one in seen:
-        if one[0] != "tensor" and not _is_plain(one):
-            raise NoPatchError(
-                f"not all that it holds are tensors: {_sort(one)}"
-            )
+    others = [o for o in seen if o[0] != "tensor" and not _is_plain(o)]
+    if others:
+        sorts = " and ".join(sorted({*map(_sort, others)})[:MOST_SORTS])
+        raise NoPatchError(
+            f"not all that it holds are tensors: some are {sorts}"
+            if any(one[0] == "tensor" for one in seen)
+            else f"what it holds are no tensors, but {sorts}"
+        )
     tensors = {one: n for one, n in seen.items() if one[0] == "tensor"}
     graph = any(one[2] for one in tensors)
     guarded = not sure or len(tensors) < len(seen)
@@ -93,8 +98,8 @@ def taking_of(seen: Seen, uses: Uses, *, sure: bool) -> Taking:
 
 def _sort(one: Description) -> str:
     if one[0] == "other":
-        return f"some are {one[1]}"
-    return f"some are a {one[0]} that is made elsewhere"
+        return str(one[1])
+    return f"a {one[0]} that is made elsewhere"
 
 
 def _is_plain(one: Description) -> bool:

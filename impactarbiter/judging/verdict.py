@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..core import heap
-from ..core.wire import CALLS, Held, Status
+from ..core.wire import CALLS, Status
 from ..knowledge.advice import advise
 from ..model.finding import Cycle, Finding, GraphCost, Site
 from ..model.path import Edge, Path
@@ -288,19 +288,12 @@ def _end(history: HolderHistory, room: int | None) -> End | None:
     return None if None in found else next(iter(found), None)
 
 
-def _is_memo(held: Held) -> bool:
-    """Whether it is functools.lru_cache's: it asks for each key before it sets
-    it."""
-    edges = held.path.edges
-    return held.depth < len(edges) and edges[held.depth].kind == "lru_cache"
-
-
 def _end_site(history: HolderHistory) -> Site | None:
     return next((end.site for end in _ends(history) if end is not None), None)
 
 
 def _ends(history: HolderHistory) -> list[End | None]:
-    if _is_memo(history.held):
+    if history.held.is_memo:
         return [End("keys", None)]
     finding, held = history.finding, history.held
     registries = registries_above(held.path, held.depth)
@@ -389,7 +382,7 @@ def _is_one_pass(history: HolderHistory, status: Status) -> bool:
         return False
     if status.counts.manual or held.depth != 1 or held.length is None:
         return False
-    if held.bound is not None or _is_memo(held):
+    if held.bound is not None or held.is_memo:
         return False  # nobody reads a cache when the pass is over
     owner = held.path.root.removesuffix("()")
     owner = "<module>" if held.root == "module" else owner

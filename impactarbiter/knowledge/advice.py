@@ -231,10 +231,17 @@ def _of_tensors(finding: Finding, where: str) -> str:
             f"{where} gets ever longer: keep its last part only, or"
             " begin anew once it has been used"
         )
-    if kind in MAPPINGS:
+    first = next(iter(finding.below_holder), None)
+    if first is not None and first.kind == "lru_cache":
         said = (
-            f"each new key stays in {where}: use keys that come back,"
-            " or delete what has been used"
+            f"give {where} a `maxsize` that memory has room for, or arguments"
+            " that come back: `functools.lru_cache` keeps the result of each"
+            " new call"
+        )
+    elif kind in MAPPINGS:
+        said = (
+            f"use keys that come back in {where}, or delete what has been"
+            " used: each new key stays"
         )
     elif kind == "list":
         said = (

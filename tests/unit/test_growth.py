@@ -49,3 +49,9 @@ def test_a_fall_that_undoes_a_window_s_rise_is_one() -> None:
     """Two tables that are filled in turn: at the end the first has gone."""
     live = [n if n < 600 else n - 300 for n in range(STEPS)]
     assert rate(live) == 0
+
+
+def test_what_rose_in_stages_that_are_over_has_stopped() -> None:
+    """For the last third of the time it was what it is."""
+    live = [min(n // 100 * 100, 500 + 100 * (n > 590)) for n in range(STEPS)]
+    assert rate(live) == 0

@@ -189,9 +189,9 @@ PLAIN = Kept(64.0)
         ),
         (
             keeping(PLAIN, 64, 0, kind="dict"),
-            "each new key stays in `__main__.kept`: use keys that"
-            " come back, or delete what has been used; what must be kept can"
-            " be summed up",
+            "use keys that come back in `__main__.kept`, or delete what has"
+            " been used: each new key stays; what must be kept can be summed"
+            " up",
         ),
         (
             keeping(PLAIN, 64, 0, kind="deque", device="cuda:0"),
@@ -233,6 +233,15 @@ def test_what_registers_hooks_is_told_of_the_handle() -> None:
     path = Path("__main__", (hooks, *found.path.edges[1:]))
     said = advise(replace(found, path=path))
     assert "call `handle.remove()`" in said
+
+
+def test_a_memo_is_told_of_its_size() -> None:
+    found = keeping(PLAIN, 64, 0, kind="functools.lru_cache")
+    assert found.path is not None
+    entry = edge(".<cache>(3)", "lru_cache", "Tensor")
+    path = Path("__main__", (found.path.edges[0], entry))
+    said = advise(replace(found, path=path))
+    assert said.startswith("give `__main__.kept` a `maxsize`")
 
 
 def test_what_gives_an_optimizer_ever_more_parameters() -> None:

@@ -254,6 +254,15 @@ class Held:
     turn: bool
     died: bool
 
+    @property
+    def is_memo(self) -> bool:
+        """Whether it is functools.lru_cache's: it asks for each key before it
+        sets it."""
+        edges = self.path.edges
+        return (
+            self.depth < len(edges) and edges[self.depth].kind == "lru_cache"
+        )
+
     def goes_by_the_name_of(self, other: Held) -> bool:
         """Whether the way to the one holder is that to the other."""
         return self.depth == other.depth and self._leads_through(other)
