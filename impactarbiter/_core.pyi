@@ -133,6 +133,7 @@ class _Holder(TypedDict):
     together: int
     older: int
     turn: int
+    near: int
     needed: tuple[int, list[tuple[str, str, int]]] | None
 
 class _Tally(TypedDict):

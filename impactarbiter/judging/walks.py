@@ -147,6 +147,14 @@ class Walks:
             for history in self.known.values()
         )
 
+    def _near_is_enough(self) -> bool:
+        """Whether a near walk would find each holder again, with its cost."""
+        return not (self._besides or self._wanted_whole()) and all(
+            history.held.near
+            for history in self.known.values()
+            if history.broken_at is None
+        )
+
     def _wanted_anew(self, suspects: Mapping[int, Suspect]) -> bool:
         """Whether a known holder that still grows is so many times as large
         as it was measured: what came is taken to be like what there was.  Or
@@ -204,7 +212,7 @@ class Walks:
         ways: bool = False,
     ) -> Walk:
         """One walk for all suspects, and for what was confirmed before."""
-        near = not (weigh or ways or self._besides or self._wanted_whole())
+        near = not (weigh or ways) and self._near_is_enough()
         began = time.thread_time()
         # Visits compare later probes with that of what is measured here.
         ledger.probe_graphs()

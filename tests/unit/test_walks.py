@@ -155,3 +155,11 @@ def test_nothing_is_visited_while_a_statement_is_sought(
             _core.step()
     assert len(sought) > 3
     assert len(set(sought) & set(visited)) < len(sought) / 2
+
+
+def test_a_holder_that_only_a_library_has_is_found_again(
+    monkeypatch: pytest.MonkeyPatch, shelf: Any
+) -> None:
+    walks = walks_of(monkeypatch, shelf.keep)
+    assert len(walks) > 2
+    assert not any(walks)

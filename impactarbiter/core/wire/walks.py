@@ -197,7 +197,8 @@ class Held:
     """A holder and what hangs on it, as one walk saw it.
 
     ``root`` is the kind of the path's root, ``turn`` whether that is a
-    variable of a loop's turn: of a call that it makes, or set anew in each.
+    variable of a loop's turn: of a call that it makes, or set anew in each;
+    ``near``: the path is through no library's module.
     ``depth`` counts its edges down to the holder.  ``length`` is None where it
     is no container.  ``within``: what its items can have by their types.
     ``owners`` are addresses, the holder's first.  ``visit`` is the number of
@@ -252,6 +253,7 @@ class Held:
     reads: tuple[Read, ...] | None
     older: int
     turn: bool
+    near: bool
     died: bool
 
     @property
@@ -344,6 +346,7 @@ def held_of(raw: _Holder) -> Held:
         reads=reads,
         older=raw["older"],
         turn=bool(raw["turn"]),
+        near=bool(raw["near"]),
         died=raw["path"][0] == "cycle" and raw["holder_depth"] > 0,
     )
 

@@ -97,25 +97,32 @@ read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age, PyObject *anew)
     return anew == NULL ? 0 : read_sites(d, anew, IA_WANTED_EACH);
 }
 
+/* Those of the last step may be in the hands of the running call.  A near walk
+ * asks for them too where they are all that there is. */
 static int
 is_asked_for(const diagnosis *d, const ia_row *row)
 {
+    uint32_t site = ia_stack_site(row->stack);
+    if (d->roots.near && d->all)
+        return 1;
+    if (row->generation >= d->wanted.now &&
+        !(d->roots.near && ia_is_any_age(&d->wanted, site)))
+        return 0;
     return ia_is_wanted(
-        &d->wanted, ia_stack_site(row->stack),
+        &d->wanted, site,
         ia_birth_by(d->wanted.clock, row->position, row->generation));
 }
 
-/* Did the walk miss a storage that is asked for, of before that step? */
+/* Did the walk miss a storage that is asked for? */
 static int
-is_incomplete(const diagnosis *d, uint32_t before, int all)
+is_incomplete(const diagnosis *d)
 {
     uint32_t rows;
     int missed = 0;
     ia_ledger_lock();
     const ia_row *row = ia_ledger_rows(&rows);
     for (uint32_t i = 0; i < rows && !missed; i++) {
-        if (row[i].key == 0 || row[i].allowed ||
-            row[i].generation >= before || !(all || is_asked_for(d, &row[i])))
+        if (row[i].key == 0 || row[i].allowed || !is_asked_for(d, &row[i]))
             continue;
         uint32_t at = ia_ptrmap_get(&d->storages.index, row[i].key);
         missed = at == IA_PTRMAP_NONE ||
@@ -189,12 +196,11 @@ walk(diagnosis *d)
     d->w.tally = d->tally.counted != NULL ? &d->tally : NULL;
     d->roots.near = d->near;
     ia_walk_from_roots(&d->w);
-    if (d->near && is_incomplete(d, UINT32_MAX, d->all)) {
+    if (d->near && is_incomplete(d)) {
         d->roots.near = 0;
         ia_walk_from_libraries(&d->w);
     }
-    /* Those of the last step may be in the hands of the running call. */
-    if (!d->roots.near && is_incomplete(d, d->wanted.now, 0)) {
+    if (!d->roots.near && is_incomplete(d)) {
         d->w.rooted_entries = d->w.count;
         d->w.rooted_roots = d->roots.count;
         if (walk_unrooted(d) < 0)
@@ -451,7 +457,7 @@ build_holder(diagnosis *d, uint32_t i)
     if (needed != NULL)
         return Py_BuildValue(
             "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,"
-            "s:(IIK),s:i,s:N,s:I,s:i,s:I}",
+            "s:(IIK),s:i,s:N,s:I,s:i,s:I,s:i}",
             "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
             path, "ways", ways, "object", object, "groups", groups, "cost", cost,
@@ -467,7 +473,8 @@ build_holder(diagnosis *d, uint32_t i)
             "branches", k->branches, "others", k->others, k->others_count,
             (unsigned long long)k->others_bytes, "shared", d->shared[i],
             "needed", needed, "older", d->older[i], "turn",
-            ia_turns_own(&d->w, k->entry), "together", d->together[i]);
+            ia_turns_own(&d->w, k->entry), "together", d->together[i], "near",
+            d->roots.near || k->entry < d->storages.near_entries);
     Py_XDECREF(path);
     Py_XDECREF(ways);
     Py_XDECREF(object);

@@ -35,8 +35,7 @@ add_group(ia_holder *k, const ia_groups *groups, uint32_t i,
     if (k->ngroups++ == 0 || g->depth < primary->depth ||
         (g->depth == primary->depth && g->bytes > primary->bytes))
         k->primary = i;
-    k->grows |= g->generations > 1 ||
-                wanted->of_site[g->site] >= IA_WANTED_ANY_AGE;
+    k->grows |= g->generations > 1 || ia_is_any_age(wanted, g->site);
     k->count += g->count;
     k->branches += g->branches;
     k->bytes += g->bytes;

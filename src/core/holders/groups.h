@@ -49,12 +49,18 @@ ia_birth_by(ia_clock clock, uint32_t position, uint32_t generation)
 }
 
 static inline int
+ia_is_any_age(const ia_wanted *wanted, uint32_t site)
+{
+    return site < wanted->nsites &&
+           wanted->of_site[site] >= IA_WANTED_ANY_AGE;
+}
+
+static inline int
 ia_is_wanted(const ia_wanted *wanted, uint32_t site, uint32_t birth)
 {
     if (site >= wanted->nsites || !wanted->of_site[site])
         return 0;
-    return wanted->of_site[site] >= IA_WANTED_ANY_AGE ||
-           birth >= wanted->since;
+    return ia_is_any_age(wanted, site) || birth >= wanted->since;
 }
 
 /* Groups the wanted storages that the walk reached.  What no proper root
