@@ -1,11 +1,13 @@
-"""How long the program waits: at a boundary, and at a look that visits.
+"""How long the program waits: at a boundary, at a look that visits, at a walk.
 
-Both are compared with the same in a program of which little is alive, so that
-a ratio near 1 says that the pause does not grow with what there is.
+The first two are compared with the same in a program of which little is alive,
+so that a ratio near 1 says that the pause does not grow with what there is; a
+near walk with one of the whole heap.
 """
 
 from __future__ import annotations
 
+import importlib
 import statistics
 import time
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from torch import nn
 
 import impactarbiter
 from impactarbiter import _core
+from impactarbiter.core import heap
 
 LINES = 10_000
 BLOCKS = 100  # of each line
@@ -107,6 +110,35 @@ def visits(rounds: int) -> Row:
         arbiter.stop()
 
 
+def finds(rounds: int) -> Row:
+    """A list of losses is found, and measured, in the heap of a program that
+    has loaded two large libraries."""
+    importlib.import_module("lightning")
+    importlib.import_module("transformers.trainer")
+    model = nn.Linear(4, 4)
+    kept = []
+    with impactarbiter.watch(step="manual"):
+        for _ in range(50):
+            kept.append(model(torch.randn(2, 4)).sum())
+            _core.step()
+        lines = {int(site) for site in _core.rows()["site"]}
+
+        def took(near: bool) -> float:
+            began = time.perf_counter()
+            walk = heap.walk(lines, near=near)
+            ended = time.perf_counter()
+            if walk.near != near or walk.holders[0].length != len(kept):
+                raise RuntimeError("not the walk that was to be measured")
+            return ended - began
+
+        return compare(
+            "walk that finds a list, near / whole; lightning, transformers",
+            lambda: took(False),
+            lambda: took(True),
+            rounds,
+        )
+
+
 def run(effort: float) -> list[Row]:
     rounds = max(int(8 * effort), 4)
-    return [boundary(rounds), visits(rounds)]
+    return [boundary(rounds), visits(rounds), finds(rounds)]
