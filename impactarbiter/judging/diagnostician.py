@@ -350,6 +350,7 @@ class Diagnostician:
                 for site in (
                     *(f.allocated_at, f.grown_at, f.maybe_grown_at),
                     f.may_end_at,
+                    f.asked_at,
                 )
                 if site is not None
             ),

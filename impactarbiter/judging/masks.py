@@ -262,6 +262,7 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
         tensors=tuple(replace(t, shape=None) for t in finding.tensors),
         maybe_grown_at=masks.site(finding.maybe_grown_at),
         may_end_at=masks.site(finding.may_end_at),
+        asked_at=masks.site(finding.asked_at),
         patch=None,
         patch_note=None,
         phase=masks.of("phase", finding.phase) if finding.phase else None,

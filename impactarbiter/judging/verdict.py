@@ -156,7 +156,8 @@ def finding_of(
         ),
         ages=history.ages,
         confirmation=rule.words if verdict == "growing" else None,
-        may_end_at=_end_site(history) if rule.name == MAY_END else None,
+        may_end_at=_end_site(history, rule.name, of_keys=False),
+        asked_at=_end_site(history, rule.name, of_keys=True),
     )
     seconds = status.elapsed_seconds / max(status.counts[kind], 1)
     made = forecast.apply(made, seconds)
@@ -288,8 +289,14 @@ def _end(history: HolderHistory, room: int | None) -> End | None:
     return None if None in found else next(iter(found), None)
 
 
-def _end_site(history: HolderHistory) -> Site | None:
-    return next((end.site for end in _ends(history) if end is not None), None)
+def _end_site(
+    history: HolderHistory, rule: str, *, of_keys: bool
+) -> Site | None:
+    """Where what may end it stands, if that is what is said of it."""
+    if rule != MAY_END:
+        return None
+    end = next((one for one in _ends(history) if one is not None), None)
+    return end.site if end and (end.kind == "keys") == of_keys else None
 
 
 def _ends(history: HolderHistory) -> list[End | None]:

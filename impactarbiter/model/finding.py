@@ -217,7 +217,8 @@ class Finding:
     which rule spoke (docs/verdicts.md), ``note`` anything else worth a
     sentence.  ``grown_at`` was seen to grow the holder; ``maybe_grown_at``
     is a guess by name, where nothing was seen.  At ``may_end_at`` the source
-    may end a growth that goes on.  ``patch_note`` says why
+    may end a growth that goes on, at ``asked_at`` it asks for a key before it
+    sets it: keys that come again may end it.  ``patch_note`` says why
     there is no patch, where one comes to mind.  ``kept`` is what the
     holder's items were seen to be (None: not looked at), ``trains`` whether
     the program has run a backward, ``ages`` its lines' survivors by age.
@@ -262,6 +263,7 @@ class Finding:
     confirmed_step: int | None = None
     maybe_grown_at: Site | None = None
     may_end_at: Site | None = None
+    asked_at: Site | None = None
     rule: str = ""
     kept: Kept | None = None
     trains: bool = True

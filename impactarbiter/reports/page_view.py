@@ -280,6 +280,7 @@ def sources_of(
             (finding.grown_at, "keeps it"),
             (finding.maybe_grown_at, "may keep it"),
             (finding.may_end_at, "may let it go"),
+            (finding.asked_at, "asks for its key"),
         ):
             if site is not None and site.known:
                 before = marks.get(site)

@@ -190,6 +190,8 @@ def facts(finding: Finding) -> list[Fact]:
         found.append(_site_fact("grown maybe", finding.maybe_grown_at))
     if finding.may_end_at is not None:
         found.append(_site_fact("may end", finding.may_end_at))
+    if finding.asked_at is not None:
+        found.append(_site_fact("asked at", finding.asked_at))
     if finding.holder is None or not finding.holder.full_since:
         found.append(Fact("growth", _growth_text(finding)))
     found.append(Fact("retained", _retained_text(finding)))

@@ -341,6 +341,15 @@ def test_text_of_other_verdicts() -> None:
     assert text.endswith("warning: rule 'x' matched nothing")
 
 
+def test_where_a_key_is_asked_for_nothing_ends() -> None:
+    """`made.get(key)` removes nothing; that the key comes again does."""
+    asks = Site("/home/me/train.py", 7, "made", "one = made.get(key)")
+    growing = leak(verdict="growing", rule="may-end", asked_at=asks)
+    text = str(report(growing))
+    assert "; keys that come again may end that" in text
+    assert "  asked at    /home/me/train.py:7 in made" in text
+
+
 def test_text_of_a_slow_leak_is_honest() -> None:
     slow = leak(
         severity="info",
