@@ -18,7 +18,14 @@ from ..core.sources import site_at
 from ..knowledge.containers import ANY
 from ..model.finding import Site
 from .endings import ending, loops_around, replacing, taken_from
-from .source_file import FUNCTIONS, Source, line_of, name_of, parsed
+from .source_file import (
+    FUNCTIONS,
+    Source,
+    line_of,
+    mentions,
+    name_of,
+    parsed,
+)
 
 #: What leads past the rest of a block.
 _LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)
@@ -115,6 +122,27 @@ def taken_out(file: str, line: int, registries: tuple[str, ...]) -> End | None:
     there = None if source is None else _innermost(source, line)
     if source is None or there is None:
         return None
+    return _taken_from(source, there, registries)
+
+
+@lru_cache(maxsize=256)
+def taken_out_elsewhere(
+    files: tuple[str, ...], registries: tuple[str, ...]
+) -> End | None:
+    """The same in other files, which mention one of those names."""
+    for file in files:
+        source = parsed(file) if mentions(file, registries) else None
+        if source is None:
+            continue
+        end = _taken_from(source, ast.Pass(), registries)
+        if end is not None:
+            return end
+    return None
+
+
+def _taken_from(
+    source: Source, there: ast.stmt, registries: tuple[str, ...]
+) -> End | None:
     for name in registries:
         registry = ast.Attribute(ast.Name("_", ast.Load()), name, ast.Load())
         emptying = ending(source, there, registry)

@@ -126,6 +126,8 @@ class HolderHistory:
     seen_so_far: Sequence[Statement] = ()
     # Where its name alone says that it may grow; None: nobody asked yet.
     guessed: tuple[tuple[str, int], ...] | None = None
+    # Of the user's, where what may end it is looked for; None: not yet.
+    files: tuple[str, ...] | None = None
     remade: bool = False  # one value in place of another, as far as is known
     recurs: bool | None = None  # a tensor made from the one before it
     beside: tuple[str, ...] = ()  # tensors on the same graph

@@ -14,7 +14,7 @@ from ..model.finding import Cycle, Finding, GraphCost, Site
 from ..model.path import Edge, Path
 from ..model.words import is_confirmed
 from .forecast import Forecast, is_much
-from .limits import End, ends, limit, taken_out
+from .limits import End, ends, limit, taken_out, taken_out_elsewhere
 from .memory import HolderHistory
 from .observation import Moment
 from .rates import (
@@ -27,7 +27,7 @@ from .rates import (
 )
 from .rules import MAY_END, Case, judge
 from .severity import DEFAULT_RULES
-from .statement import last_name, maybe_grown_at
+from .statement import last_name, maybe_grown_at, user_files
 from .watch import grown_at
 
 
@@ -303,10 +303,9 @@ def _ends(history: HolderHistory) -> list[End | None]:
     if history.held.is_memo:
         return [End("keys", None)]
     finding, held = history.finding, history.held
-    registries = registries_above(held.path, held.depth)
     if history.length is None:
         return [
-            limit(*place) or taken_out(*place, registries)
+            limit(*place) or _taken_out(history, place)
             for place in _places(history)
         ]
     expression = ""
@@ -321,9 +320,20 @@ def _ends(history: HolderHistory) -> list[End | None]:
     is_dict = held.length is not None and not expression.endswith("]")
     return [
         ends(*place, name, owners, name if is_dict else None)
-        or taken_out(*place, registries)
+        or _taken_out(history, place)
         for place in _places(history)
     ]
+
+
+def _taken_out(history: HolderHistory, place: tuple[str, int]) -> End | None:
+    """Where an item that leads to it is taken out of its container."""
+    registries = registries_above(history.held.path, history.held.depth)
+    if not registries or history.finding is None:
+        return None
+    here = taken_out(*place, registries)
+    if here is None and history.files is None:
+        history.files = tuple(user_files(history.finding))
+    return here or taken_out_elsewhere(history.files or (), registries)
 
 
 def registries_above(path: Path, depth: int) -> tuple[str, ...]:

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from impactarbiter.judging.limits import End, ends, taken_out
+from impactarbiter.judging.limits import (
+    End,
+    ends,
+    taken_out,
+    taken_out_elsewhere,
+)
 from impactarbiter.judging.verdict import registries_above
 from impactarbiter.model import path as paths
 
@@ -659,6 +664,21 @@ def test_an_item_that_leads_to_it_is_taken_out(
             if "# there" in line
         ]
         assert (end.kind, end.site.line) == ("emptied", there)
+
+
+def test_an_item_is_taken_out_in_another_file(tmp_path: Path) -> None:
+    server, other = tmp_path / "server.py", tmp_path / "other.py"
+    server.write_text("def close(self, name):\n    del self.sessions[name]\n")
+    other.write_text("sessions = 'no'\n")
+    files = (str(tmp_path / "gone.py"), str(other), str(server))
+    end = taken_out_elsewhere(files, ("sessions",))
+    assert end is not None and end.site is not None
+    assert (end.kind, end.site.file, end.site.line) == (
+        "emptied",
+        str(server),
+        2,
+    )
+    assert taken_out_elsewhere(files[:2], ("sessions",)) is None
 
 
 @pytest.mark.parametrize(
