@@ -33,6 +33,7 @@ from .afterwards import Afterwards
 from .allowlist import AllowList
 from .forecast import Forecast
 from .known import KnownHolders
+from .leaving import has_just_gone
 from .look import Look
 from .masks import obfuscated
 from .memory import HolderHistory
@@ -444,7 +445,7 @@ class Diagnostician:
                 continue
             if not (
                 stood_at_the_end(history, status)
-                or history.has_just_gone(status.now)
+                or has_just_gone(history, status.now)
             ):
                 continue
             made = self._finding(

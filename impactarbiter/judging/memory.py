@@ -35,14 +35,6 @@ class Pace:
     kind: int = -1
 
 
-#: So many times the mean time between two things that came: once in three
-#: thousand such times where they come by chance.
-PAUSE = 8
-
-#: Of as many throws of a coin fewer heads than that, in standard deviations,
-#: come once in a thousand times.
-THREE_SIGMA = 3
-
 #: Holders that are alike, and what is told of each.
 Siblings: TypeAlias = list[tuple[Held, Finding]]
 
@@ -571,74 +563,3 @@ class HolderHistory:
         """Whether it has not gained for longer than a third of its age: as
         the criterion asks it of a line."""
         return 3 * (self.last.at.now - self.gained_at) > self.age
-
-    @property
-    def pauses(self) -> bool:
-        """Whether nothing has come to it for far longer than before: what
-        comes at the pace of what it has is not away for so long."""
-        groups = [group for one in self.fellows for group in one.groups]
-        if not groups:
-            return False
-        last = max(group.last for group in groups)
-        came = last - min(group.first for group in groups)
-        count = sum(group.count for group in groups)
-        since = self.last.at.now - max(last, self.gained_at)
-        return count > 1 and since > max(
-            PAUSE * came / (count - 1), 2 * self.waited
-        )
-
-    @property
-    def slows(self) -> bool:
-        """Whether far less of it came in the later half of its time than an
-        even pace would have brought, by chance once in a thousand times: what
-        ever fewer keys are new to.  What came in one step came together."""
-        if self.ages is None or len(self.ages.steps) < 2:
-            return False
-        begins, alive, end = self.ages.steps, self.ages.alive, self.ages.end
-        half = (begins[0] + end) / 2
-        at = min(range(1, len(begins)), key=lambda i: abs(begins[i] - half))
-        part = (end - begins[at]) / max(end - begins[0], 1)
-        together = max(self.retained / max(self.generations, 1), 1)
-        count, late = sum(alive) / together, sum(alive[at:]) / together
-        spread = math.sqrt(count * part * (1 - part))
-        return late < count * part - THREE_SIGMA * spread
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether what a container has may wait for its turn to leave, which
-        nobody saw yet: others that its lines made have died at half its age,
-        and these do not rise steadily."""
-        return (
-            self.length is not None
-            and not self.graph_grows
-            and not self.rising
-            and self.age <= 2 * self.lived
-        )
-
-    def outgrows(self, since: int) -> bool:
-        """Whether it lets go of less than comes: its line's least rises
-        steadily ``since`` then, and for a fourth of that time it has gone on
-        to let go and to be longer than ever, within the last third at last.
-        What is left of it each time is no less than what it had when it let
-        go first: one that is emptied has a peak by chance."""
-        if self.lets_go_since is None or self.rise_is_others:
-            return False
-        if self.left_over < self.had_at_first:
-            return False
-        length = self.last.at.now - since
-        begin = max(since, self.lets_go_since)
-        lasted = min(self.let_go_at, self.peak_at) - begin
-        return (
-            4 * lasted > length
-            # What lives for so long reaches its number no sooner.
-            and lasted >= self.lets_go_since - self.began
-            and 3 * (self.last.at.now - self.peak_at) <= length
-        )
-
-    def has_just_gone(self, now: int) -> bool:
-        """Whether a graph that reached ever further back went with its
-        owner, and not long ago beside how long it grew: nobody collects a
-        graph for a purpose."""
-        if self.broken_at is None or not self.recurs:
-            return False
-        return 3 * (now - self.broken_at.now) <= self.age

@@ -14,6 +14,7 @@ from ..model.finding import Cycle, Finding, GraphCost, Site
 from ..model.path import Edge, Path
 from ..model.words import is_confirmed
 from .forecast import Forecast, is_much
+from .leaving import may_wait, outgrows, pauses, slows
 from .limits import End, ends, limit, taken_out, taken_out_elsewhere
 from .memory import HolderHistory
 from .observation import Moment
@@ -46,7 +47,7 @@ def case_of(
     one_pass = _is_one_pass(history, status)
     room = forecast.room_of(finding)
     # Reading the source takes time: only for what would be told.
-    asked = not last_word or history.pauses or history.slows
+    asked = not last_word or pauses(history) or slows(history)
     asked = asked and history.gains > 0 and history.age >= needed
     end = _end(history, room) if asked else None
     keys = end is not None and end.kind == "keys"
@@ -69,11 +70,11 @@ def case_of(
         and (keys or not last_word)
         and not history.walked.nodes,
         remade=history.is_remade,
-        lets_go=history.lets_go or history.may_wait,
+        lets_go=history.lets_go or may_wait(history),
         # What leaves from below a new key is no answer to how many come.
         outgrows=not keys
         and (
-            any(history.outgrows(since) for since in history.rising)
+            any(outgrows(history, since) for since in history.rising)
             or (last_word and history.outgrew and not one_pass)
         ),
         overdue=history.overdue(),

@@ -1,0 +1,91 @@
+"""Whether what a holder has leaves it, as its past shows: whether nothing
+comes any more, or ever less, whether some of it may wait for its turn, and
+whether less leaves than comes."""
+
+from __future__ import annotations
+
+import math
+
+from .memory import HolderHistory
+
+#: So many times the mean time between two things that came: once in three
+#: thousand such times where they come by chance.
+PAUSE = 8
+
+#: Of as many throws of a coin fewer heads than that, in standard deviations,
+#: come once in a thousand times.
+THREE_SIGMA = 3
+
+
+def pauses(history: HolderHistory) -> bool:
+    """Whether nothing has come to it for far longer than before: what
+    comes at the pace of what it has is not away for so long."""
+    groups = [group for one in history.fellows for group in one.groups]
+    if not groups:
+        return False
+    last = max(group.last for group in groups)
+    came = last - min(group.first for group in groups)
+    count = sum(group.count for group in groups)
+    since = history.last.at.now - max(last, history.gained_at)
+    return count > 1 and since > max(
+        PAUSE * came / (count - 1), 2 * history.waited
+    )
+
+
+def slows(history: HolderHistory) -> bool:
+    """Whether far less of it came in the later half of its time than an
+    even pace would have brought, by chance once in a thousand times: what
+    ever fewer keys are new to.  What came in one step came together."""
+    ages = history.ages
+    if ages is None or len(ages.steps) < 2:
+        return False
+    begins, alive, end = ages.steps, ages.alive, ages.end
+    half = (begins[0] + end) / 2
+    at = min(range(1, len(begins)), key=lambda i: abs(begins[i] - half))
+    part = (end - begins[at]) / max(end - begins[0], 1)
+    together = max(history.retained / max(history.generations, 1), 1)
+    count, late = sum(alive) / together, sum(alive[at:]) / together
+    spread = math.sqrt(count * part * (1 - part))
+    return late < count * part - THREE_SIGMA * spread
+
+
+def may_wait(history: HolderHistory) -> bool:
+    """Whether what a container has may wait for its turn to leave, which
+    nobody saw yet: others that its lines made have died at half its age,
+    and these do not rise steadily."""
+    return (
+        history.length is not None
+        and not history.graph_grows
+        and not history.rising
+        and history.age <= 2 * history.lived
+    )
+
+
+def outgrows(history: HolderHistory, since: int) -> bool:
+    """Whether it lets go of less than comes: its line's least rises
+    steadily ``since`` then, and for a fourth of that time it has gone on
+    to let go and to be longer than ever, within the last third at last.
+    What is left of it each time is no less than what it had when it let
+    go first: one that is emptied has a peak by chance."""
+    if history.lets_go_since is None or history.rise_is_others:
+        return False
+    if history.left_over < history.had_at_first:
+        return False
+    length = history.last.at.now - since
+    begin = max(since, history.lets_go_since)
+    lasted = min(history.let_go_at, history.peak_at) - begin
+    return (
+        4 * lasted > length
+        # What lives for so long reaches its number no sooner.
+        and lasted >= history.lets_go_since - history.began
+        and 3 * (history.last.at.now - history.peak_at) <= length
+    )
+
+
+def has_just_gone(history: HolderHistory, now: int) -> bool:
+    """Whether a graph that reached ever further back went with its
+    owner, and not long ago beside how long it grew: nobody collects a
+    graph for a purpose."""
+    if history.broken_at is None or not history.recurs:
+        return False
+    return 3 * (now - history.broken_at.now) <= history.age
