@@ -484,6 +484,8 @@ class HolderHistory:
     ) -> None:
         """Takes in a visit; ``lines`` are its lines' storages now, and
         ``older`` is asked as by ``told_apart``."""
+        if visit.state == "unknown":
+            return
         if visit.state != "intact" or self._went_with_the_end(visit, lines):
             self.broken_at = self.broken_at or at
             return

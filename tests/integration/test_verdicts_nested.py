@@ -12,7 +12,7 @@ import sys
 import textwrap
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +252,44 @@ def test_a_task_s_variable_goes_by_its_own_name() -> None:
     assert finding.holder is not None
     assert finding.holder.expression == "<context>[<ContextVar 'trace'>]"
     assert finding.bytes_per_step == pytest.approx(64, rel=0.1)
+
+
+@pytest.mark.parametrize("aside", [False, True])
+def test_what_makes_a_context_s_variable_grow(aside: bool) -> None:
+    """Where steps end in a context of their own, the thread's is not there to
+    be visited; nothing has let go of it for that."""
+
+    def step(arbiter: impactarbiter.Arbiter) -> None:
+        if aside:
+            copy_context().run(arbiter.step)
+        else:
+            arbiter.step()
+
+    def main() -> Report:
+        with impactarbiter.watch(step="manual") as arbiter:
+            for _ in range(60):
+                trace.set((*trace.get(), torch.ones(16)))
+                step(arbiter)
+            return arbiter.report()
+
+    finding = only(copy_context().run(main))
+    assert str(finding.path).startswith("<context>[<ContextVar 'trace'>]")
+    assert finding.verdict == "leak"
+    if not aside:
+        assert finding.grown_at is not None
+        assert "trace.set(" in (finding.grown_at.source or "")
+
+
+def test_the_example_is_the_largest_of_an_item() -> None:
+    kept: list[dict[str, torch.Tensor]] = []
+
+    def turn(step: int) -> None:
+        sizes = {"weight": 64, "bias": 8}
+        kept.append({name: torch.ones(n) for name, n in sizes.items()})
+
+    finding = only(watched(turn, 60))
+    assert str(finding.path).endswith("['weight']")
+    assert finding.tensors[0].shape == (64,)
 
 
 def test_state_of_parameters_that_only_their_optimizer_has() -> None:

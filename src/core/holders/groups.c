@@ -63,7 +63,9 @@ add_member(const ia_walk *w, const ia_parting *s, ia_group *g, const ia_member *
     g->last_generation = m->generation;
     g->bytes += r->bytes;
     uint32_t depth = depth_below(s, r->entry, m->holder);
-    if (g->count == 1 || depth <= g->depth) {
+    if (g->count == 1 || depth < g->depth ||
+        (depth == g->depth &&
+         r->bytes >= w->storages->items[g->example].bytes)) {
         g->depth = depth;
         g->example = m->storage;
     }

@@ -9,7 +9,7 @@
 typedef struct {
     uint32_t holder;  /* entry */
     uint32_t site;
-    uint32_t example; /* storage: nearest to the holder, newest */
+    uint32_t example; /* storage: nearest to the holder, largest, newest */
     uint32_t depth;   /* edges from the holder down to it */
     uint32_t count;
     uint32_t generations;

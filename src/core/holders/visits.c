@@ -168,10 +168,22 @@ links_down_to(const ia_walk *w, uint32_t entry)
     return n;
 }
 
+/* Whether it is the context that a thread runs in. */
 static int
-can_start_at(ia_root_kind kind)
+is_context_of_a_thread(uintptr_t ref)
 {
-    return kind == IA_ROOT_MODULE || kind == IA_ROOT_FRAME;
+    PyThreadState *t =
+        PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    while (t != NULL && (uintptr_t)t->context != ref)
+        t = PyThreadState_Next(t);
+    return t != NULL;
+}
+
+static int
+can_start_at(const ia_root *root)
+{
+    return root->kind == IA_ROOT_MODULE || root->kind == IA_ROOT_FRAME ||
+           (root->kind == IA_ROOT_THREAD && is_context_of_a_thread(root->ref));
 }
 
 static path *
@@ -223,7 +235,7 @@ ia_visits_remember(const ia_walk *w, uint32_t holder, int container)
     while (w->queue[root].parent != IA_NO_ENTRY)
         root = w->queue[root].parent;
     const ia_root *start = &w->roots->items[w->queue[root].root];
-    if (n > MOST_LINKS || !can_start_at(start->kind))
+    if (n > MOST_LINKS || !can_start_at(start))
         return IA_NO_PATH;
     path *p = free_place();
     hop *links = p != NULL ? calloc((size_t)n + 1, sizeof *links) : NULL;
@@ -284,6 +296,8 @@ is_frame_running(uintptr_t ref, PyCodeObject *code)
 static int
 is_root_alive(const path *p)
 {
+    if (p->root == IA_ROOT_THREAD)
+        return 1; /* that was asked before */
     return p->root == IA_ROOT_MODULE
                ? is_module_alive(p->links[0].ref)
                : is_frame_running(p->links[0].ref, p->code);
@@ -461,6 +475,11 @@ visit_path(path *p)
 {
     ia_visit v = {.state = IA_PATH_BROKEN, .length = -1, .names = -1};
     uint32_t moved;
+    if (p->root == IA_ROOT_THREAD &&
+        !is_context_of_a_thread(p->links[0].ref)) {
+        v.state = IA_PATH_UNKNOWN; /* another one runs, and it may come back */
+        return v;
+    }
     if (p->count == 1 || !follow(p, &moved))
         return v;
     hop *last = &p->links[p->count - 1];
