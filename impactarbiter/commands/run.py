@@ -318,7 +318,7 @@ def _make_report(run: _Run, error: BaseException | None) -> Report | None:
         # the interpreter is about to put them.
         launch.set_last(error)
     try:
-        report: Report = run.arbiter.stop()
+        report: Report = run.arbiter.stop(error)
     except BaseException as failure:
         _warn(run.stream, "no report", failure)
         return None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import NamedTuple, Protocol
 
@@ -108,6 +109,17 @@ def set_allowed(label: int) -> int:
 def note_same(obj: object) -> None:
     """Notes where an object stands that takes no weak reference."""
     _core.note_same(obj)
+
+
+@contextmanager
+def ended_by(error: BaseException | None) -> Iterator[None]:
+    """While one looks at a program that has ended so: the calls whose frames
+    the exception keeps are taken for running ones."""
+    _core.set_ended(error)
+    try:
+        yield
+    finally:
+        _core.set_ended(None)
 
 
 def still_stands(address: int) -> bool:

@@ -390,8 +390,11 @@ class Arbiter:
             return ()
         return tuple(self._judge.confirmed())
 
-    def stop(self) -> Report:
+    def stop(self, error: BaseException | None = None) -> Report:
         """Reports, then takes the hooks out; a second call changes nothing.
+
+        ``error``: what has ended the program.  The calls that it ended have
+        what they had, by the names that it had there.
 
         In the child of a ``fork()`` the hooks are off already.  While it
         runs, another thread's call gives what the looks so far have settled.
@@ -403,7 +406,7 @@ class Arbiter:
             return self._diagnostician.report()
         self._stopping = True
         try:
-            with Tolerated() as failure:
+            with Tolerated() as failure, hooks.ended_by(error):
                 self._last = self._diagnostician.report()
             if failure.error is not None:
                 self._excuse = f"no report could be made: {failure.said}"
@@ -466,7 +469,7 @@ class Arbiter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
+        self.stop(error)
 
 
 def abandon() -> None:

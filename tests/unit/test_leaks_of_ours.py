@@ -414,6 +414,14 @@ CASES: dict[str, tuple[str, str]] = {
         "_core.note_same(kept); assert _core.still_stands(id(kept));"
         " raises(TypeError, _core.still_stands, 'one')",
     ),
+    "_core.set_ended": (
+        "def work(): raise ValueError\n"
+        "def ended():\n"
+        "    try: work()\n"
+        "    except ValueError as error: return error\n",
+        "_core.set_ended(ended()); _core.set_ended(ended());"
+        " raises(TypeError, _core.set_ended, 'one'); _core.set_ended(None)",
+    ),
     "_core.seen_statements": (
         HELD,
         "_core.seen_statements();"

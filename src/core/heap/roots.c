@@ -152,11 +152,23 @@ oldest_thread(void)
     return t;
 }
 
-/* The main thread first: what waits there for a worker outlives that one's
- * calls. */
+static int
+add_ended_frames(ia_roots *roots, int user)
+{
+    ia_frame *f;
+    for (uint32_t i = 0; (f = ia_frame_ended(i)) != NULL; i++)
+        if (add_frame(roots, f, user) < 0)
+            return -1;
+    return 0;
+}
+
+/* The program's, then the main thread first: what waits there for a worker
+ * outlives that one's calls. */
 static int
 add_all_frames(ia_roots *roots, int user)
 {
+    if (add_ended_frames(roots, user) < 0)
+        return -1;
     for (PyThreadState *t = oldest_thread(); t != NULL; t = t->prev)
         if (add_frames(roots, t, user) < 0)
             return -1;
@@ -229,6 +241,16 @@ hide_modules(ia_walk *w)
     }
 }
 
+/* A call's variables are its own, and not those of the object that shows its
+ * frame, to whatever keeps that. */
+static void
+hide_ended_frames(ia_walk *w)
+{
+    ia_frame *f;
+    for (uint32_t i = 0; (f = ia_frame_ended(i)) != NULL; i++)
+        ia_walk_hide(w, ia_frame_object(f));
+}
+
 /* In which order they are asked; OWN is the user's but for calls that come and
  * go. */
 typedef enum { OWN, PASSING, LIBRARIES } rank;
@@ -271,6 +293,7 @@ void
 ia_walk_from_roots(ia_walk *w)
 {
     hide_modules(w);
+    hide_ended_frames(w);
     if (w->tally != NULL)
         ia_weigh_own(w->tally, w);
     walk_from(w, OWN);

@@ -83,6 +83,17 @@ find_on_thread(PyThreadState *t, ia_ptrmap *turns)
     return result;
 }
 
+static int
+find_ended(ia_ptrmap *turns)
+{
+    ia_frame *f;
+    for (uint32_t i = 0; (f = ia_frame_ended(i)) != NULL; i++)
+        if (is_made_by_loop(turns, f) &&
+            ia_ptrmap_set(turns, (uintptr_t)f, 1) < 0)
+            return -1;
+    return 0;
+}
+
 int
 ia_turns_find(ia_ptrmap *turns)
 {
@@ -91,7 +102,7 @@ ia_turns_find(ia_ptrmap *turns)
     for (; t != NULL; t = PyThreadState_Next(t))
         if (find_on_thread(t, turns) < 0)
             return -1;
-    return 0;
+    return find_ended(turns);
 }
 
 static int

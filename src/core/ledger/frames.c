@@ -4,6 +4,8 @@
 #include "../base/compat.h"
 #include "internal/pycore_frame.h"
 #include "internal/pycore_code.h"
+#include "../base/array.h"
+#include "../base/ptrmap.h"
 #include "../base/seldom.h"
 #include "../base/thread.h"
 #include "frames.h"
@@ -57,15 +59,35 @@ ia_frame_top(PyThreadState *tstate)
 #endif
 }
 
+/* The frame of a call that is over has left its thread's chain and lies in its
+ * object, which knows the caller's. */
+static int
+is_ended(const ia_frame *f)
+{
+    return f->owner == FRAME_OWNED_BY_FRAME_OBJECT;
+}
+
+static PyFrameObject *
+object_around(ia_frame *f)
+{
+    size_t before = offsetof(PyFrameObject, _f_frame_data);
+    return (PyFrameObject *)((char *)f - before);
+}
+
 ia_frame *
 ia_frame_back(ia_frame *f)
 {
-    return first_complete(f->previous);
+    if (!is_ended(f))
+        return first_complete(f->previous);
+    PyObject *back = (PyObject *)object_around(f)->f_back;
+    return back != NULL ? ia_frame_of_object(back) : NULL;
 }
 
 ia_frame *
 ia_frame_next(ia_all_frames *all)
 {
+    if (all->ended > 0)
+        return ia_frame_ended(all->ended++);
     if (all->frame != NULL)
         all->frame = ia_frame_back(all->frame);
     while (all->frame == NULL) {
@@ -74,12 +96,76 @@ ia_frame_next(ia_all_frames *all)
                           : PyInterpreterState_ThreadHead(
                                 PyThreadState_Get()->interp);
         if (all->thread == NULL)
-            return NULL;
+            return ia_frame_ended(all->ended++);
         if (ia_has_frames(all->thread))
             all->frame = ia_frame_top(all->thread);
     }
     return all->frame;
 }
+
+/* -- calls that an exception has ended -------------------------------------- */
+
+/* Exceptions that are followed from one to what was being handled when it was
+ * raised: a program may have tied them into a circle. */
+#define MOST_CONTEXTS 16
+
+static struct {
+    PyObject **frames; /* owned frame objects */
+    uint32_t count, capacity;
+} ended;
+
+static int
+add_ended(PyTracebackObject *trace, ia_ptrmap *known)
+{
+    for (; trace != NULL; trace = trace->tb_next) {
+        PyObject *frame = (PyObject *)trace->tb_frame;
+        ia_frame *f = ia_frame_of_object(frame);
+        if (f == NULL || !is_ended(f) || ia_ptrmap_has(known, (uintptr_t)f))
+            continue; /* cleared, or running still */
+        if (IA_ROOM(ended.frames, ended.capacity, ended.count + 1) < 0 ||
+            ia_ptrmap_set(known, (uintptr_t)f, 1) < 0)
+            return -1;
+        ended.frames[ended.count++] = Py_NewRef(frame);
+    }
+    return 0;
+}
+
+static void
+forget_ended(void)
+{
+    PyObject **frames = ended.frames;
+    uint32_t count = ended.count;
+    ended.frames = NULL;
+    ended.count = ended.capacity = 0;
+    while (count > 0)
+        Py_DECREF(frames[--count]);
+    free(frames);
+}
+
+int
+ia_frames_set_ended(PyObject *error)
+{
+    ia_ptrmap known = {0};
+    int result = 0;
+    forget_ended();
+    for (int i = 0; i < MOST_CONTEXTS && error != NULL && result == 0; i++) {
+        PyBaseExceptionObject *e = (PyBaseExceptionObject *)error;
+        result = add_ended((PyTracebackObject *)e->traceback, &known);
+        error = e->context;
+    }
+    ia_ptrmap_free(&known);
+    if (result < 0)
+        forget_ended();
+    return result;
+}
+
+ia_frame *
+ia_frame_ended(uint32_t i)
+{
+    return i < ended.count ? ia_frame_of_object(ended.frames[i]) : NULL;
+}
+
+/* -- what one frame has ----------------------------------------------------- */
 
 PyCodeObject *
 ia_frame_code(ia_frame *f)
@@ -147,7 +233,7 @@ ia_frame_function(ia_frame *f)
 PyObject *
 ia_frame_object(ia_frame *f)
 {
-    return (PyObject *)f->frame_obj;
+    return (PyObject *)(is_ended(f) ? object_around(f) : f->frame_obj);
 }
 
 int

@@ -18,10 +18,19 @@ ia_frame *ia_frame_top(PyThreadState *);
 /* The next complete frame outwards, or NULL. */
 ia_frame *ia_frame_back(ia_frame *);
 
-/* All complete frames of all threads, thread by thread; {0} to begin with. */
+/* The calls that an exception has ended, and whose frames it keeps: while the
+ * report on a program that it ends is made they stand for what ran.  NULL:
+ * none any more.  0, or -1 when memory is short. */
+int ia_frames_set_ended(PyObject *error);
+/* The i-th of them, the outermost first, or NULL behind the last. */
+ia_frame *ia_frame_ended(uint32_t i);
+
+/* All complete frames of all threads, thread by thread, and then those of
+ * calls that have ended so; {0} to begin with. */
 typedef struct {
     PyThreadState *thread;
     ia_frame *frame;
+    uint32_t ended;
 } ia_all_frames;
 /* The next of them, or NULL behind the last.  Needs the GIL. */
 ia_frame *ia_frame_next(ia_all_frames *);

@@ -291,6 +291,20 @@ still_stands(PyObject *self, PyObject *arg)
 }
 
 static PyObject *
+set_ended(PyObject *self, PyObject *error)
+{
+    (void)self;
+    if (error != Py_None && !PyExceptionInstance_Check(error)) {
+        PyErr_SetString(PyExc_TypeError,
+                        "set_ended() expects an exception or None");
+        return NULL;
+    }
+    if (ia_frames_set_ended(error != Py_None ? error : NULL) < 0)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 look_at(PyObject *self, PyObject *args)
 {
     PyObject *tick;
@@ -375,6 +389,10 @@ DOC(note_same, "(object)",
     "Notes where an object stands that takes no weak reference.");
 DOC(still_stands, "(address)",
     "Was an object noted there, and no other one seen in its place?");
+DOC(set_ended, "(error)",
+    "Walks take the calls that the exception has ended for running ones; "
+    "None:\n"
+    "for ended.");
 DOC(look_at, "(tick, within=0.0)",
     "Call back at that tick in any case, or at the first after so many\n"
     "seconds, whichever comes sooner; 0: not for that.");
@@ -418,6 +436,7 @@ PyMethodDef ia_watching_methods[] = {
     {"set_allowed", set_allowed, METH_O, set_allowed_doc},
     {"note_same", note_same, METH_O, note_same_doc},
     {"still_stands", still_stands, METH_O, still_stands_doc},
+    {"set_ended", set_ended, METH_O, set_ended_doc},
     {"look_at", look_at, METH_VARARGS, look_at_doc},
     {"recorder_arm", FAST(ia_recorder_arm), METH_VARARGS | METH_KEYWORDS,
      recorder_arm_doc},
