@@ -98,6 +98,23 @@ def test_the_nodes_of_a_graph_are_growth_that_is_explained(
     assert summary(report).startswith(first)
 
 
+def test_of_several_leaks_the_first_line_says_what_is_at_its_line() -> None:
+    small = leak(
+        grown_at=Site("/w/train.py", 52, "log"),
+        holder=Holder("__main__.log", "list"),
+        bytes_per_step=2048.0,
+        severity="info",
+    )
+    beside = leak(holder=Holder("__main__.more", "list"), bytes_per_step=1.0)
+    total = "CRITICAL, 2 leaks: "
+    for other, said in [
+        (small, f"{total}12.0 KiB a step, 10.0 KiB of it at train.py:41"),
+        (beside, f"{total}10.0 KiB a step at train.py:41"),
+    ]:
+        big = leak(bytes_per_step=10240.0)
+        assert summary(Report(findings=(big, other), steps=9)).startswith(said)
+
+
 @pytest.mark.parametrize(
     ("own", "severity", "first"),
     [
