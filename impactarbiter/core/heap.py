@@ -41,6 +41,7 @@ def walk(
     any_age: Collection[int] = (),
     anew: Collection[int] = (),
     *,
+    remember: bool = True,
     weigh: bool = False,
     ways: bool = False,
     near: bool = False,
@@ -54,12 +55,18 @@ def walk(
 
     Of those in ``any_age`` also what was made before the warm-up was over.
     What those in ``anew`` made is told apart one by one, for each step makes
-    all of it anew.  The holders' paths are remembered, for visits, until they
-    are forgotten.
+    all of it anew.  ``remember``: the holders' paths, for visits, until others
+    are kept.
     """
     return wire.walk_of(
         _core.diagnose(
-            list(sites), list(any_age), True, list(anew), weigh, ways, near
+            list(sites),
+            list(any_age),
+            remember,
+            list(anew),
+            weigh,
+            ways,
+            near,
         )
     )
 
@@ -101,9 +108,9 @@ def collections() -> int:
     return sum(one["collections"] for one in gc.get_stats()[1:])
 
 
-def forget(path: int) -> None:
-    """That path is not visited any more."""
-    _core.forget_path(path)
+def keep(paths: Collection[int]) -> None:
+    """All other paths are forgotten."""
+    _core.keep_paths(list(paths))
 
 
 def census(path: int) -> dict[Any, int] | None:

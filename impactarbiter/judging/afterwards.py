@@ -49,9 +49,9 @@ class Afterwards:
         found = {s.site: s for s in heap.late_suspects(AGE_TO_TELL)}
         if found.keys() <= self._sites or walks.pause(found, status, room):
             return
-        self._sites = frozenset(found)
         lines = self._lines(walks.apart(found, status), found)
         self.lines = tuple(islice(lines, MOST_LINES))
+        self._sites = frozenset(found)
 
     def _lines(
         self, look: Look, found: Mapping[int, Suspect]

@@ -26,6 +26,7 @@ from ..core.wire import (
     Walk,
 )
 from ..model.finding import Finding
+from ..model.growth import ProcessGrowth
 from ..model.report import Report
 from ..model.words import BOUNDED
 from . import account, closure, crosschecks, curves, summary, unheld
@@ -46,6 +47,7 @@ from .telling import Telling
 from .verdict import case_of, finding_of, stood_at_the_end
 from .walks import Walks
 from .watch import StatementWatch, other_growth
+from .whole import Whole
 
 #: Seconds for which the room that is left is taken to be what it was: who
 #: walks more because of it, and when memory runs out, is asked of it alone.
@@ -75,6 +77,7 @@ class Diagnostician:
     _known: KnownHolders = field(init=False)
     _walks: Walks = field(init=False)
     _watch: StatementWatch = field(default_factory=StatementWatch)
+    _whole: Whole = field(init=False)
     _told: Telling = field(init=False)
     _afterwards: Afterwards = field(init=False)
     _alone: OneAtATime = field(default_factory=OneAtATime)
@@ -88,6 +91,7 @@ class Diagnostician:
     def __post_init__(self) -> None:
         self._known = KnownHolders(self.allow)
         self._walks = Walks(self._known, self.phases, self.from_the_start)
+        self._whole = Whole(self._known, self._watch)
         self._told = Telling(self.on_finding, self._known)
         self._afterwards = Afterwards(self.allow)
 
@@ -127,26 +131,20 @@ class Diagnostician:
 
     def _look(self, tick: int) -> None:
         status = ledger.status()
-        if not self._watch.end(status) and tick < self._next_visit:
+        if self._watch.goes_on(status) and tick < self._next_visit:
             return  # a statement is sought, at every tick
-        self._walks.visit_all(status)
-        suspects = {s.site: s for s in heap.suspects(self._age_to_tell)}
-        forecast = self._forecast()
-        pause = None
-        if not self._watch.busy:
-            pause = self._walks.due(suspects, status, forecast.room)
-        if pause == 0:
-            walk = self._walks.walk(suspects, status)
-            look = Look(status, status.kind, suspects, walk, self.phases)
-            self._unheld = tuple(
-                unheld.findings(look, forecast, self.allow, self._age_to_tell)
+        with self._whole:
+            self._watch.end(status)
+            self._walks.visit_all(status)
+            suspects = {s.site: s for s in heap.suspects(self._age_to_tell)}
+            forecast = self._forecast()
+            pause = self._walk_if_due(suspects, status, forecast)
+            if status.rises:
+                pause = self._walks.weigh(status) or pause
+            self._afterwards.look(self._walks, status, forecast.room)
+            findings = self._judge_all(
+                suspects, status, forecast, self._age_to_tell, False
             )
-        if status.rises:
-            pause = self._walks.weigh(status) or pause
-        self._afterwards.look(self._walks, status, forecast.room)
-        findings = self._judge_all(
-            suspects, status, forecast, self._age_to_tell, False
-        )
         findings += self._unheld
         self._judged = findings
         waiting = [
@@ -164,6 +162,25 @@ class Diagnostician:
         if not self._watch.busy:
             self._watch.begin(waiting, status)
         self._come_back(tick, status, pause or 0)
+
+    def _walk_if_due(
+        self,
+        suspects: Mapping[int, Suspect],
+        status: Status,
+        forecast: Forecast,
+    ) -> int | None:
+        """Ticks until a walk is worth its cost, 0: it was made; None: nothing
+        asks for one."""
+        if self._watch.busy:
+            return None
+        pause = self._walks.due(suspects, status, forecast.room)
+        if pause == 0:
+            walk = self._walks.walk(suspects, status)
+            look = Look(status, status.kind, suspects, walk, self.phases)
+            self._unheld = tuple(
+                unheld.findings(look, forecast, self.allow, self._age_to_tell)
+            )
+        return pause
 
     def _forecast(self) -> Forecast:
         """The room that is left, from files that take longer to read than all
@@ -300,26 +317,17 @@ class Diagnostician:
         ledger.refresh()
         ledger.settle()
         status = replace(ledger.status(), asked=True)
-        self._watch.end(status, now=True)
-        self._walks.visit_all(status)
-        suspects = {s.site: s for s in heap.suspects(self._least_age)}
+        with self._whole:
+            self._watch.end(status, now=True)
+            self._walks.visit_all(status)
+            suspects = {s.site: s for s in heap.suspects(self._least_age)}
+            walk, process_growth = self._last_walk(suspects, status)
+            forecast = Forecast(self.memory_limit)
+            self._afterwards.look(self._walks, status, forecast.room)
+            findings = self._judge_all(
+                suspects, status, forecast, self._least_age, True
+            )
         kind = status.kind
-        # A run's points are many: they are let go before the heap is weighed.
-        rises = closure.growth(
-            ledger.curves().points, kind, status.counts[kind]
-        ).process
-        weighed = self._walks.weighed if rises else None
-        last, weigh = account.weigh(status.counts, None), weighed is not None
-        if suspects or any(h.broken_at is None for h in self._known.values()):
-            walk = self._walks.walk(suspects, status, weigh, ways=True)
-        else:
-            walk = self._walks.look_for_purposes(status, weigh)
-        last = replace(last, tally=walk.tally)
-        forecast = Forecast(self.memory_limit)
-        self._afterwards.look(self._walks, status, forecast.room)
-        findings = self._judge_all(
-            suspects, status, forecast, self._least_age, True
-        )
         look = Look(status, kind, suspects, walk, self.phases)
         self._unheld = tuple(
             unheld.findings(look, forecast, self.allow, self._long_enough)
@@ -338,9 +346,7 @@ class Diagnostician:
         report = replace(
             self._put_together(status, findings, forecast, self._walks.last),
             taken_back=tuple(told_back),
-            process_growth=(
-                account.growth(weighed, last, kind) if weighed else None
-            ),
+            process_growth=process_growth,
             growing_lines=closure.lines(
                 suspects, self._explained_by(findings), status, kind
             ),
@@ -359,6 +365,26 @@ class Diagnostician:
         if self._known:
             hooks.look_at(status.ticks + 1)
         return obfuscated(report) if self.obfuscate else report
+
+    def _last_walk(
+        self, suspects: Mapping[int, Suspect], status: Status
+    ) -> tuple[Walk, ProcessGrowth | None]:
+        """A report's, and what the process has grown by beside its tensors."""
+        kind = status.kind
+        # A run's points are many: they are let go before the heap is weighed.
+        rises = closure.growth(
+            ledger.curves().points, kind, status.counts[kind]
+        ).process
+        weighed = self._walks.weighed if rises else None
+        last, weigh = account.weigh(status.counts, None), weighed is not None
+        if suspects or any(h.broken_at is None for h in self._known.values()):
+            walk = self._walks.walk(suspects, status, weigh, ways=True)
+        else:
+            walk = self._walks.look_for_purposes(status, weigh)
+        if weighed is None:
+            return walk, None
+        last = replace(last, tally=walk.tally)
+        return walk, account.growth(weighed, last, kind)
 
     def glance(self) -> Report:
         """What the looks so far have settled, and figures of now: no walk."""

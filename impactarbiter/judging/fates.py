@@ -8,7 +8,7 @@ and for far longer, does not: it is a finding of its own.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -106,6 +106,15 @@ class Fates:
         """Forgets all others."""
         kept = set(map(_place, fellows))
         self._of = {at: one for at, one in self._of.items() if at in kept}
+
+    def as_seen(self) -> Callable[[], None]:
+        """Brings back, when it is called, what was seen until now."""
+        fates = {at: replace(one) for at, one in self._of.items()}
+
+        def bring_back() -> None:
+            self._of = fates
+
+        return bring_back
 
     def _fate(self, held: Held) -> _Fate | None:
         return self._of.get(_place(held))

@@ -7,7 +7,7 @@ each holder's past is stays in its history (memory.py).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from ..core import heap
@@ -111,10 +111,6 @@ class KnownHolders(dict[str, HolderHistory]):
                 history.broken_at = look.at
         self._see_whose_graphs()
         self._fates.keep(f for one in self.values() for f in one.fellows)
-        kept = {path for one in self.values() for path in one.paths}
-        for held in look.walk.holders:
-            if held.visit and held.visit not in kept:
-                heap.forget(held.visit)
 
     def _by_signature(self, look: Look) -> dict[str, Siblings]:
         """What the walk found: containers that differ by an index are one."""
@@ -154,7 +150,7 @@ class KnownHolders(dict[str, HolderHistory]):
                 del found[other]
                 if other in self:
                     self[first].told = self[first].told or self[other].told
-                    self._drop(other)
+                    del self[other]
             found[first] = [
                 (held, replace(finding, holder=_with(finding.holder, beside)))
                 for held, finding in found[first]
@@ -265,7 +261,7 @@ class KnownHolders(dict[str, HolderHistory]):
         fellows = [one for one, _finding in siblings]
         size, count = look.rates(fellows)
         if self._allow.allows(held.owners, finding):
-            self._drop(signature)
+            self.pop(signature, None)
             self.allowed[signature] = replace(finding, bytes_per_step=size)
             return
         history = self.get(signature)
@@ -296,8 +292,6 @@ class KnownHolders(dict[str, HolderHistory]):
                 max(self._let_go_beside(held), self._fates.last_of(fellows))
             )
         else:
-            for path in history.paths:
-                heap.forget(path)
             now = history.told_apart(now, lines, heap.site_older)
             made = look.youngest(fellows) + 1
             history.walked_again(held, fellows, now, made)
@@ -329,7 +323,7 @@ class KnownHolders(dict[str, HolderHistory]):
                 and part.shares_a_way_with(history)
             ):
                 history.told = history.told or part.told
-                self._drop(other)
+                del self[other]
 
     def _let_go_beside(self, held: Held) -> int:
         """When its container, or another item of that, last let go; 0: none
@@ -368,11 +362,21 @@ class KnownHolders(dict[str, HolderHistory]):
             if history.confirmed_at and sites <= history.sites.keys()
         )
 
-    def _drop(self, signature: str) -> None:
-        """Forgets a holder."""
-        history = self.pop(signature, None)
-        for path in history.paths if history is not None else ():
-            heap.forget(path)
+    def as_known(self) -> Callable[[], None]:
+        """Brings back, when it is called, what is known now."""
+        names, allowed = self._names.copy(), self.allowed.copy()
+        holders = self.copy()
+        parts = [one.as_remembered() for one in holders.values()]
+        parts.append(self._fates.as_seen())
+
+        def bring_back() -> None:
+            for part in parts:
+                part()
+            self._names, self.allowed = names, allowed
+            self.clear()
+            self.update(holders)
+
+        return bring_back
 
 
 def _some_of(

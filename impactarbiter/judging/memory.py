@@ -138,6 +138,15 @@ class HolderHistory:
         self.remaining = self.walked.storages
         self._note_fullness(self.last, self.last.at)
 
+    def as_remembered(self) -> Callable[[], None]:
+        """Brings back, when it is called, what is remembered now."""
+        mine = vars(self) | {
+            "rates": replace(self.rates),
+            "statements": self.statements.copy(),
+            "idle": self.idle.copy(),
+        }
+        return lambda: vars(self).update(mine)
+
     @property
     def visitable(self) -> bool:
         """Whether its path can be followed without a walk."""

@@ -12,7 +12,8 @@ the time that the program has had.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..core import heap, ledger
@@ -67,14 +68,17 @@ class Walks:
     _besides: bool = False
     _looked: dict[int, int] = field(default_factory=dict)
     _seconds: float = 0.0
+    _walk_seconds: float = 0.0  # of the last walk
     _last_seconds: float = FIRST_WALK  # of a walk that left nothing out
     _visit_seconds: float = 0.0
 
     def visit_all(self, status: Status) -> None:
         """Sees every known holder again."""
         began = time.thread_time()
-        self.known.visit(moment(status))
-        self._visit_seconds += time.thread_time() - began
+        try:
+            self.known.visit(moment(status))
+        finally:
+            self._visit_seconds += time.thread_time() - began
 
     def ticks_to_visit(self, tick: int, status: Status) -> int:
         """Ticks until the next visit is paid for: each costs the program a
@@ -212,8 +216,34 @@ class Walks:
         ways: bool = False,
     ) -> Walk:
         """One walk for all suspects, and for what was confirmed before."""
-        near = not (weigh or ways) and self._near_is_enough()
+        with self._paid():
+            walk = self._walk(suspects, status, weigh, ways)
+        self._expect(walk)
+        return walk
+
+    @contextmanager
+    def _paid(self) -> Iterator[None]:
+        """What a walk costs is counted however it ends."""
         began = time.thread_time()
+        try:
+            yield
+        finally:
+            self._walk_seconds = time.thread_time() - began
+            self._seconds += self._walk_seconds
+
+    def _expect(self, walk: Walk) -> None:
+        """A walk of the whole heap will take what this one did."""
+        if not walk.near:
+            self._last_seconds = self._walk_seconds
+
+    def _walk(
+        self,
+        suspects: Mapping[int, Suspect],
+        status: Status,
+        weigh: bool,
+        ways: bool,
+    ) -> Walk:
+        near = not (weigh or ways) and self._near_is_enough()
         # Visits compare later probes with that of what is measured here.
         ledger.probe_graphs()
         sites = set(suspects)
@@ -232,29 +262,22 @@ class Walks:
             self.purposes.add(walk, status, ledger.totals())
             self._besides = walk.in_libraries
         look = Look(status, status.kind, suspects, self.last, self.phases)
+        self.known.take_in(look)
         for site, s in suspects.items():
             self._looked[site] = status.now - s.since
-        self.known.take_in(look)
         self._see_live(status)
-        self._paid(walk, time.thread_time() - began)
         return walk
 
     def apart(self, suspects: Mapping[int, Suspect], status: Status) -> Look:
         """One walk for these, of no position's making, of which nothing is
         remembered."""
-        began = time.thread_time()
-        walk = heap.walk(suspects, anew=suspects, near=True)
-        for held in walk.holders:
-            if held.visit:
-                heap.forget(held.visit)
-        self.count += 1
-        self._paid(walk, time.thread_time() - began)
+        with self._paid():
+            walk = heap.walk(
+                suspects, anew=suspects, remember=False, near=True
+            )
+            self.count += 1
+        self._expect(walk)
         return Look(status, status.kind, suspects, walk, self.phases)
-
-    def _paid(self, walk: Walk, seconds: float) -> None:
-        self._seconds += seconds
-        if not walk.near:
-            self._last_seconds = seconds
 
     def look_for_purposes(self, status: Status, weigh: bool = False) -> Walk:
         """One walk of which only the sums are wanted."""

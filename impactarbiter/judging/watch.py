@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..core import heap
@@ -30,6 +30,11 @@ class StatementWatch:
 
     _history: HolderHistory | None = None
     _began: int = 0
+
+    def as_begun(self) -> Callable[[], None]:
+        """Brings back, when it is called, what is being watched now."""
+        mine = vars(self).copy()
+        return lambda: vars(self).update(mine)
 
     @property
     def busy(self) -> bool:
@@ -63,18 +68,26 @@ class StatementWatch:
         turns = history.watched
         return turns < TRIES or history.age > history.seen_age * 2
 
-    def end(self, status: Status, *, now: bool = False) -> bool:
-        """Ends the watch where it has lasted; ``now``: in any case.  False
-        where it goes on and has seen no statement that it had not."""
+    def goes_on(self, status: Status) -> bool:
+        """Whether it has not lasted yet, and has seen no statement that it
+        had not."""
         history = self._history
-        if history is None:
-            return True
-        if not now and status.now < self._began + _turns(history):
-            before, history.seen_so_far = (
-                history.seen_so_far,
-                heap.seen_statements(),
-            )
-            return len(history.seen_so_far) > len(before)
+        if history is None or self._has_lasted(history, status):
+            return False
+        before, history.seen_so_far = (
+            history.seen_so_far,
+            heap.seen_statements(),
+        )
+        return len(history.seen_so_far) == len(before)
+
+    def _has_lasted(self, history: HolderHistory, status: Status) -> bool:
+        return status.now >= self._began + _turns(history)
+
+    def end(self, status: Status, *, now: bool = False) -> None:
+        """Ends the watch where it has lasted; ``now``: in any case."""
+        history = self._history
+        if history is None or not (now or self._has_lasted(history, status)):
+            return
         statements, held = heap.end_statement()
         history.saw(statements)
         history.seen_so_far = ()
@@ -82,7 +95,6 @@ class StatementWatch:
         history.census = heap.census(history.held.visit)
         history.seen_age = history.age
         self._history = None
-        return True
 
 
 def _turns(history: HolderHistory) -> int:

@@ -23,6 +23,7 @@ import impactarbiter
 from impactarbiter import _core, _torch
 from impactarbiter.core import heap
 from impactarbiter.judging.diagnostician import Diagnostician
+from impactarbiter.judging.memory import HolderHistory
 from impactarbiter.watching.arbiter import current
 
 STEPS = 40
@@ -363,6 +364,43 @@ def test_a_callback_that_raises(
     assert numbers == plain()
     assert leaks(report) == ["list"]
     assert any(words in said for said in report.warnings)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("change", ["starts_over", "consists_of", "observe"])
+def test_a_look_that_is_cut_short_leaves_what_was_known(
+    change: str,
+    after: bool,
+    alarms: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Just before something is remembered of the list, or after it."""
+    alarms(ring)
+    real = getattr(HolderHistory, change)
+    left = [None]
+
+    def cut(history: HolderHistory, *given: object) -> None:
+        if after:
+            real(history, *given)
+        if left:
+            left.pop()
+            raise_alarm()
+        if not after:
+            real(history, *given)
+
+    monkeypatch.setattr(HolderHistory, change, cut)
+    kept: list[torch.Tensor] = []
+    lost = 0
+    with impactarbiter.watch(**WATCH) as arbiter:
+        for _ in range(STEPS):
+            kept.append(torch.ones(9))
+            try:
+                arbiter.step()
+            except TimeoutError:
+                lost += 1
+        report = arbiter.report()
+    assert lost == 1 and not left
+    assert leaks(report) == ["list"]
 
 
 # -- the end of the stack -----------------------------------------------------

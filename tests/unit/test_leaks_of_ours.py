@@ -400,7 +400,8 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "_core.watch_statement": (
         HELD,
-        "assert _core.watch_statement(path, True); grow();"
+        "assert _core.watch_statement(path, False);"
+        " assert _core.watch_statement(path, True); grow();"
         " kept.pop(); assert _core.end_statement()[0];"
         " raises(TypeError, _core.watch_statement, 'one', True)",
     ),
@@ -429,11 +430,13 @@ CASES: dict[str, tuple[str, str]] = {
         " kept.pop(); assert _core.seen_statements()[0];"
         " _core.end_statement()",
     ),
-    "_core.forget_path": (
+    "_core.keep_paths": (
         LEAKING,
-        "_core.forget_path("
-        "_core.diagnose([site], [], True)['holders'][0]['visit']);"
-        " raises(TypeError, _core.forget_path, 'one')",
+        "path = _core.diagnose([site], [], True)['holders'][0]['visit'];"
+        " _core.keep_paths([path]); assert _core.visit(path)[0] == 'intact';"
+        " raises(TypeError, _core.keep_paths, path);"
+        " raises(TypeError, _core.keep_paths, ['one']);"
+        " _core.keep_paths([]); assert _core.visit(path)[0] == 'unknown'",
     ),
     "_core.device_name": (
         "",
@@ -666,7 +669,7 @@ SLOW = (
     "_core.diagnose",
     "_core.explain",
     "_core.instances",
-    "_core.forget_path",
+    "_core.keep_paths",
     "_core.native_of",
 )
 

@@ -283,7 +283,9 @@ forget_seen(void)
 int
 ia_statement_watch(uint32_t path, int by_graph)
 {
-    if (watch.path != IA_NO_PATH || !all_trace_by(NULL))
+    if (watch.path != IA_NO_PATH) /* of a look that was cut short */
+        ia_statement_end();
+    if (!all_trace_by(NULL))
         return 0;
     watch.path = path;
     watch.by_graph = by_graph;

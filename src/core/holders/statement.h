@@ -14,9 +14,9 @@
 /* Statements that are told apart for one holder. */
 #define IA_MOST_STATEMENTS 4
 
-/* Watches a path's holder on all threads: 1, or 0 where it can't.  `by_graph`:
- * it may be as long as before, and grow by a tensor made from the one that it
- * had. */
+/* Watches a path's holder on all threads, and no other any more: 1, or 0 where
+ * it can't.  `by_graph`: it may be as long as before, and grow by a tensor made
+ * from the one that it had. */
 int ia_statement_watch(uint32_t path, int by_graph);
 /* Ends it, on any thread. */
 void ia_statement_end(void);

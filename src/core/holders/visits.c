@@ -30,6 +30,7 @@ typedef struct {
     uintptr_t eldest;  /* item of a container at the last visit */
     Py_ssize_t length; /* likewise */
     int container;
+    int kept;
     uint32_t count;
     hop *links; /* owned; links[0] is the root */
     void *node; /* behind the tensor at the last visit; never followed */
@@ -143,12 +144,24 @@ clear(path *p)
     *p = (path){0};
 }
 
-void
-ia_visits_forget(uint32_t number)
+int
+ia_visits_keep(PyObject *numbers)
 {
-    path *p = find(number);
-    if (p != NULL)
-        clear(p);
+    for (uint32_t i = 0; i < MOST_PATHS; i++)
+        paths[i].kept = 0;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(numbers); i++) {
+        unsigned long number =
+            PyLong_AsUnsignedLong(PyList_GET_ITEM(numbers, i));
+        if (PyErr_Occurred())
+            return -1;
+        path *p = find((uint32_t)number);
+        if (p != NULL)
+            p->kept = 1;
+    }
+    for (uint32_t i = 0; i < MOST_PATHS; i++)
+        if (!paths[i].kept)
+            clear(&paths[i]);
+    return 0;
 }
 
 void

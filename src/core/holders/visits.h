@@ -45,7 +45,9 @@ uint32_t ia_visits_remember(const ia_walk *, uint32_t holder, int container);
 ia_visit ia_visit_path(uint32_t path, ia_chain *chain);
 /* The holder, borrowed, where its path is intact; else NULL. */
 PyObject *ia_visit_holder(uint32_t path);
-void ia_visits_forget(uint32_t path);
+/* Forgets all paths but those in a list of numbers: 0, or -1 with an exception.
+ */
+int ia_visits_keep(PyObject *numbers);
 void ia_visits_forget_all(void);
 
 #endif /* IA_VISITS_H */

@@ -90,13 +90,13 @@ visit(PyObject *self, PyObject *arg)
 }
 
 static PyObject *
-forget_path(PyObject *self, PyObject *arg)
+keep_paths(PyObject *self, PyObject *args)
 {
-    unsigned long path = PyLong_AsUnsignedLong(arg);
+    PyObject *paths;
     (void)self;
-    if (PyErr_Occurred())
+    if (!PyArg_ParseTuple(args, "O!:keep_paths", &PyList_Type, &paths) ||
+        ia_visits_keep(paths) < 0)
         return NULL;
-    ia_visits_forget((uint32_t)path);
     Py_RETURN_NONE;
 }
 
@@ -176,7 +176,7 @@ DOC(visit, "(path)",
     "the end of a known path: \"intact\", \"broken\" or \"unknown\"; addresses,\n"
     "for comparing; whether a tensor's graph leads back to that of the visit\n"
     "before.");
-DOC(forget_path, "(path)", "That path is not visited any more.");
+DOC(keep_paths, "(paths)", "No others are visited any more.");
 DOC(census, "(path)", "{description: count} of the holder's items, or None.");
 DOC(watch_statement, "(path, by_graph)",
     "Watch which statements grow the holder, or what graph it carries on;\n"
@@ -195,7 +195,7 @@ PyMethodDef ia_questions_methods[] = {
      native_calls_of_site_doc},
     {"native_of_object", native_of_object, METH_O, native_of_object_doc},
     {"visit", visit, METH_O, visit_doc},
-    {"forget_path", forget_path, METH_O, forget_path_doc},
+    {"keep_paths", keep_paths, METH_VARARGS, keep_paths_doc},
     {"census", census, METH_O, census_doc},
     {"watch_statement", watch_statement, METH_VARARGS, watch_statement_doc},
     {"end_statement", end_statement, METH_NOARGS, end_statement_doc},
