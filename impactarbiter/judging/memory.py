@@ -140,12 +140,15 @@ class HolderHistory:
 
     def as_remembered(self) -> Callable[[], None]:
         """Brings back, when it is called, what is remembered now."""
-        mine = vars(self) | {
-            "rates": replace(self.rates),
-            "statements": self.statements.copy(),
-            "idle": self.idle.copy(),
-        }
-        return lambda: vars(self).update(mine)
+        mine, rates = vars(self).copy(), vars(self.rates).copy()
+        mine["statements"] = self.statements.copy()
+        mine["idle"] = self.idle.copy()
+
+        def bring_back() -> None:
+            vars(self).update(mine)
+            vars(self.rates).update(rates)
+
+        return bring_back
 
     @property
     def visitable(self) -> bool:

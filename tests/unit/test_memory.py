@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -331,6 +332,22 @@ def test_what_a_carried_graph_frees_grows_with_its_nodes():
     assert scaled(now, then, (), {}, {}, recurs=False) == now
     later = scaled(now, then, (), {}, {}, recurs=True)
     assert (later.nodes, later.node_bytes) == (150, 1500)
+
+
+def test_what_was_known_is_brought_back():
+    """Whatever changed, in the same history, which others refer to."""
+    known = KnownHolders(AllowList(()))
+    one = known["one"] = history(seen(20, 20, 20))
+    one.observe(seen(30, 30, 30))
+    one.saw([Statement("train.py", 3, "main", 2, 2, 0)])
+    before = deepcopy(one)
+    bring_back = known.as_known()
+    for items in (40, 10, 50):
+        one.observe(seen(100 - items, items, items))
+    one.saw([Statement("train.py", 3, "main", 2, 2, 9)])
+    known["two"] = known.pop("one")
+    bring_back()
+    assert dict(known) == {"one": before} and known["one"] is one
 
 
 @pytest.mark.parametrize(
