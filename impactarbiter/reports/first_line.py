@@ -18,6 +18,8 @@ ROOM = 100 - len("ImpactArbiter: ")
 MOST_NAME = 32
 #: Where a piece of advice may end early.
 _CLAUSE = re.compile(r": |; | instead of ")
+#: The last name of what keeps the memory.
+_LAST = re.compile(r"\.\w+`$")
 
 
 def alarming(report: Report) -> list[Finding]:
@@ -136,8 +138,10 @@ def _todo(finding: Finding, room: int) -> str:
     held_in, short = in_words(finding.held_in[:1]), clause.split(" in `")[0]
     holder = finding.holder
     kept = f"kept in `{holder.expression}`" if holder is not None else ""
+    end = _LAST.search(kept)
+    last = f"kept in `\u2026{end[0]}" if end is not None else ""
     # Half an instruction is none.
-    for text in (advice, clause, *added[:1], held_in, short, kept):
+    for text in (advice, clause, *added[:1], held_in, short, kept, last):
         if text and len(text) <= room:
             return text
     return ""

@@ -224,6 +224,14 @@ ADVICE = (
             {"advice": "word " * 40, "patch": None},
             "; kept in `__main__.trainer.history`",
         ),
+        (
+            {
+                "advice": "word " * 40,
+                "patch": None,
+                "grown_at": Site("/a/a_long_name_of_a_file.py", 3, "f"),
+            },
+            "; kept in `\u2026.history`",
+        ),
         ({"grown_at": Site("x" * 90 + ".py", 3, "f"), "advice": ""}, ".py:3"),
         ({"verdict": "growing"}, " at train.py:41"),
     ],
