@@ -79,12 +79,12 @@ class KnownHolders(dict[str, HolderHistory]):
             part.rise_is_others = one != signature
 
     def _see_whose_graphs(self) -> None:
-        """A holder whose cut frees no node, beside another of the same lines
-        whose cut does, has values on that one's graph: `states` beside
-        `state`."""
+        """A holder whose cut alone frees no node, beside another of the same
+        lines whose cut does, has values on that one's graph: `states` beside
+        `state`, `recent = history[-20:]` beside `history`."""
         for history in self.values():
-            history.graph_is_others = not history.walked.nodes and any(
-                other.walked.nodes
+            history.graph_is_others = not history.frees_nodes and any(
+                other.frees_nodes
                 and (history.broken_at or not other.broken_at)
                 and other.is_suspect(history.sites)
                 for other in self.values()

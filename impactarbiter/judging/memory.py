@@ -191,6 +191,11 @@ class HolderHistory:
         return max(firsts) <= min(lasts)
 
     @property
+    def frees_nodes(self) -> bool:
+        """Whether a cut at it alone, as a walk measured, frees a graph."""
+        return self.walked.nodes > 0 and not self.held.shared
+
+    @property
     def graph_grows(self) -> bool:
         """Whether the graph behind it reaches further back than it did."""
         last, first = self.last, self.first

@@ -15,6 +15,7 @@ import torch
 import impactarbiter
 from impactarbiter import _core
 from impactarbiter.core import heap, ledger, wire
+from impactarbiter.judging import walks
 from impactarbiter.judging.walks import Walks
 
 STEPS = 60
@@ -113,18 +114,18 @@ def walks_of(
 def test_what_is_told_is_measured_whole_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    walks = walks_of(monkeypatch, [].append)
-    assert walks[0]
-    assert walks[-2]  # the last is the report's
-    assert walks[:-1].count(False) == 1
+    made = walks_of(monkeypatch, [].append)
+    assert made[0]
+    assert made[-2]  # the last is the report's
+    assert made[:-1].count(False) == 1
 
 
 def test_where_a_library_has_it_too_all_further_walks_are_whole(
     monkeypatch: pytest.MonkeyPatch, shelf: Any
 ) -> None:
-    walks = walks_of(monkeypatch, [].append, shelf.keep)
-    assert walks[0]
-    assert not any(walks[walks.index(False) :])
+    made = walks_of(monkeypatch, [].append, shelf.keep)
+    assert made[0]
+    assert not any(made[made.index(False) :])
 
 
 def test_nothing_is_visited_while_a_statement_is_sought(
@@ -160,6 +161,30 @@ def test_nothing_is_visited_while_a_statement_is_sought(
 def test_a_holder_that_only_a_library_has_is_found_again(
     monkeypatch: pytest.MonkeyPatch, shelf: Any
 ) -> None:
-    walks = walks_of(monkeypatch, shelf.keep)
-    assert len(walks) > 2
-    assert not any(walks)
+    made = walks_of(monkeypatch, shelf.keep)
+    assert len(made) > 2
+    assert not any(made)
+
+
+def test_a_copy_of_the_newest_items_grows_by_none_of_their_graphs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is freed once both lists lose it is what the other keeps."""
+    monkeypatch.setattr(walks, "ALLOWANCE", 1e9)
+    weight = torch.ones(30, requires_grad=True)
+    kept: list[torch.Tensor] = []
+    holder = types.SimpleNamespace(history=kept)
+    recent: list[torch.Tensor] = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        del kept
+        for step in range(40 * 12):
+            holder.history.append((weight * 2).sum())
+            if step % 40 == 39:
+                recent = list(holder.history)[-20:]
+            _core.step()
+        report = arbiter.report()
+    assert len(recent) == 20
+    leaks = [f.holder for f in report.findings if f.verdict == "leak"]
+    assert [one and one.expression.split(".")[-1] for one in leaks] == [
+        "history"
+    ]
