@@ -27,7 +27,7 @@ _Path = tuple[_RootKind, str, bool, list[_Edge]]
 _Counts = tuple[int, int, int, int, int]
 #: Points of the run, lines that hold most, autograd nodes.
 _History = tuple[
-    list[tuple[int, int, int, float, _Counts, int, int, int]],
+    list[tuple[int, int, int, float, _Counts, int, int, int, int, int]],
     list[tuple[int, int, list[int]]],
     list[tuple[_Counts, int, int]],
 ]

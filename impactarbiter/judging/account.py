@@ -17,6 +17,9 @@ MOST_TYPES = 8
 LEAST_PART = 0.02
 #: Steps between two weighings from which a rate is one.
 LEAST_STEPS = 8
+#: Where more than this part of what the process gained was let go of since the
+#: last tick, what it has now is not what grew.
+MOST_LET_GO = 0.5
 
 
 @dataclass(frozen=True)
@@ -56,11 +59,24 @@ def _on_host(totals: Totals, noun: str) -> int:
     )
 
 
-def growth(first: Weighing, last: Weighing, kind: int) -> ProcessGrowth | None:
-    """Between two weighings; None where too little lies between them."""
+def growth(
+    first: Weighing,
+    last: Weighing,
+    kind: int,
+    host: int = 0,
+    in_use: bool = False,
+) -> ProcessGrowth | None:
+    """Between two weighings; None where too little lies between them, or most
+    of it is gone again.
+
+    ``host``: what tensors and arrays had of the process's own memory at the
+    last tick.  ``in_use``: of what is in use alone, for resident memory says
+    too little.
+    """
     steps = last.counts[kind] - first.counts[kind]
     if steps < LEAST_STEPS or not first.memory.resident:
         return None
+    let_go = host - last.tensors - last.arrays
     now, then = last.memory, first.memory
     tensors = last.tensors - first.tensors
     arrays = last.arrays - first.arrays
@@ -88,9 +104,15 @@ def growth(first: Weighing, last: Weighing, kind: int) -> ProcessGrowth | None:
     if heap is not None and heap < 0:
         # Tensors that lie in files or in shared memory, not in the heap.
         heap, shared, files = _elsewhere(heap, shared, files)
-    told = (tensors, arrays, nodes, objects, heap, kept, files, shared)
     process = now.resident - then.resident
     watching += own  # what of it is malloc's is known already
+    if in_use:
+        tensors += let_go
+        kept, files, shared, watching = None, 0, 0, 0
+        process = sum(k or 0 for k in (tensors, arrays, nodes, objects, heap))
+    if let_go > MOST_LET_GO * (process + let_go):
+        return None
+    told = (tensors, arrays, nodes, objects, heap, kept, files, shared)
     rest = process - watching - sum(kind or 0 for kind in told)
 
     def rate(kind: int | None) -> float | None:

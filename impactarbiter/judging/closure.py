@@ -26,17 +26,25 @@ GOES_ON = 0.5
 #: Bytes that a process must gain in a window: the arrays of our own walks are
 #: some MiB, and malloc may keep them.
 LEAST_RISE = 4 << 20
+#: The same of what is in use of malloc's: objects of our own looks are some
+#: ten KiB.
+LEAST_HEAP_RISE = 64 << 10
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Bytes a step; 0 where there is no steady growth, None: not measured."""
+    """Bytes a step; 0 where there is no steady growth, None: not measured.
+
+    ``process`` is what it has in use, if ``in_use``: resident memory has not
+    grown by enough to tell.
+    """
 
     live: float
     process: float | None
     #: Live bytes a step from the first record to the highest: what comes in
     #: bursts is no steady growth, but it is part of the process's.
     gained: float
+    in_use: bool = False
 
 
 def growth(points: Sequence[Point], kind: int, steps: int) -> Growth:
@@ -45,12 +53,24 @@ def growth(points: Sequence[Point], kind: int, steps: int) -> Growth:
     resident = [
         (p.counts[kind], p.resident_bytes) for p in points if p.resident_bytes
     ]
+    process = _steady(resident, LEAST_RISE) if resident else None
+    in_use = 0.0 if process else _in_use(points, kind)
     sizes = [size for _step, size in live]
     return Growth(
         _steady(live),
-        _steady(resident, LEAST_RISE) if resident else None,
+        in_use or process,
         (max(sizes) - sizes[0]) / steps if sizes and steps else 0.0,
+        in_use > 0,
     )
+
+
+def _in_use(points: Sequence[Point], kind: int) -> float:
+    """What malloc's heap has besides tensors and arrays, where that grows, and
+    these: to the byte, where resident memory is known to some MiB."""
+    heap = [(p.counts[kind], p.heap_bytes) for p in points if p.heap_bytes]
+    beside = _steady(heap, LEAST_HEAP_RISE)
+    host = [(p.counts[kind], p.host_bytes) for p in points]
+    return beside + _steady(host) if beside else 0.0
 
 
 def _steady(values: Sequence[tuple[int, int]], least_rise: int = 0) -> float:

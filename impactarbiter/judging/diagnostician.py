@@ -372,10 +372,11 @@ class Diagnostician:
         """A report's, and what the process has grown by beside its tensors."""
         kind = status.kind
         # A run's points are many: they are let go before the heap is weighed.
-        rises = closure.growth(
-            ledger.curves().points, kind, status.counts[kind]
-        ).process
-        weighed = self._walks.weighed if rises else None
+        points = ledger.curves().points
+        rises = closure.growth(points, kind, status.counts[kind])
+        host = points[-1].host_bytes if points else 0
+        del points
+        weighed = self._walks.weighed if rises.process else None
         last, weigh = account.weigh(status.counts, None), weighed is not None
         if suspects or any(h.broken_at is None for h in self._known.values()):
             walk = self._walks.walk(suspects, status, weigh, ways=True)
@@ -384,7 +385,8 @@ class Diagnostician:
         if weighed is None:
             return walk, None
         last = replace(last, tally=walk.tally)
-        return walk, account.growth(weighed, last, kind)
+        grown = account.growth(weighed, last, kind, host, rises.in_use)
+        return walk, grown
 
     def glance(self) -> Report:
         """What the looks so far have settled, and figures of now: no walk."""

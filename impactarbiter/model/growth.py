@@ -22,8 +22,10 @@ class TypeGrowth:
 class ProcessGrowth:
     """How a process grew between two walks, in bytes a step.
 
-    ``process`` is resident memory; the kinds add up to it, ``rest``
-    included, which is negative where more was asked for than was touched.
+    ``process`` is resident memory, or, where that has not grown by enough to
+    tell, what of it is in use, ``kept`` being None then; the kinds add up to
+    it, ``rest`` included, which is negative where more was asked for than was
+    touched.
     ``tensors`` lie in the process's own memory, not a device's; ``arrays``
     are NumPy's, ``nodes`` autograd's; ``objects`` Python's by the types
     that grew most in ``types``; ``heap`` is what C code has of malloc

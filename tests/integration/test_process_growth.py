@@ -25,7 +25,8 @@ for step in range(150):
     {fixed}
     time.sleep(0.005)
 """
-FIXED = "kept.clear()"
+#: `gone` of each turn is larger than that of the one before.
+FIXED = "kept.clear(); gone = []"
 
 INTS = {
     "before": "",
@@ -50,6 +51,23 @@ HOLES = {
         " [(kept.append(b'z' * size), gone.append(b'x' * (size - 32)))"
         " for _ in range(64)]"
     ),
+}
+
+
+#: Contexts of a function: nodes without a tensor.
+NODES = {
+    "before": """
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        kept.append(ctx)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+""",
+    "turn": "[Twice.apply(weight + weight) for _ in range(20)]",
 }
 
 
@@ -82,8 +100,19 @@ def test_what_grows_is_named(
         assert most["bytes_per_step"] == pytest.approx(320_000, rel=0.05)
 
 
+def test_nodes_that_no_tensor_has_grow(tmp_path: Path) -> None:
+    """A few KiB a step: far less than resident memory would tell."""
+    first, report = run(tmp_path, **NODES)
+    growth = report["process_growth"]
+    assert first.startswith("grew ") and "autograd nodes" in first
+    assert growth["nodes"] > 0.3 * growth["process"]
+    assert "TwiceBackward" in {one["type"] for one in growth["types"]}
+
+
 @pytest.mark.parametrize(
-    "parts", [INTS, FILES, HOLES], ids=["ints", "files", "holes"]
+    "parts",
+    [INTS, FILES, HOLES, NODES],
+    ids=["ints", "files", "holes", "nodes"],
 )
 def test_what_is_let_go_is_not(tmp_path: Path, parts: dict[str, str]) -> None:
     first, report = run(tmp_path, fixed=FIXED, **parts)

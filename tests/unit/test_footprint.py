@@ -263,6 +263,28 @@ def test_the_kinds_add_up(
     assert (growth.first_step, growth.last_step) == (10, 110)
 
 
+def test_what_is_gone_again_is_no_account_of_what_grew() -> None:
+    """Malloc keeps what a call let go of that has ended: none of its kinds."""
+    first = weighing(10, memory=(1000, 0, 0, 500, 0), tensors=500)
+    last = weighing(110, memory=(4000, 0, 0, 0, 2000), tensors=0)
+    assert account.growth(first, last, MANUAL, host=3500) is None
+    # A batch that was let go of is not what grew.
+    assert account.growth(first, last, MANUAL, host=500) is not None
+
+
+def test_what_is_in_use_has_no_part_that_is_only_resident() -> None:
+    first = weighing(10, memory=(9000, 0, 0, 500, 70), tensors=300)
+    tally = Tally({}, 900, 400, 100, 0)
+    made = weighing(
+        110, memory=(9100, 50, 0, 1500, 10), tensors=100, tally=tally
+    )
+    growth = account.growth(first, made, MANUAL, host=300, in_use=True)
+    assert growth is not None and growth.kept is None
+    assert growth.tensors == growth.rest == growth.files == 0
+    total = sum(getattr(growth, name) or 0 for name in KINDS)
+    assert total == growth.process == 1 + 9 + growth.heap
+
+
 def test_few_steps_make_no_rate() -> None:
     first = weighing(1, memory=(1, 0, 0, 0, 0))
     last = weighing(4, memory=(9, 0, 0, 0, 0))

@@ -55,3 +55,31 @@ def test_what_rose_in_stages_that_are_over_has_stopped() -> None:
     """For the last third of the time it was what it is."""
     live = [min(n // 100 * 100, 500 + 100 * (n > 590)) for n in range(STEPS)]
     assert rate(live) == 0
+
+
+def in_use(heap: list[int]) -> tuple[float | None, bool]:
+    """With resident memory that is known to a MiB."""
+    points = [
+        Point(
+            step,
+            0,
+            (size >> 20) << 20,
+            0.0,
+            (step,) * 5,  # type: ignore[arg-type]
+            heap_bytes=size,
+        )
+        for step, size in enumerate(heap)
+    ]
+    made = growth(points, KIND, len(heap))
+    return made.process, made.in_use
+
+
+def test_what_is_in_use_grows_before_resident_memory_tells() -> None:
+    rate, is_in_use = in_use([(100 << 20) + 9000 * n for n in range(160)])
+    assert rate == pytest.approx(9000, rel=0.05) and is_in_use
+
+
+def test_what_looks_of_ours_leave_in_use_is_no_growth() -> None:
+    assert in_use([(100 << 20) + 90 * n for n in range(160)]) == (0, False)
+    filled = [(100 << 20) + 9000 * min(n, 90) for n in range(160)]
+    assert in_use(filled) == (0, False)

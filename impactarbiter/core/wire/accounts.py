@@ -211,7 +211,9 @@ class Point(NamedTuple):
     """What a moment was like: bytes in tensors and resident, and when.
 
     ``phase`` is a number; ``allocated_bytes`` and ``reserved_bytes`` are of
-    the devices whose allocator reports.
+    the devices whose allocator reports.  ``host_bytes`` of the live ones are
+    in the process's own memory, and ``heap_bytes`` in use of malloc's besides
+    these and our own tables, 0 where it was not asked just then.
     """
 
     tick: int
@@ -222,6 +224,8 @@ class Point(NamedTuple):
     phase: int = 0
     allocated_bytes: int = 0
     reserved_bytes: int = 0
+    host_bytes: int = 0
+    heap_bytes: int = 0
 
 
 class LinePoints(NamedTuple):

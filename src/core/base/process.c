@@ -66,8 +66,9 @@ status_field(const char *text, const char *name)
     return at == NULL ? 0 : number_at(at + strlen(name)) * 1024;
 }
 
-static void
-read_heap(ia_process_memory *out)
+/* In use, with what is free but kept where that is wanted. */
+static uint64_t
+read_heap(uint64_t *heap_free)
 {
     static heap_info (*ask)(void);
     static int asked;
@@ -80,8 +81,15 @@ read_heap(ia_process_memory *out)
         info = ask();
     /* Nothing was ever asked of it: another allocator serves. */
     int unknown = info.uordblks + info.hblkhd == 0;
-    out->heap_used = unknown ? IA_HEAP_UNKNOWN : info.uordblks + info.hblkhd;
-    out->heap_free = unknown ? IA_HEAP_UNKNOWN : info.fordblks;
+    if (heap_free != NULL)
+        *heap_free = unknown ? IA_HEAP_UNKNOWN : info.fordblks;
+    return unknown ? IA_HEAP_UNKNOWN : info.uordblks + info.hblkhd;
+}
+
+uint64_t
+ia_process_heap(void)
+{
+    return read_heap(NULL);
 }
 
 void
@@ -93,5 +101,5 @@ ia_process_read(ia_process_memory *out)
     out->shared = status_field(text, "\nRssShmem:");
     out->resident =
         status_field(text, "\nRssAnon:") + out->files + out->shared;
-    read_heap(out);
+    out->heap_used = read_heap(&out->heap_free);
 }

@@ -16,7 +16,11 @@ typedef struct {
     uint64_t heap_used, heap_free;
 } ia_process_memory;
 
-/* Takes the locks of malloc's arenas; allocates nothing. */
+/* What is in use of malloc's heap, or IA_HEAP_UNKNOWN. */
+uint64_t ia_process_heap(void);
+
+/* These two take the locks of malloc's arenas and go through what is free in
+ * them; they allocate nothing. */
 void ia_process_read(ia_process_memory *);
 
 #endif /* IA_PROCESS_H */

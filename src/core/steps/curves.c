@@ -8,6 +8,7 @@
 #include "../ledger/journal.h"
 #include "../ledger/devices.h"
 #include "../ledger/sites.h"
+#include "criterion.h"
 #include "curves.h"
 #include "trend.h"
 
@@ -19,9 +20,16 @@
 /* Graphs are weighed where they are probed: some sixteen times per doubling
  * of the run. */
 #define WEIGHINGS 512
-/* The kernel is asked for resident memory at most this often: it takes as
- * long as twenty births. */
-#define RESIDENT_SECONDS 0.02
+/* The kernel and malloc are asked what the process has at most this often: the
+ * kernel takes as long as twenty births.  Malloc goes through all that is free
+ * in it, and is asked for at most this part of the time. */
+#define READ_SECONDS 0.02
+#define HEAP_SHARE 0.005
+/* What rises, in all: the arrays of our own walks are some MiB, which are
+ * resident when they have been freed; objects of our own looks, which stay in
+ * the heap, some ten KiB. */
+#define LEAST_RESIDENT ((uint64_t)8 << 20)
+#define LEAST_HEAP ((uint64_t)384 << 10)
 /* Choosing the lines goes through all sites, so it is done only this often in
  * each doubling of the run. */
 #define CHOICES_PER_DOUBLING 16
@@ -31,7 +39,10 @@ typedef struct {
     uint32_t counts[IA_EVENTS]; /* events of each kind so far */
     uint16_t phase;
     uint64_t live_bytes;
+    uint64_t host_bytes;      /* of these, in the process's own memory */
     uint64_t resident_bytes;  /* of the process, read now and then */
+    uint64_t heap_bytes;      /* in use of malloc's but these and the ledger's;
+                                 0: not read at this point */
     uint64_t allocated_bytes; /* of devices whose allocator reports to us */
     uint64_t reserved_bytes;
     double seconds; /* since the start */
@@ -56,8 +67,9 @@ static struct {
     weighing weighings[WEIGHINGS];
     uint32_t npoints, nweighings, stride, next_choice;
     uint64_t resident_bytes;
-    double resident_at; /* when they were read */
+    double resident_again, heap_again; /* when they may be read again */
     ia_trend trend; /* of what is resident beside tensors and arrays */
+    ia_trend heap_trend;
 } curves;
 
 void
@@ -187,20 +199,56 @@ host_bytes(void)
 }
 
 static int
-read_resident(void)
+read_resident(double now)
 {
-    double t = ia_seconds();
-    if (t - curves.resident_at <= RESIDENT_SECONDS)
+    if (now < curves.resident_again)
         return 0;
     curves.resident_bytes = ia_process_resident();
-    curves.resident_at = t;
+    curves.resident_again = now + READ_SECONDS;
     return 1;
+}
+
+/* Of malloc's; 0 where it is not asked now, or not known. */
+static uint64_t
+read_heap(double now)
+{
+    if (now < curves.heap_again)
+        return 0;
+    uint64_t began = ia_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t heap = ia_process_heap();
+    uint64_t took = ia_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
+    double pause = (double)took * 1e-9 / HEAP_SHARE;
+    curves.heap_again = now + (pause > READ_SECONDS ? pause : READ_SECONDS);
+    return heap != IA_HEAP_UNKNOWN ? heap : 0;
+}
+
+/* Nodes, what C libraries have, and larger parts of Python's objects. */
+static uint64_t
+heap_beside(uint64_t heap, uint64_t host)
+{
+    uint64_t known = host + ia_ledger_bytes() + ia_criterion_bytes();
+    return heap > known ? heap - known : 0;
+}
+
+/* 1 where a rise was just seen for the first time. */
+static int
+note_trends(const point *p, int fresh)
+{
+    int found = 0;
+    if (fresh && p->resident_bytes > p->host_bytes)
+        found |= ia_trend_note(&curves.trend, p->resident_bytes - p->host_bytes,
+                               LEAST_RESIDENT);
+    if (p->heap_bytes > 0)
+        found |= ia_trend_note(&curves.heap_trend, p->heap_bytes, LEAST_HEAP);
+    return found;
 }
 
 int
 ia_curves_note(uint32_t tick, const uint32_t *counts, double seconds)
 {
-    int fresh = read_resident();
+    double now = ia_seconds();
+    int fresh = read_resident(now);
+    uint64_t heap = read_heap(now);
     point *p = &curves.points[curves.npoints];
     *p = (point){.tick = tick,
                  .phase = ia_ledger_phase(),
@@ -209,20 +257,20 @@ ia_curves_note(uint32_t tick, const uint32_t *counts, double seconds)
     memcpy(p->counts, counts, sizeof p->counts);
     ia_ledger_lock();
     p->live_bytes = ia_ledger_totals_now()->live_bytes;
-    uint64_t host = host_bytes();
+    p->host_bytes = host_bytes();
+    p->heap_bytes = heap_beside(heap, p->host_bytes);
     choose_lines(tick);
     read_lines(p);
     read_devices(p);
     ia_ledger_unlock();
     curves.npoints++;
-    return fresh && p->resident_bytes > host &&
-           ia_trend_note(&curves.trend, p->resident_bytes - host);
+    return note_trends(p, fresh);
 }
 
 int
 ia_curves_rise(void)
 {
-    return curves.trend.rises;
+    return curves.trend.rises || curves.heap_trend.rises;
 }
 
 void
@@ -251,12 +299,14 @@ ia_counts_build(const uint32_t *counts)
 static PyObject *
 build_point(const point *p)
 {
-    return Py_BuildValue("(IKKdNIKK)", p->tick,
+    return Py_BuildValue("(IKKdNIKKKK)", p->tick,
                          (unsigned long long)p->live_bytes,
                          (unsigned long long)p->resident_bytes, p->seconds,
                          ia_counts_build(p->counts), (unsigned)p->phase,
                          (unsigned long long)p->allocated_bytes,
-                         (unsigned long long)p->reserved_bytes);
+                         (unsigned long long)p->reserved_bytes,
+                         (unsigned long long)p->host_bytes,
+                         (unsigned long long)p->heap_bytes);
 }
 
 static PyObject *

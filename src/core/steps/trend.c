@@ -6,11 +6,9 @@
 
 /* The run is divided into WINDOWS.  In the last RISING of them the minimum
  * must rise from each to the next: the first ones show what a program builds
- * up.  It must rise by LEAST_RISE in all: the arrays of our own walks take
- * some MiB. */
+ * up. */
 #define WINDOWS 8
 #define RISING 6
-#define LEAST_RISE ((uint64_t)8 << 20)
 
 static void
 merge_pairs(ia_trend *t)
@@ -24,7 +22,7 @@ merge_pairs(ia_trend *t)
 
 /* Of the buckets that are full. */
 static int
-rises(const ia_trend *t)
+rises(const ia_trend *t, uint64_t least_rise)
 {
     uint64_t before = 0, first = 0;
     if (t->current < WINDOWS)
@@ -42,11 +40,11 @@ rises(const ia_trend *t)
             return 0;
         before = least;
     }
-    return before - first >= LEAST_RISE;
+    return before - first >= least_rise;
 }
 
 int
-ia_trend_note(ia_trend *t, uint64_t bytes)
+ia_trend_note(ia_trend *t, uint64_t bytes, uint64_t least_rise)
 {
     uint32_t bucket = t->readings++ >> t->shift;
     while (bucket >= IA_TREND_BUCKETS) {
@@ -57,7 +55,7 @@ ia_trend_note(ia_trend *t, uint64_t bytes)
     if (begins || bytes < t->least[bucket])
         t->least[bucket] = bytes;
     t->current = bucket;
-    if (t->rises || !begins || !rises(t))
+    if (t->rises || !begins || !rises(t, least_rise))
         return 0;
     t->rises = 1;
     return 1;

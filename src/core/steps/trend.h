@@ -19,7 +19,8 @@ typedef struct {
     uint8_t rises;    /* it was seen to */
 } ia_trend;
 
-/* Takes in a reading; 1 where a rise was just seen for the first time. */
-int ia_trend_note(ia_trend *, uint64_t bytes);
+/* Takes in a reading; 1 where a rise by so much was just seen for the first
+ * time. */
+int ia_trend_note(ia_trend *, uint64_t bytes, uint64_t least_rise);
 
 #endif /* IA_TREND_H */
