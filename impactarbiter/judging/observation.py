@@ -155,11 +155,17 @@ class Observation:
     def each_since(self, before: Observation) -> dict[str, float] | None:
         """What came with each item from one walk to this; None where there
         are no more, or something is gone.  Those that something else led to
-        first, as a slice that was in use just then, are not measured."""
+        first, as a slice that was in use just then, are not measured.
+
+        Where cutting it would have freed less of what its lines had put there
+        than it would now, some of that was in use: it did not come since."""
         more = self.ours - before.ours
         if not before.items or more <= 0 or self.lost_its_eldest(before):
             return None
         each = _each(before, self, more)
+        if self.bytes * before.held > before.bytes * self.held > 0:
+            each["bytes"] = each["held"] * self.bytes / self.held
+            each["freed"] = each["storages"] * self.freed / self.storages
         return each if min(each.values()) >= 0 else None
 
     def with_more(

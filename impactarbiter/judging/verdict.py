@@ -204,7 +204,7 @@ def _more_than_walked(
             round(history.generations * last.scale),
             last_step - finding.first_step + 1,
         ),
-        "retained_tensors": round(history.retained * last.longer),
+        "retained_tensors": max(last.freed, 0),
         "graph": history.graph and _longer(history.graph, last.longer),
     }
 

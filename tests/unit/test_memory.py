@@ -583,6 +583,15 @@ def test_items_that_a_slice_led_to_first_are_not_measured() -> None:
     assert replace(now, ours=15).each_since(then) is None
 
 
+def test_what_was_in_use_at_the_walk_before_did_not_come_since() -> None:
+    """The newest of five items of four tensors was the loop's, too."""
+    then = replace(seen(63, 6, 20), ours=5, bytes=1600, freed=16)
+    now = replace(seen(123, 11, 40), ours=10, freed=40)
+    each = now.each_since(then)
+    assert each is not None
+    assert (each["freed"], each["bytes"]) == (4, 400)
+
+
 def test_what_lines_had_put_there_before_they_were_suspect_is_no_growth():
     """The first walk knew of one line's parameters, the second of their
     state and gradients, too."""
