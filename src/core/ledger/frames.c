@@ -103,7 +103,7 @@ ia_frame_next(ia_all_frames *all)
     return all->frame;
 }
 
-/* -- calls that an exception has ended -------------------------------------- */
+/* -- calls that an exception has ended ------------------------------------ */
 
 /* Exceptions that are followed from one to what was being handled when it was
  * raised: a program may have tied them into a circle. */
@@ -165,7 +165,7 @@ ia_frame_ended(uint32_t i)
     return i < ended.count ? ia_frame_of_object(ended.frames[i]) : NULL;
 }
 
-/* -- what one frame has ----------------------------------------------------- */
+/* -- what one frame has --------------------------------------------------- */
 
 PyCodeObject *
 ia_frame_code(ia_frame *f)

@@ -236,7 +236,8 @@ note_trends(const point *p, int fresh)
 {
     int found = 0;
     if (fresh && p->resident_bytes > p->host_bytes)
-        found |= ia_trend_note(&curves.trend, p->resident_bytes - p->host_bytes,
+        found |= ia_trend_note(&curves.trend,
+                               p->resident_bytes - p->host_bytes,
                                LEAST_RESIDENT);
     if (p->heap_bytes > 0)
         found |= ia_trend_note(&curves.heap_trend, p->heap_bytes, LEAST_HEAP);
