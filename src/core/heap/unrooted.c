@@ -347,7 +347,7 @@ typedef int (*object_visitor)(ia_sink *, PyObject *, ia_edge_kind,
 static void
 walk_graphs(orphans *o, int spared_only, object_visitor visit, int twice)
 {
-    graph_walk g = {.sink = {visit, add_node, ia_pass_storage},
+    graph_walk g = {.sink = {visit, add_node, ia_pass_storage, NULL},
                     .o = o,
                     .at = IA_PTRMAP_NONE};
     for (o->current = 0; o->current < o->count; o->current++) {

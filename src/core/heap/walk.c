@@ -255,7 +255,7 @@ int
 ia_walk_init(ia_walk *w, ia_storages *storages, const ia_roots *roots)
 {
     *w = (ia_walk){
-        .sink = {sink_object, sink_node, sink_storage},
+        .sink = {sink_object, sink_node, sink_storage, NULL},
         .storages = storages,
         .roots = roots,
         .rooted_entries = UINT32_MAX,

@@ -147,7 +147,7 @@ static graph_search
 start_search(uintptr_t child)
 {
     return (graph_search){
-        .sink = {match_object, match_node, match_storage},
+        .sink = {match_object, match_node, match_storage, NULL},
         .child = child,
     };
 }

@@ -77,7 +77,7 @@ static void
 probe_graph(probe *p, void *root, uint64_t budget)
 {
     *p = (probe){
-        .sink = {NULL, probe_node, NULL},
+        .sink = {NULL, probe_node, NULL, NULL},
         .oldest = UINT64_MAX,
     };
     probe_node(&p->sink, root, IA_EDGE_GRAD_FN, NULL, -1);
@@ -99,7 +99,7 @@ int
 ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
                     uint64_t budget)
 {
-    probe p = {.sink = {NULL, probe_node, NULL}, .least = sequence};
+    probe p = {.sink = {NULL, probe_node, NULL, NULL}, .least = sequence};
     int found = 0;
     probe_node(&p.sink, root, IA_EDGE_GRAD_FN, NULL, -1);
     while (p.depth > 0 && p.nodes < budget && !p.failed && !found) {
@@ -164,7 +164,7 @@ ia_graphs_weigh(uint64_t budget, uint64_t *nodes, uint64_t *bytes)
 {
     if (ia_the_framework == NULL || ia_the_framework->node_bytes == NULL)
         return 0;
-    probe p = {.sink = {NULL, probe_node, NULL}};
+    probe p = {.sink = {NULL, probe_node, NULL, NULL}};
     PyObject *op;
     uint32_t at = 0;
     *bytes = 0;
