@@ -46,6 +46,14 @@ def _is_of_view(cycle: Path) -> bool:
     )
 
 
+def _is_of_class(cycle: Path) -> bool:
+    """Over the bases of a class, of which it is the first itself."""
+    return any(
+        edge.kind == "attribute" and edge.name == "__mro__"
+        for edge in cycle.edges
+    )
+
+
 #: The first that fits is the one; those above are special cases of below.
 CAUSES = (
     Cause(
@@ -86,9 +94,16 @@ CAUSES = (
         "a node keeps the tensor that it made: a saved-tensor hook must"
         " not return that tensor itself",
     ),
+    Cause(
+        "class",
+        _is_of_class,
+        "each step makes a class, which leads to itself by its `__mro__`:"
+        " make it once, before the loop; until then only the collector"
+        " frees it",
+    ),
 )
 
 
 def cause_of(cycle: Path) -> str:
-    """What closes a cycle through the graph, and what to do; "" unknown."""
+    """What closes a cycle, and what to do; "" unknown."""
     return next((c.remedy for c in CAUSES if c.is_of(cycle)), "")

@@ -271,6 +271,7 @@ CYCLES = {
     "context": (NODE, edge(".<ctx>", "ctx", "MineBackward"), edge(".out")),
     "view": (edge(".saved[self]._base", "base", "Tensor"), NODE),
     "saved": (NODE, edge(".saved[result]", "saved", "Tensor")),
+    "class": (edge(".__mro__", "attribute", "tuple"), edge("[0]", "index")),
 }
 
 
