@@ -84,12 +84,12 @@ def visit_all(paths: Sequence[int]) -> wire.Visit:
 
 def as_one(seen: Sequence[wire.Visit]) -> wire.Visit:
     """Visits of several holders: together as long and as large, and intact
-    where each of them is."""
+    where each of them is; what is compared is the same in whatever order."""
     if len(seen) == 1:
         return seen[0]
     lengths = [one.length for one in seen if one.length is not None]
-    firsts = tuple(one.first for one in seen)
-    eldest = tuple(one.eldest for one in seen)
+    firsts = frozenset(one.first for one in seen)
+    eldest = frozenset(one.eldest for one in seen)
     recurs = {one.recurs for one in seen} - {None}
     return wire.Visit(
         next((one.state for one in seen if one.state != "intact"), "intact"),

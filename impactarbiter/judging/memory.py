@@ -384,6 +384,9 @@ class HolderHistory:
         as by ``observe``."""
         if self.comes_and_goes:
             self.watched = 0  # by a name that may last
+        if len(fellows) != len(self.fellows):
+            # What is first, or eldest, in others is nothing that left.
+            self.last = replace(self.last, first=0, eldest=0)
         self.held = held
         self.fellows = fellows
         self.broken_at, self.comes_and_goes = None, False

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from impactarbiter.core import heap
 from impactarbiter.core.wire import (
     STEP_KINDS,
     Counts,
@@ -16,6 +17,7 @@ from impactarbiter.core.wire import (
     SiteNow,
     Statement,
     Status,
+    Visit,
 )
 from impactarbiter.judging import leaving, rates
 from impactarbiter.judging.allowlist import AllowList
@@ -621,6 +623,23 @@ def test_of_a_graph_that_something_else_has_in_part_all_that_comes_is_ours():
     visit = replace(walked, at=at(77), probed={LINE: 77})
     grown = scaled(visit, walked, [fellow()], alive(1), alive(1), True)
     assert (grown.nodes, grown.node_bytes) == (57, 5700)
+
+
+def test_one_more_that_is_alike_is_nothing_that_left():
+    """`by_length[3]` gets its first item, and what has the most is named
+    first; then both are visited in another order."""
+    one, other = (Visit("intact", 20, 0, n, 0, eldest=n) for n in (7, 8))
+    known = history(replace(seen(20, 20, 20), first=7, eldest=7))
+    known.fellows = [fellow()]
+    both = heap.as_one([one, other])
+    now = replace(seen(31, 40, 40), first=both.first, eldest=both.eldest)
+    known.walked_again(known.held, [fellow(), fellow()], now)
+    again = heap.as_one([other, one])
+    now = replace(seen(40, 41, 41), first=again.first, eldest=again.eldest)
+    known.observe(now)
+    assert not known.lets_go and not known.let_go_at
+    known.observe(replace(seen(50, 41, 41), first=3, eldest=3))
+    assert known.lets_go
 
 
 def test_a_walk_that_measures_less_of_a_growing_graph_counts_anew():
