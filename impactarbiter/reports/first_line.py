@@ -136,12 +136,14 @@ def _todo(finding: Finding, room: int) -> str:
         if line.startswith("+") and not line.startswith("+++")
     ]
     held_in, short = in_words(finding.held_in[:1]), clause.split(" in `")[0]
+    symbols = [one.symbol for one in finding.held_in[:1] if one.library]
     holder = finding.holder
     kept = f"kept in `{holder.expression}`" if holder is not None else ""
     end = _LAST.search(kept)
     last = f"kept in `\u2026{end[0]}" if end is not None else ""
     # Half an instruction is none.
-    for text in (advice, clause, *added[:1], held_in, short, kept, last):
+    said = (advice, clause, *added[:1], held_in, *symbols, short, kept, last)
+    for text in said:
         if text and len(text) <= room:
             return text
     return ""

@@ -248,6 +248,8 @@ def _holder_text(finding: Finding) -> str:
         growth = format_count(holder.growth_per_step)
         if growth not in ("0", "-0"):
             text += f", {sign}{growth} a step"
+            if holder.alike > 1:
+                text += " on the average"
     if holder.bound is not None:
         text += f", bound {format_count(holder.bound)}"
     if holder.alike > 1:
@@ -281,6 +283,9 @@ def _retained_text(finding: Finding) -> str:
         )
     if finding.holder.shared:
         return f"{held} in {count}, freed once nothing else holds the same"
+    if finding.holder.alike > 1:
+        alike = f"all {format_count(finding.holder.alike)} of them"
+        return f"{held} in {count}, freed if the paths to {alike} are cut"
     return f"{held} in {count}, freed if the path is cut at the holder"
 
 

@@ -437,7 +437,7 @@ class Arbiter:
 
     unsubscribe = subscribe
 
-    def stop(self):
+    def stop(self, error=None):
         {stop}
         site = Site("a.py", 1, "f")
         return Report(findings=(
