@@ -105,7 +105,7 @@ class KnownHolders(dict[str, HolderHistory]):
             self._remember(look, signature, siblings)
             self._absorb(signature, found)
             if signature in self:
-                self[signature].whole |= not look.walk.near
+                self[signature].measured |= not look.walk.near
         for signature, history in self.items():
             if signature not in found and history.broken_at is None:
                 history.broken_at = look.at

@@ -61,7 +61,7 @@ class HolderHistory:
     siblings: Siblings = field(default_factory=list)  # with their findings
     alike: int = 1  # with those that were too many for it
     generations: int = 0  # as the last walk saw them
-    whole: bool = False  # a walk over the whole heap has measured it
+    measured: bool = False  # by a walk over the whole heap
     retained: int = 0  # storages that were freed with it, by the last walk
     graph: GraphCost | None = None  # likewise
     rates: Gains = field(default_factory=Gains)  # what they are counted from

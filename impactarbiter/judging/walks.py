@@ -147,7 +147,7 @@ class Walks:
             history.broken_at is None
             and history.told is not None
             and history.told not in BOUNDED
-            and not history.whole
+            and not history.measured
             for history in self.known.values()
         )
 

@@ -529,8 +529,8 @@ build(diagnosis *d)
         return NULL;
     }
     return Py_BuildValue(
-        "{s:N,s:N,s:N,s:N,s:N,s:I,s:O,s:O,s:O,s:d}", "holders", holders, "purposes",
-        purposes, "older", older, "tally", tally, "unheld", unheld,
+        "{s:N,s:N,s:N,s:N,s:N,s:I,s:O,s:O,s:O,s:d}", "holders", holders,
+        "purposes", purposes, "older", older, "tally", tally, "unheld", unheld,
         "left_out", d->holders.left_out, "graph",
         d->w.graph || ia_the_framework == NULL ? Py_True : Py_False, "near",
         d->roots.near ? Py_True : Py_False, "in_libraries",

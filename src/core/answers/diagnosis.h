@@ -9,8 +9,8 @@
 #define IA_MAX_HOLDERS 24
 
 /* _core.diagnose(sites, any_age, remember, anew, weigh, ways, near) -> dict;
- * see _core.pyi for its shape.  `anew` may be NULL.  Near: where the user's own
- * roots lead to all that is wanted, libraries' modules are not walked. */
+ * see _core.pyi for its shape.  `anew` may be NULL.  Near: where the user's
+ * own roots lead to all that is wanted, libraries' modules are not walked. */
 PyObject *ia_diagnose(PyObject *sites, PyObject *any_age, int remember,
                       PyObject *anew, int weigh, int ways, int near);
 

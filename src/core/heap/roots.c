@@ -216,9 +216,10 @@ add_holders(ia_roots *roots)
 int
 ia_roots_collect(ia_roots *roots)
 {
-    if (ia_turns_find(&roots->turns) < 0 || add_modules(roots, MAIN) < 0 || add_all_frames(roots, 1) < 0 ||
-        add_modules(roots, USER) < 0 || add_all_frames(roots, 0) < 0 ||
-        add_modules(roots, LIBRARY) < 0 || add_holders(roots) < 0)
+    if (ia_turns_find(&roots->turns) < 0 || add_modules(roots, MAIN) < 0 ||
+        add_all_frames(roots, 1) < 0 || add_modules(roots, USER) < 0 ||
+        add_all_frames(roots, 0) < 0 || add_modules(roots, LIBRARY) < 0 ||
+        add_holders(roots) < 0)
         return -1;
     return 0;
 }

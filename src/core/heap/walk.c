@@ -211,8 +211,9 @@ put_mark(const ia_walk *w, uint32_t i)
     ia_marks *marks = w->marks;
     if (i >= marks->limit || marks->of_storage[i] == IA_MARK_KEPT)
         return;
-    w->storages->in_libraries |=
-        w->libraries && w->storages->items[i].entry < w->storages->near_entries;
+    if (w->libraries &&
+        w->storages->items[i].entry < w->storages->near_entries)
+        w->storages->in_libraries = 1;
     int others = marks->of_storage[i] != 0 &&
                  marks->of_storage[i] != marks->stamp;
     marks->of_storage[i] = others && w->claims != NULL ? IA_MARK_SHARED
