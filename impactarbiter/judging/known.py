@@ -90,8 +90,9 @@ class KnownHolders(dict[str, HolderHistory]):
                 for other in self.values()
             )
 
-    def take_in(self, look: Look) -> None:
-        """Remembers what a walk has found; what it has not is broken."""
+    def take_in(self, look: Look, *, only_known: bool = False) -> None:
+        """Remembers what a walk has found, or ``only_known`` holders of it;
+        what it has not is broken."""
         found = self._by_signature(look)
         self._join(found, look)
         found = {
@@ -102,6 +103,8 @@ class KnownHolders(dict[str, HolderHistory]):
             ).items()
         }
         for signature, siblings in found.items():
+            if only_known and signature not in self:
+                continue
             self._remember(look, signature, siblings)
             self._absorb(signature, found)
             if signature in self:

@@ -151,6 +151,16 @@ class Walks:
             for history in self.known.values()
         )
 
+    def _only_measures(
+        self, suspects: Mapping[int, Suspect], status: Status
+    ) -> bool:
+        """Whether nothing but the cost of what was told asks for a walk."""
+        return (
+            self._wanted_whole()
+            and not self._wanted(suspects, status)
+            and not self._wanted_anew(suspects)
+        )
+
     def _near_is_enough(self) -> bool:
         """Whether a near walk would find each holder again, with its cost."""
         return not (self._besides or self._wanted_whole()) and all(
@@ -244,6 +254,8 @@ class Walks:
         ways: bool,
     ) -> Walk:
         near = not (weigh or ways) and self._near_is_enough()
+        # What holds a step's own beside what is told is in passing.
+        measures = not ways and self._only_measures(suspects, status)
         # Visits compare later probes with that of what is measured here.
         ledger.probe_graphs()
         sites = set(suspects)
@@ -262,7 +274,7 @@ class Walks:
             self.purposes.add(walk, status, ledger.totals())
             self._besides = walk.in_libraries
         look = Look(status, status.kind, suspects, self.last, self.phases)
-        self.known.take_in(look)
+        self.known.take_in(look, only_known=measures)
         for site, s in suspects.items():
             self._looked[site] = status.now - s.since
         self._see_live(status)
