@@ -54,6 +54,17 @@ from .whole import Whole
 ROOM_SECONDS = 1.0
 
 
+@dataclass(frozen=True)
+class _Judged:
+    """What a look has found, or a report."""
+
+    suspects: Mapping[int, Suspect]
+    forecast: Forecast
+    findings: list[Finding]
+    #: Ticks until a walk is worth its cost.
+    pause: int
+
+
 @dataclass
 class Diagnostician:
     """Makes findings of one watched run."""
@@ -134,34 +145,42 @@ class Diagnostician:
         if self._watch.goes_on(status) and tick < self._next_visit:
             return  # a statement is sought, at every tick
         with self._whole:
-            self._watch.end(status)
-            self._walks.visit_all(status)
-            suspects = {s.site: s for s in heap.suspects(self._age_to_tell)}
-            forecast = self._forecast()
-            pause = self._walk_if_due(suspects, status, forecast)
-            if status.rises:
-                pause = self._walks.weigh(status) or pause
-            self._afterwards.look(self._walks, status, forecast.room)
-            findings = self._judge_all(
-                suspects, status, forecast, self._age_to_tell, False
-            )
+            now = self._judged_now(status)
+        self._tell(now, status)
+        self._come_back(tick, status, now.pause)
+
+    def _judged_now(self, status: Status) -> _Judged:
+        self._watch.end(status)
+        self._walks.visit_all(status)
+        suspects = {s.site: s for s in heap.suspects(self._age_to_tell)}
+        forecast = self._forecast()
+        pause = self._walk_if_due(suspects, status, forecast)
+        if status.rises:
+            pause = self._walks.weigh(status) or pause
+        self._afterwards.look(self._walks, status, forecast.room)
+        findings = self._judge_all(
+            suspects, status, forecast, self._age_to_tell, False
+        )
         findings += self._unheld
-        self._judged = findings
+        return _Judged(suspects, forecast, findings, pause or 0)
+
+    def _tell(self, now: _Judged, status: Status) -> None:
+        """Tells what was found, and begins to watch for statements."""
+        self._judged = now.findings
         waiting = [
             history
             for history in self._known.values()
-            if self._may_tell(history, suspects)
+            if self._may_tell(history, now.suspects)
         ]
         # Told with its statement, a few turns later.
         later = {h.signature for h in waiting if self._watch.awaits(h)}
         self._told.tell(
-            [f for f in findings if f.signature not in later],
+            [f for f in now.findings if f.signature not in later],
             self._age_to_tell,
-            forecast.room_of,
+            now.forecast.room_of,
         )
         if not self._watch.busy:
             self._watch.begin(waiting, status)
-        self._come_back(tick, status, pause or 0)
 
     def _walk_if_due(
         self,
@@ -318,15 +337,32 @@ class Diagnostician:
         ledger.settle()
         status = replace(ledger.status(), asked=True)
         with self._whole:
-            self._watch.end(status, now=True)
-            self._walks.visit_all(status)
-            suspects = {s.site: s for s in heap.suspects(self._least_age)}
-            walk, process_growth = self._last_walk(suspects, status)
-            forecast = Forecast(self.memory_limit)
-            self._afterwards.look(self._walks, status, forecast.room)
-            findings = self._judge_all(
-                suspects, status, forecast, self._least_age, True
-            )
+            now, walk, process_growth = self._judged_at_last(status)
+        return self._written(now, walk, process_growth, status)
+
+    def _judged_at_last(
+        self, status: Status
+    ) -> tuple[_Judged, Walk, ProcessGrowth | None]:
+        self._watch.end(status, now=True)
+        self._walks.visit_all(status)
+        suspects = {s.site: s for s in heap.suspects(self._least_age)}
+        walk, process_growth = self._last_walk(suspects, status)
+        forecast = Forecast(self.memory_limit)
+        self._afterwards.look(self._walks, status, forecast.room)
+        findings = self._judge_all(
+            suspects, status, forecast, self._least_age, True
+        )
+        return _Judged(suspects, forecast, findings, 0), walk, process_growth
+
+    def _written(
+        self,
+        now: _Judged,
+        walk: Walk,
+        process_growth: ProcessGrowth | None,
+        status: Status,
+    ) -> Report:
+        """The report of what was found."""
+        suspects, forecast, findings = now.suspects, now.forecast, now.findings
         kind = status.kind
         look = Look(status, kind, suspects, walk, self.phases)
         self._unheld = tuple(

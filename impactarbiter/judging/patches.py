@@ -138,16 +138,7 @@ def _planned(
     holdings: Mapping[str, Holding],
 ) -> _Plan:
     """All changes of one line; NoPatchError says why there are none."""
-    for finding in group:
-        if finding.holder is not None and finding.holder.beside:
-            others = finding.holder.others
-            raise NoPatchError(f"{others} keeps the same graph, too")
-    lines = lines_of(text)
-    if (
-        not 0 < site.line <= len(lines)
-        or lines[site.line - 1].strip() != site.source.strip()
-    ):
-        raise NoPatchError("the line is not what it was when it ran")
+    _check(text, site, group)
     source = Source(text)
     additions = source.additions(site.line)
     new: dict[ast.expr, str] = {}
@@ -155,26 +146,10 @@ def _planned(
     refused: dict[str, NoPatchError] = {}
     owners = _owners(source, group, additions)
     for addition, findings in owners.items():
-        # Values that grow several holders are whatever any of them has.
-        holding = _together([holdings.get(f.signature) for f in findings])
-        names = _names_in(addition, site)
-        for finding in findings:
-            names |= _names_of(finding)
-        known = holding.others <= len(findings) - 1 and all(
-            _is_named(addition, finding) for finding in findings
-        )
-        part: dict[ast.expr, str] = {}
         try:
-            for finding in findings:
-                methods |= _thin(
-                    source,
-                    finding,
-                    addition,
-                    names,
-                    holding,
-                    part,
-                    known=known,
-                )
+            part, thinned = _thinned(
+                source, site, addition, findings, holdings
+            )
         except NoPatchError as reason:
             if len(owners) == 1 or any(map(_is_shared, group)):
                 raise
@@ -182,6 +157,7 @@ def _planned(
             refused.update((f.signature, reason) for f in findings)
             continue
         new |= part
+        methods |= thinned
     shared = any(map(_is_shared, group))
     for other in additions:
         for addition, (finding, *_more) in owners.items():
@@ -198,6 +174,45 @@ def _planned(
             NoPatchError("what it keeps is no more than it needs already"),
         )
     return _Plan(source, new, methods, refused)
+
+
+def _check(text: str, site: Site, group: Sequence[Finding]) -> None:
+    """NoPatchError where nothing at this line can be changed."""
+    for finding in group:
+        if finding.holder is not None and finding.holder.beside:
+            others = finding.holder.others
+            raise NoPatchError(f"{others} keeps the same graph, too")
+    lines = lines_of(text)
+    if (
+        not 0 < site.line <= len(lines)
+        or lines[site.line - 1].strip() != site.source.strip()
+    ):
+        raise NoPatchError("the line is not what it was when it ran")
+
+
+def _thinned(
+    source: Source,
+    site: Site,
+    addition: Addition,
+    findings: Sequence[Finding],
+    holdings: Mapping[str, Holding],
+) -> tuple[dict[ast.expr, str], frozenset[str]]:
+    """What one addition's values become, and the methods that they are of."""
+    # Values that grow several holders are whatever any of them has.
+    holding = _together([holdings.get(f.signature) for f in findings])
+    names = _names_in(addition, site)
+    for finding in findings:
+        names |= _names_of(finding)
+    known = holding.others <= len(findings) - 1 and all(
+        _is_named(addition, finding) for finding in findings
+    )
+    new: dict[ast.expr, str] = {}
+    methods: frozenset[str] = frozenset()
+    for finding in findings:
+        methods |= _thin(
+            source, finding, addition, names, holding, new, known=known
+        )
+    return new, methods
 
 
 def _owners(

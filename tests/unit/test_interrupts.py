@@ -6,6 +6,7 @@ lose by it is said, or made up for.
 
 from __future__ import annotations
 
+import dis
 import os
 import signal
 import subprocess
@@ -13,7 +14,8 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from types import FrameType
+from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -728,3 +730,30 @@ def test_a_handler_that_exits() -> None:
     """
     )
     assert (done.returncode, done.stdout) == (9, "True\n"), done.stderr
+
+
+# -- memory that fails for ever -----------------------------------------------
+
+
+def code_objects(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from code_objects(constant)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="handlers in tables")
+@pytest.mark.parametrize("room", ["judging", "core", "model"])
+def test_handlers_of_a_look_need_no_memory(room: str) -> None:
+    """An interpreter that cannot make the number of the instruction that
+    raised goes to the same handler again, without end: numbers up to 256 it
+    has already."""
+    package = Path(impactarbiter.__file__).parent
+    parse = dis._parse_exception_table  # type: ignore[attr-defined]
+    far = [
+        f"{path.name}: {code.co_qualname}"
+        for path in sorted((package / room).rglob("*.py"))
+        for code in code_objects(compile(path.read_text(), path, "exec"))
+        if any(e.lasti and e.end // 2 > 257 for e in parse(code))
+    ]
+    assert far == []
