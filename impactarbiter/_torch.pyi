@@ -34,5 +34,10 @@ def graph_size(
     may be changing the graph.
     """
 
+def object_bytes() -> int:
+    """Bytes of the TensorImpl and the StorageImpl of a tensor, as malloc
+    gives them: what a tensor takes in C++ at least, besides its numbers.
+    """
+
 def walk_failures() -> int:
     """How often a look at one of torch's objects had to be given up."""

@@ -77,9 +77,9 @@ class Forecast:
 
         ``seconds`` is how long a step takes.
         """
-        # Graph nodes lie in the CPU's memory; a device's tensors do not.
+        # Nodes and objects lie in the CPU's memory; a device's tensors do not.
         on_cpu = is_on_host(_device_of(finding))
-        rate = finding.all_bytes_per_step if on_cpu else finding.bytes_per_step
+        rate = finding.cost_per_step if on_cpu else finding.bytes_per_step
         room = self.room_of(finding)
         if room is None or rate <= 0 or finding.goes_in_time:
             return finding

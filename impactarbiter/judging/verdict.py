@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from ..core import heap
+from ..core import heap, objects
 from ..core.wire import CALLS, Status
 from ..knowledge.advice import advise
 from ..model.finding import Cycle, Finding, GraphCost, Site
@@ -160,10 +160,20 @@ def finding_of(
         may_end_at=_end_site(history, rule.name, of_keys=False),
         asked_at=_end_site(history, rule.name, of_keys=True),
     )
+    made = replace(made, object_bytes_per_step=_objects(made))
     seconds = status.elapsed_seconds / max(status.counts[kind], 1)
     made = forecast.apply(made, seconds)
     made = replace(made, advice=advise(made, carried=case.graph_grows))
     return DEFAULT_RULES.grade(made, steps_left)
+
+
+def _objects(finding: Finding) -> float:
+    """Bytes a step of its tensors' own objects; a graph's saved tensors have
+    none in Python."""
+    if not finding.tensors:
+        return 0.0
+    size = objects.least_bytes(finding.tensors[0].device, not finding.graph)
+    return max(finding.tensors_per_step, 0.0) * size
 
 
 def _cycle(history: HolderHistory, case: Case) -> Cycle | None:

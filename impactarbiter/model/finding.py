@@ -223,7 +223,8 @@ class Finding:
     holder's items were seen to be (None: not looked at), ``trains`` whether
     the program has run a backward, ``ages`` its lines' survivors by age.
     ``graph_bytes_per_step`` is the memory of autograd nodes, no tensors,
-    that is kept beside ``bytes_per_step`` of tensor memory.
+    that is kept beside ``bytes_per_step`` of tensor memory;
+    ``object_bytes_per_step``, at least, that of the tensors' own objects.
     ``needed_by`` are operations of live graphs that will read the example's
     memory, ``readers`` how many they are (the first of many are listed):
     none, and every backward that used it is done with it.  None: not known.
@@ -253,6 +254,7 @@ class Finding:
     cycle: Cycle | None = None
     steps_to_oom: int | None = None
     seconds_to_oom: float | None = None
+    object_bytes_per_step: float = 0.0
     tensors: tuple[TensorExample, ...] = ()
     advice: str = ""
     patch: str | None = None
@@ -309,6 +311,12 @@ class Finding:
     def all_bytes_per_step(self) -> float:
         """Tensor memory and graph nodes together."""
         return self.bytes_per_step + self.graph_bytes_per_step
+
+    @property
+    def cost_per_step(self) -> float:
+        """The same with the tensors' own objects: what the process pays, at
+        least."""
+        return self.all_bytes_per_step + self.object_bytes_per_step
 
     @property
     def noun(self) -> str:

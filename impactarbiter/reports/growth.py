@@ -153,6 +153,7 @@ def _open_kinds(
         "tensors": _explained(report, of_numpy=False),
         "arrays": _explained(report, of_numpy=True),
         "nodes": sum(f.graph_bytes_per_step for f in report.findings),
+        "heap": _objects(report),
     }
     left = [
         (_named(report, growth, field, words), size - explained.get(field, 0))
@@ -171,6 +172,11 @@ def _explained(report: Report, *, of_numpy: bool) -> float:
         for f in report.findings
         if ({t.device for t in f.tensors} == {"numpy"}) == of_numpy
     )
+
+
+def _objects(report: Report) -> float:
+    """Of tensors that findings are about, at least."""
+    return sum(f.object_bytes_per_step for f in report.findings)
 
 
 def _named(
@@ -196,13 +202,16 @@ def beside_tensors(report: Report) -> str:
         return _split(split, report.noun) if split.process > 0 else ""
     tensors = max(report.grown_bytes_per_step, report.gained_bytes_per_step)
     nodes = sum(f.graph_bytes_per_step for f in report.findings)
-    if grown <= 0 or tensors + nodes >= EXPLAINED * grown:
+    known_bytes = tensors + nodes + _objects(report)
+    if grown <= 0 or known_bytes >= EXPLAINED * grown:
         return ""
     both = "arrays" if report.noun == "array" else "tensors and arrays"
     known = [f"{format_bytes(tensors)} of it {both}"]
     if nodes:
         known.append(f"{format_bytes(nodes)} autograd nodes")
-    rest = format_bytes(grown - tensors - nodes)
+    if _objects(report):
+        known.append(f"{format_bytes(_objects(report))} their own objects")
+    rest = format_bytes(grown - known_bytes)
     return (
         f"the process grew {format_bytes(grown)} a step,"
         f" {' and '.join(known)}; {rest} is other memory"

@@ -151,7 +151,14 @@ def growth(finding: Finding) -> str:
     if finding.graph_bytes_per_step:
         nodes = format_bytes(finding.graph_bytes_per_step)
         parts.append(f"{nodes} of autograd nodes")
-    return f"{' and '.join(parts)} more a step{pace}"
+    if finding.object_bytes_per_step > (
+        growth_words.LEAST_PART * finding.cost_per_step
+    ):
+        own = format_bytes(finding.object_bytes_per_step)
+        parts.append(f"at least {own} of {finding.noun} objects")
+    *others, last = parts
+    said = f"{', '.join(others)} and {last}" if others else last
+    return f"{said} more a step{pace}"
 
 
 def forecast(finding: Finding) -> str:
@@ -366,9 +373,9 @@ def _examples_text(finding: Finding) -> str:
 
 def _forecast_text(finding: Finding) -> str:
     text = forecast(finding)
-    slow = 0 < finding.all_bytes_per_step < SLOW_BYTES_PER_STEP
+    slow = 0 < finding.cost_per_step < SLOW_BYTES_PER_STEP
     if finding.steps_to_oom is None and slow and not finding.goes_in_time:
-        steps = int(GIB / finding.all_bytes_per_step)
+        steps = int(GIB / finding.cost_per_step)
         text += f": it takes {plural(steps, 'step')} to reach 1 GiB"
     return text
 

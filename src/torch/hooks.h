@@ -129,10 +129,13 @@ int ia_storage_object_read(PyObject *, ia_storage *storage);
 void ia_storage_object_follow(PyObject *);
 /* Reports the birth of one that was just made, if no allocator has. */
 void ia_storage_object_adopt(PyObject *);
+/* What the objects in C++ behind a tensor take, of its own storage. */
+size_t ia_tensor_object_bytes(void);
 
 #ifdef __cplusplus
 }
 
+#include <cstddef>
 #include <cstdint>
 
 /* torch's classes are not ours to hide. */
@@ -220,6 +223,16 @@ NodeKind node_kind(const torch::autograd::Node &);
  * of torch's. */
 size_t node_bytes(const torch::autograd::Node &);
 int visit_saved(const torch::autograd::Node &, SavedVisitor &);
+
+/* What the C library takes for n bytes: eight more of its own, a multiple of
+ * 16, and no less than 32.  malloc_usable_size() would know, but not every
+ * object is the start of a block: make_shared puts it inside one. */
+constexpr size_t
+block_of(size_t bytes)
+{
+    size_t whole = (bytes + 8 + 15) / 16 * 16;
+    return bytes == 0 ? 0 : whole < 32 ? 32 : whole;
+}
 
 } // namespace ia
 #endif

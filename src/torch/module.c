@@ -162,6 +162,17 @@ torch_walk_failures(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return PyLong_FromUnsignedLongLong(ia_failures());
 }
 
+PyDoc_STRVAR(object_bytes_doc,
+             "object_bytes()\n--\n\n"
+             "Bytes that a tensor of a storage of its own takes in C++ besides\n"
+             "its numbers, at least.");
+
+static PyObject *
+torch_object_bytes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromSize_t(ia_tensor_object_bytes());
+}
+
 static PyMethodDef torch_methods[] = {
     {"register", torch_register, METH_NOARGS, register_doc},
     {"install", torch_install, METH_NOARGS, install_doc},
@@ -171,6 +182,7 @@ static PyMethodDef torch_methods[] = {
     {"graph_size", (PyCFunction)(void (*)(void))torch_graph_size,
      METH_VARARGS | METH_KEYWORDS, graph_size_doc},
     {"walk_failures", torch_walk_failures, METH_NOARGS, walk_failures_doc},
+    {"object_bytes", torch_object_bytes, METH_NOARGS, object_bytes_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -59,27 +59,18 @@ struct Generated {
     size_t vectors; /* likewise in kVectors */
 };
 
-/* What the C library takes for n bytes: eight more of its own, a multiple of
- * 16, and no less than 32.  malloc_usable_size() would know, but not every
- * node is the start of a block: make_shared puts it inside one. */
-size_t
-block_of(size_t bytes)
-{
-    return bytes == 0 ? 0 : std::max<size_t>((bytes + 8 + 15) / 16 * 16, 32);
-}
-
 template <typename T>
 size_t
 vector_bytes(const std::vector<T> &vector)
 {
-    return block_of(vector.capacity() * sizeof(T));
+    return ia::block_of(vector.capacity() * sizeof(T));
 }
 
 template <typename T>
 size_t
 vector_bytes(const std::vector<std::vector<T>> &vectors)
 {
-    size_t bytes = block_of(vectors.capacity() * sizeof(vectors[0]));
+    size_t bytes = ia::block_of(vectors.capacity() * sizeof(vectors[0]));
 
     for (const auto &vector : vectors) {
         bytes += vector_bytes(vector);
@@ -339,7 +330,7 @@ ia::node_bytes(const Node &node)
     if (node_class.size == 0) {
         return 0;
     }
-    size_t bytes = block_of(node_class.size) + vector_bytes(node.next_edges());
+    size_t bytes = ia::block_of(node_class.size) + vector_bytes(node.next_edges());
     for (size_t i = 0; i < node_class.vector_count; i++) {
         const Vector &vector = node_class.vectors[i];
         bytes += vector.bytes(start + vector.offset);

@@ -267,6 +267,13 @@ ia::storage_info(const c10::TensorImpl *impl, ia_storage *storage)
                         storage);
 }
 
+size_t
+ia_tensor_object_bytes(void)
+{
+    return ia::block_of(sizeof(c10::TensorImpl)) +
+           ia::block_of(sizeof(c10::StorageImpl));
+}
+
 int
 ia_tensor_describe(PyObject *tensor, ia_tensor_info *info)
 {

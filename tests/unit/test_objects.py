@@ -1,0 +1,79 @@
+"""What a kept tensor takes besides its numbers, and what is told of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import impactarbiter
+from impactarbiter.core import objects
+
+STEPS = 60
+
+#: What one more of each takes of the process's memory, in steady state.
+GREW = """
+import torch
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+value = torch.ones(1)
+kept = [None] * 60_000
+for _ in range(1000):
+    value * 2
+before = resident()
+for i in range(len(kept)):
+    kept[i] = value * 2
+print((resident() - before) / len(kept))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_it_is_a_good_part_of_what_the_process_grows_by_and_no_more() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", GREW], capture_output=True, text=True
+    )
+    grew = float(done.stdout)
+    assert grew / 2 < objects.least_bytes("cpu", True) < grew
+
+
+def watched(keep: object) -> impactarbiter.Finding:
+    kept: list[object] = []
+    weight = torch.ones(3, requires_grad=True)
+    with impactarbiter.watch(step="manual", memory_limit=1 << 50) as arbiter:
+        for _ in range(STEPS):
+            kept.append(keep(weight))  # type: ignore[operator]
+            arbiter.step()
+        (found,) = arbiter.report().findings
+    return found
+
+
+def test_a_detached_number_costs_its_objects() -> None:
+    found = watched(lambda weight: weight.detach().sum())
+    each = objects.least_bytes("cpu", True)
+    assert (found.bytes_per_step, found.object_bytes_per_step) == (4, each)
+    assert found.cost_per_step == 4 + each
+    room = found.cost_per_step * found.steps_to_oom
+    assert 0.9 * (1 << 50) < room < 1 << 50
+    assert f"at least {each} B of tensor objects" in str(found)
+
+
+def test_what_a_graph_saves_has_no_objects_in_python() -> None:
+    found = watched(lambda weight: (weight * 2).exp())
+    each = objects.least_bytes("cpu", False)
+    assert found.graph_bytes_per_step > 0
+    assert found.object_bytes_per_step == found.tensors_per_step * each
+
+
+def test_large_tensors_are_told_without() -> None:
+    found = watched(lambda weight: weight.detach().new_ones(1 << 16))
+    assert found.object_bytes_per_step > 0
+    assert "tensor objects" not in str(found)
+
+
+def test_who_is_not_known_has_none() -> None:
+    assert objects.least_bytes("jax:cpu:0", True) == 0
+    assert objects.least_bytes("tensorflow:cpu:0", True) == 0
+    assert objects.least_bytes("numpy", True) == np.ndarray.__basicsize__
