@@ -15,6 +15,7 @@ from ..core.wire import Held, SiteNow, Visit
 from ..model.finding import Finding, Holder
 from .allowlist import AllowList
 from .fates import Fates, apart
+from .leaving import leads_back
 from .look import Look
 from .memory import HolderHistory, Pace, Siblings, stands_for
 from .observation import Moment, observed
@@ -297,6 +298,7 @@ class KnownHolders(dict[str, HolderHistory]):
         else:
             now = history.told_apart(now, lines, heap.site_older)
             made = look.youngest(fellows) + 1
+            history.leads_back = leads_back(history, held, now, lines)
             history.walked_again(held, fellows, now, made)
             if history.beside != _beside(finding):
                 history.counts_from(now)  # what it is charged with is another

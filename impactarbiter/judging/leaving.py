@@ -5,8 +5,11 @@ whether less leaves than comes."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
+from ..core.wire import Held, SiteNow
 from .memory import HolderHistory
+from .observation import Observation
 
 #: So many times the mean time between two things that came: once in three
 #: thousand such times where they come by chance.
@@ -80,6 +83,37 @@ def outgrows(history: HolderHistory, since: int) -> bool:
         and lasted >= history.lets_go_since - history.began
         and 3 * (history.last.at.now - history.peak_at) <= length
     )
+
+
+def leads_back(
+    history: HolderHistory,
+    held: Held,
+    now: Observation,
+    lines: Mapping[int, SiteNow],
+) -> bool:
+    """Whether what has left it since the walk before is led to by what it has
+    ``now``: it is no longer than it was, nothing that it led to then has died,
+    and most of what its lines have gained hangs on it."""
+    then = history.walked
+    if now.items is None or not then.items or now.items > then.items:
+        return False
+    if now.thinned or history.remaining < then.storages:
+        return False
+    if history.let_go_at < then.at.now:
+        return history.leads_back  # nothing has left since
+    if _eldest(held) != _eldest(history.held):
+        return False
+    gained = sum(
+        line.live_count - history.sites[site].live_count
+        for site, line in lines.items()
+        if site in history.sites
+    )
+    return 2 * (now.storages - then.storages) > gained > 0
+
+
+def _eldest(held: Held) -> int:
+    """When the first of what is left in it was made."""
+    return min(group.first for group in held.groups)
 
 
 def has_just_gone(history: HolderHistory, now: int) -> bool:

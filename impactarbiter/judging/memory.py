@@ -87,12 +87,14 @@ class HolderHistory:
     left_over: int = 0  # items just after the last time
     lets_go: bool = False  # all that was there was seen replaced
     outgrew: bool = False  # it was, but is longer than ever since
-    # As many items as at the look before had nothing of what they had: they
-    # stay, and what each has is made anew, as what a hook has seen last.
+    # Its items had nothing of what they had: they stay, and what each has is
+    # made anew, as what a hook has seen last.
     renews: bool = False
     # It is as long as it was, and most of what came since the walk before went
     # to items that had nothing yet.
     fills: bool = False
+    # What left it is led to by what it has, still: nothing was let go.
+    leads_back: bool = False
     # A turn's variable, made anew, had more than can have come to it since.
     carries_over: bool = False
     # Garbage like it, which a walk had seen, was gone at a later one.
@@ -275,7 +277,8 @@ class HolderHistory:
             if self.lets_go_since is None:
                 self.lets_go_since = before.at.now
                 self.had_at_first = before.items or 0
-        if (left or now.emptied) and not self.graph_grows:
+        goes_on = self.graph_grows or self.leads_back
+        if (left or now.emptied) and not goes_on:
             # What leaves a holder is what judges it; one that takes in more
             # than leaves, and is longer than ever, does not let go.
             self.lets_go, self.outgrew = True, False
@@ -361,17 +364,27 @@ class HolderHistory:
         """What is seen now, with what is gone of what the last walk saw;
         ``older(site, tick)`` counts what has not died."""
         alive = self._alive_since_walked(older)
-        self.renews |= (
-            not alive
-            and self.remaining > 0
-            and now.items == self.last.items
-            and not now.lost_some(self.last)
-        )
+        if not alive and self.remaining > 0:
+            self.renews |= self._is_renewed(now, lines)
         return replace(
             now,
             emptied=self.is_emptied(now.items, lines, alive),
             thinned=self.thins(alive),
         )
+
+    def _is_renewed(
+        self, now: Observation, lines: Mapping[int, SiteNow]
+    ) -> bool:
+        """Whether its items stay, and all that each had is made anew: it is
+        as long as at the look before, or longer by its eldest and others, of
+        which each may have as many as each had."""
+        if now.items == self.last.items:
+            return not now.lost_some(self.last)
+        then, alive = self.walked, sum(s.live_count for s in lines.values())
+        stays = 0 != now.eldest == then.eldest
+        if not stays or not then.items or (now.items or 0) < then.items:
+            return False
+        return alive * then.items >= then.storages * (now.items or 0)
 
     def walked_again(
         self,
@@ -392,6 +405,10 @@ class HolderHistory:
         self.broken_at, self.comes_and_goes = None, False
         shared = now.nodes < self.last.nodes and self.graph_grows
         self.fills = self._fills(now)
+        if self.leads_back:
+            self.lets_go, self.outgrew = False, False
+            self.counts_from(self.walked)
+            self.gains, self.gained_at = self.gains + 1, now.at.now
         self.observe(now, made)
         if shared:
             # Something else has a part of its graph since then.

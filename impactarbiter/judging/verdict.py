@@ -49,6 +49,7 @@ def case_of(
     # Reading the source takes time: only for what would be told.
     asked = not last_word or pauses(history) or slows(history)
     asked = asked and history.gains > 0 and history.age >= needed
+    asked = asked and not history.leads_back
     end = _end(history, room) if asked else None
     keys = end is not None and end.kind == "keys"
     return Case(
@@ -121,6 +122,7 @@ def finding_of(
                 else None
             ),
             alike=history.alike,
+            leads_back=history.leads_back,
             full_since=None if full is None else full.seen[kind],
         )
     size = _rate(history, kind, "held", "bytes")

@@ -75,6 +75,8 @@ def advise(
             f" of {where}, or make a new optimizer: the one here keeps every"
             " parameter that it ever had, with its state"
         )
+    if finding.holder is not None and finding.holder.leads_back:
+        return _of_links(where)
     owner = _owner(finding)
     if owner:
         return (
@@ -82,6 +84,14 @@ def advise(
             f" only what is needed of it: each one keeps its {finding.noun}s"
         )
     return _of_values(finding, where, patched)
+
+
+def _of_links(where: str) -> str:
+    """Where what leaves a container is led to by what it has."""
+    return (
+        f"cut the references to what is taken out of {where} (a parent's"
+        " children, a neighbour's link): the items that it has lead there"
+    )
 
 
 def needs_graph(finding: Finding, by: str) -> str:

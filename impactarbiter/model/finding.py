@@ -50,8 +50,9 @@ class Holder:
     hold the same, and what is retained is freed when all of them are cut.
     ``beside`` it these expressions lead to tensors on the same graph, and the
     figures are of all of them.  ``older`` of its items were there before the
-    watch.  ``full_since``: the step at which it was first seen to have as many
-    as its bound.
+    watch.  ``leads_back``: it gets no longer, but what has left it is led to
+    by what it has.  ``full_since``: the step at which it was first seen to
+    have as many as its bound.
     """
 
     expression: str
@@ -65,6 +66,7 @@ class Holder:
     older: int = 0
     full_since: int | None = None
     beside: tuple[str, ...] = ()
+    leads_back: bool = False
 
     @property
     def others(self) -> str:

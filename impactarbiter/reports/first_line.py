@@ -106,12 +106,12 @@ def _alarm(urgent: list[Finding], room: int) -> str:
     first = urgent[0]
     # What the collector frees is no part of how fast memory goes.
     stays = [f for f in urgent if not f.goes_in_time] or urgent
-    rate = sum(f.cost_per_step for f in stays)
+    rate = sum(map(growth_words.rate, stays))
     text = f"{first.severity.upper()}, {said}: {format_bytes(rate)} a step"
     if first.site.known:
         place = first.site.file, first.site.line
         there = [f for f in stays if (f.site.file, f.site.line) == place]
-        part = format_bytes(sum(f.cost_per_step for f in there))
+        part = format_bytes(sum(map(growth_words.rate, there)))
         text += "" if part == format_bytes(rate) else f", {part} of it"
         text += f" at {_place(first.site)}"
     todo = _todo(first, room - len(text) - 2) if first.confirmed else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..base.units import format_bytes, format_count
+from ..model.finding import Finding
 from ..model.growth import LaterGrowth, LaterLine, ProcessGrowth
 from ..model.report import Report
 from ..model.words import BOUNDED
@@ -96,6 +97,18 @@ def beyond(growth: ProcessGrowth) -> str:
         f"; {format_bytes(size)} of it in memory that the process had or"
         " never touched"
     )
+
+
+def objects_count(finding: Finding) -> bool:
+    """Whether its tensors' own objects are worth a word."""
+    return finding.object_bytes_per_step > LEAST_PART * finding.cost_per_step
+
+
+def rate(finding: Finding) -> float:
+    """Bytes a step, of all that is worth a word."""
+    if objects_count(finding):
+        return finding.cost_per_step
+    return finding.all_bytes_per_step
 
 
 def types_of(growth: ProcessGrowth, most: int = MOST_TYPES) -> str:

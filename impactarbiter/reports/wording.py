@@ -104,6 +104,8 @@ def headline(finding: Finding) -> str:
     left = "nothing has let it go"
     if finding.rule == "outgrows":
         left = "less leaves than comes"
+    if finding.holder is not None and finding.holder.leads_back:
+        left = "what leaves it stays: what it has leads there"
     return f"{what} keeps {rate}, and {left}"
 
 
@@ -151,9 +153,7 @@ def growth(finding: Finding) -> str:
     if finding.graph_bytes_per_step:
         nodes = format_bytes(finding.graph_bytes_per_step)
         parts.append(f"{nodes} of autograd nodes")
-    if finding.object_bytes_per_step > (
-        growth_words.LEAST_PART * finding.cost_per_step
-    ):
+    if growth_words.objects_count(finding):
         own = format_bytes(finding.object_bytes_per_step)
         parts.append(f"at least {own} of {finding.noun} objects")
     *others, last = parts

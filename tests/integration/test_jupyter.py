@@ -71,7 +71,7 @@ def check_example(notebook: Any) -> None:
     page = shown(cells["%watch_memory report"], "text/html")
     assert page.count("<details") >= 3
     assert '<code>.losses</code> <span class="soft">list</span>' in page
-    first = r"4\.\d KiB a step at In\[3\]:7; store"
+    first = r"5\.\d KiB a step at In\[3\]:7; store"
     assert re.search(first, report.splitlines()[0])
     assert "ImpactArbiter: no leak in 40 steps" in shown(
         cells["%%memory_leaks"]

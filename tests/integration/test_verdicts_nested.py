@@ -179,8 +179,17 @@ def test_hooks_whose_values_are_all_replaced_at_every_step() -> None:
     assert finding.bytes_per_step == pytest.approx(64, rel=0.2)
 
 
-def test_hooks_of_each_epoch_whose_values_are_replaced_at_every_step() -> None:
-    """A dozen steps without a new hook replace all that the hooks have."""
+@pytest.mark.parametrize("apart", [None, 40])
+def test_hooks_of_each_epoch_whose_values_are_replaced_at_every_step(
+    apart: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dozen steps without a new hook replace all that the hooks have, be
+    there a visit in between or not."""
+    if apart is not None:
+        every = apart
+        monkeypatch.setattr(
+            walks.Walks, "ticks_to_visit", lambda *_args: every
+        )
     layer, told = nn.Linear(4, 16), list[Finding]()
     with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
         for step in range(400):
@@ -194,6 +203,91 @@ def test_hooks_of_each_epoch_whose_values_are_replaced_at_every_step() -> None:
     assert finding.bytes_per_step == pytest.approx(64 / 12, rel=0.1)
     for passing in told:
         assert passing.bytes_per_step == pytest.approx(64 / 12, rel=0.5)
+
+
+# -- what leaves a container and stays ----------------------------------------
+
+
+class Link:
+    """Of a list that goes both ways, or of a tree."""
+
+    def __init__(self, value: torch.Tensor, before: Link | None) -> None:
+        self.value, self.before, self.below = value, before, list[Link]()
+        if before is not None:
+            before.below.append(self)
+
+
+def test_what_leaves_a_table_is_led_to_by_its_parent() -> None:
+    """A table of a dozen leaves: those that it drops stay in the tree."""
+    tree = Link(torch.ones(1), None)
+    branches = [Link(torch.ones(1), tree) for _ in range(3)]
+    table = dict[int, Link]()
+    del tree
+
+    def turn(step: int) -> None:
+        table[step] = Link(torch.ones(256), branches[step % 3])
+        if len(table) > 12:
+            del table[next(iter(table))]
+
+    report = watched(turn, 300)
+    leaks = [f for f in report.findings if f.verdict == "leak"]
+    assert sum(f.bytes_per_step for f in leaks) == pytest.approx(1024, rel=0.1)
+    assert {f.verdict for f in report.findings} == {"leak"}
+
+
+class Node:
+    """Of a trie."""
+
+    def __init__(self, parent: Node | None) -> None:
+        self.parent, self.children = parent, dict[int, Node]()
+        self.value: torch.Tensor | None = None
+
+
+class Cached:
+    """A table of a dozen leaves: those that it drops stay in the trie."""
+
+    def __init__(self) -> None:
+        self.root, self.order = Node(None), dict[tuple[int, ...], Node]()
+
+    def insert(self, keys: tuple[int, ...], value: torch.Tensor) -> None:
+        node = self.root
+        for key in keys:
+            node = node.children.setdefault(key, Node(node))
+        node.value = value
+        self.order[keys] = node
+        if len(self.order) > 12:
+            del self.order[next(iter(self.order))]
+
+
+def test_what_leaves_a_table_and_is_led_to_by_what_it_has() -> None:
+    """Each of many branches has some of it, the table's items lead to all."""
+    cached = Cached()
+
+    def turn(step: int) -> None:
+        if step % 3 == 0:
+            at = step // 3
+            cached.insert((at % 3, at * 5 % 4, at), torch.ones(256))
+
+    finding = only(watched(turn, 300))
+    assert finding.verdict == "leak"
+    assert holder_of(finding) == "cached.order"
+    assert "what leaves it stays" in str(finding)
+    assert "cut the references" in finding.advice
+    assert finding.bytes_per_step == pytest.approx(1024 / 3, rel=0.1)
+
+
+@pytest.mark.parametrize("each", [1, 3])
+def test_what_leaves_a_table_and_dies(each: int) -> None:
+    """Be it that what comes has ever more."""
+    table = dict[int, list[torch.Tensor]]()
+
+    def turn(step: int) -> None:
+        table[step] = [torch.ones(64) for _ in range(each + step // 60)]
+        if len(table) > 12:
+            del table[next(iter(table))]
+
+    report = watched(turn, 300)
+    assert all(f.verdict != "leak" for f in report.findings)
 
 
 # -- what has a value --------------------------------------------------------
