@@ -108,6 +108,21 @@ def _lines(
     )
 
 
+def made_by(sites: Iterable[int]) -> int | None:
+    """The position or tick by which all was born that is alive of lines; None
+    where nothing is."""
+    found = [heap.site_ages(site) for site in sites]
+    return max(
+        (
+            one.base + (i + 1) * one.width
+            for one in found
+            for i, alive in enumerate(one.alive)
+            if alive
+        ),
+        default=None,
+    )
+
+
 def ages(sites: Iterable[int], status: Status, kind: int) -> Ages | None:
     """Survivors of these lines by age; None where there are none."""
     found = [heap.site_ages(site) for site in sites]

@@ -295,6 +295,12 @@ class HolderHistory:
         if items > self.peak:
             self.peak, self.peak_at = items, now.at.now
 
+    def was_made(self, by: int | None) -> None:
+        """All that its lines have was made by then: a tensor without a graph
+        is as large as when it was made, and a visit may come long after."""
+        if by is not None and self.last.is_plain:
+            self.gained_at = min(self.gained_at, by)
+
     def _note_reach(self, probed: Mapping[int, int]) -> None:
         """What a graph has to exceed to have grown: what it had when it was
         found, and what it had before it was seen to have less."""

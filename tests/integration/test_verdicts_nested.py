@@ -24,7 +24,9 @@ from torch import nn
 
 import impactarbiter
 from impactarbiter import Finding, Report
+from impactarbiter.core import hooks
 from impactarbiter.judging import walks
+from impactarbiter.judging.diagnostician import Diagnostician
 from impactarbiter.watching.arbiter import current
 
 
@@ -885,3 +887,26 @@ def test_a_service_that_carries_a_graph_on_is_judged(carries: bool) -> None:
         assert report.later_growth is None
     else:
         assert report.later_growth is not None
+
+
+def test_a_value_that_had_stopped_long_before_it_was_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was made at the step at which it became as long as it is."""
+    look = Diagnostician.look
+
+    def seldom(self: Diagnostician, tick: int) -> None:
+        if 50 < tick < 185:
+            hooks.look_at(tick + 1)
+        else:
+            look(self, tick)
+
+    monkeypatch.setattr(Diagnostician, "look", seldom)
+    points = torch.ones(16)
+
+    def turn(step: int) -> None:
+        nonlocal points
+        if step % 5 == 0 and step <= 120:
+            points = torch.cat([points, torch.ones(16)])
+
+    assert watched(turn, 200).findings == ()
