@@ -10,9 +10,16 @@ import pytest
 import torch
 
 import impactarbiter
+from impactarbiter import _torch
 from impactarbiter.core import objects
 
 STEPS = 60
+
+
+@pytest.fixture(autouse=True)
+def known() -> None:
+    objects.know(_torch)
+
 
 #: What one more of each takes of the process's memory, in steady state.
 GREW = """
