@@ -49,6 +49,12 @@ class Framework(Protocol):
 NAMES = ("torch", "jax", "tensorflow")
 FRAMEWORKS: tuple[Framework, ...] = (jax_arrays, tf_tensors)
 
+#: What the collector puts before an object.
+_HEAD = sys.getsizeof([]) - list.__basicsize__
+
+#: Bytes of a tensor's objects in C++ and in Python, once hooks are in.
+_of_torch = (0, 0)
+
 _failed: dict[str, str] = {}
 _installed: list[Framework] = []
 
@@ -69,6 +75,31 @@ def has_torch() -> bool:
             " --no-deps --force-reinstall ."
         )
     return False
+
+
+def know_objects(torch: ModuleType) -> None:
+    """What torch's objects take is known from now on; ``torch`` is ours."""
+    global _of_torch
+    from torch import Tensor
+
+    _of_torch = torch.object_bytes(), Tensor.__basicsize__ + _HEAD
+
+
+def object_bytes(device: str, in_python: bool) -> int:
+    """Bytes of the process's memory that a tensor or an array takes besides
+    its numbers, at least, on torch's devices and NumPy's; 0 for others, whose
+    objects nobody measured.
+
+    ``in_python``: there is an object of Python's for each.
+    """
+    family = device.partition(":")[0]
+    if family == "numpy":
+        numpy = sys.modules.get("numpy")
+        return numpy.ndarray.__basicsize__ if numpy and in_python else 0
+    if family in NAMES:
+        return 0
+    in_cpp, python = _of_torch
+    return in_cpp + python * in_python
 
 
 def any_imported() -> bool:

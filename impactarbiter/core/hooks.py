@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from .. import _core
 from ..base.signals import is_from_handler
-from . import frameworks, objects
+from . import frameworks
 from .built import torch_module
 from .code import prepare
 from .cuda_events import cuda
@@ -139,7 +139,7 @@ def _install_torch(torch: ModuleType) -> Handle:
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     torch.install()
-    objects.know(torch)
+    frameworks.know_objects(torch)
     cuda.install()
     return register_optimizer_step_post_hook(_core.optimizer_stepped)
 

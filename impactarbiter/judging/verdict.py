@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from ..core import heap, objects
+from ..core import frameworks, heap
 from ..core.wire import CALLS, Status
 from ..knowledge.advice import advise
 from ..model.finding import Cycle, Finding, GraphCost, Site
@@ -174,7 +174,8 @@ def _objects(finding: Finding) -> float:
     none in Python."""
     if not finding.tensors:
         return 0.0
-    size = objects.least_bytes(finding.tensors[0].device, not finding.graph)
+    device = finding.tensors[0].device
+    size = frameworks.object_bytes(device, not finding.graph)
     return max(finding.tensors_per_step, 0.0) * size
 
 

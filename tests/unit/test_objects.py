@@ -11,14 +11,14 @@ import torch
 
 import impactarbiter
 from impactarbiter import _torch
-from impactarbiter.core import objects
+from impactarbiter.core import frameworks
 
 STEPS = 60
 
 
 @pytest.fixture(autouse=True)
 def known() -> None:
-    objects.know(_torch)
+    frameworks.know_objects(_torch)
 
 
 #: What one more of each takes of the process's memory, in steady state.
@@ -43,7 +43,7 @@ def test_it_is_a_good_part_of_what_the_process_grows_by_and_no_more() -> None:
         [sys.executable, "-P", "-c", GREW], capture_output=True, text=True
     )
     grew = float(done.stdout)
-    assert grew / 2 < objects.least_bytes("cpu", True) < grew
+    assert grew / 2 < frameworks.object_bytes("cpu", True) < grew
 
 
 def watched(keep: object) -> impactarbiter.Finding:
@@ -59,7 +59,7 @@ def watched(keep: object) -> impactarbiter.Finding:
 
 def test_a_detached_number_costs_its_objects() -> None:
     found = watched(lambda weight: weight.detach().sum())
-    each = objects.least_bytes("cpu", True)
+    each = frameworks.object_bytes("cpu", True)
     assert (found.bytes_per_step, found.object_bytes_per_step) == (4, each)
     assert found.cost_per_step == 4 + each
     room = found.cost_per_step * found.steps_to_oom
@@ -69,7 +69,7 @@ def test_a_detached_number_costs_its_objects() -> None:
 
 def test_what_a_graph_saves_has_no_objects_in_python() -> None:
     found = watched(lambda weight: (weight * 2).exp())
-    each = objects.least_bytes("cpu", False)
+    each = frameworks.object_bytes("cpu", False)
     assert found.graph_bytes_per_step > 0
     assert found.object_bytes_per_step == found.tensors_per_step * each
 
@@ -81,6 +81,6 @@ def test_large_tensors_are_told_without() -> None:
 
 
 def test_who_is_not_known_has_none() -> None:
-    assert objects.least_bytes("jax:cpu:0", True) == 0
-    assert objects.least_bytes("tensorflow:cpu:0", True) == 0
-    assert objects.least_bytes("numpy", True) == np.ndarray.__basicsize__
+    assert frameworks.object_bytes("jax:cpu:0", True) == 0
+    assert frameworks.object_bytes("tensorflow:cpu:0", True) == 0
+    assert frameworks.object_bytes("numpy", True) == np.ndarray.__basicsize__
