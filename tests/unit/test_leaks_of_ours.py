@@ -623,6 +623,7 @@ CASES: dict[str, tuple[str, str]] = {
         " raises(TypeError, _torch.graph_size, 1)",
     ),
     "_torch.walk_failures": ("", "_torch.walk_failures()"),
+    "_torch.object_bytes": ("", "_torch.object_bytes()"),
 }
 if "explain" in impactarbiter.__all__:
     CASES |= {
