@@ -252,7 +252,8 @@ class Diagnostician:
             history.ages = (
                 curves.ages(history.sites, status, status.kind) or history.ages
             )
-            history.was_made(curves.made_by(history.sites))
+            if history.last.is_plain:
+                history.was_made(curves.made_by(history.sites))
             suspect = history.is_suspect(suspects)
             if suspect and len(history.fellows) > 1:
                 # Those that began since the walk nobody visits.

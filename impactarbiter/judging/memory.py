@@ -298,7 +298,7 @@ class HolderHistory:
     def was_made(self, by: int | None) -> None:
         """All that its lines have was made by then: a tensor without a graph
         is as large as when it was made, and a visit may come long after."""
-        if by is not None and self.last.is_plain:
+        if by is not None:
             self.gained_at = min(self.gained_at, by)
 
     def _note_reach(self, probed: Mapping[int, int]) -> None:
