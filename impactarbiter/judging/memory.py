@@ -313,9 +313,12 @@ class HolderHistory:
                 self.probed = {**self.probed, site: most}
 
     def _carries_over(self, now: Observation, before: Observation) -> bool:
-        """Whether its eldest is another than before, and there is far more
-        than has come at its pace since: read from a checkpoint, or copied."""
-        if not (now.items and before.items and now.lost_its_eldest(before)):
+        """Whether its eldest is another than before, or nothing is alive of
+        what the last walk saw, and there is far more than has come at its pace
+        since: read from a checkpoint, or copied."""
+        all_died = now.thinned and not self.remaining
+        others = now.lost_its_eldest(before) or all_died
+        if not (now.items and before.items and others):
             return False
         pace = before.items / max(before.at.now - self.since, 1)
         came = pace * (now.at.now - before.at.now)

@@ -139,7 +139,7 @@ def share_stopped(finding: Finding, stays: float) -> float:
     pace = holder.growth_per_step if holder else None
     if total <= 0 or stays <= 0:
         return 1.0
-    rest = max(stays * (1.0 if pace is None else pace), _own(finding))
+    rest = max(stays * (pace or 1.0), _own(finding))
     return max(1.0 - rest / total, 0.0)
 
 

@@ -38,10 +38,11 @@ def carried(history: HolderHistory, kind: int, attribute: str) -> float | None:
 
 
 def items_a_step(history: HolderHistory, kind: int) -> float | None:
-    """How fast it gets longer; None for no container."""
+    """How fast it gets longer, 0: what its items keep has grown; None for no
+    container."""
     walked = history.walked
     if history.gains and history.last.items == history.first.items:
-        return None  # what its items keep has grown
+        return None if history.last.items is None else 0.0
     if is_of_a_moment(history, kind) and walked.items and walked.storages:
         items = sum(one.branches for one in history.fellows)
         return history.pace.storages * items / walked.storages

@@ -118,7 +118,7 @@ def finding_of(
             # One that is full grew until then.
             growth_per_step=(
                 each / max(len(history.fellows), 1)
-                if each and full is None
+                if each is not None and full is None
                 else None
             ),
             alike=history.alike,
@@ -314,14 +314,29 @@ def _end_site(
 
 
 def _ends(history: HolderHistory) -> list[End | None]:
+    """One for each place that it grows at."""
     if history.held.is_memo:
         return [End("keys", None)]
+    places = _places(history)
+    return [_unless_at(places, _end_at(history, one)) for one in places]
+
+
+def _unless_at(
+    places: Collection[tuple[str, int]], end: End | None
+) -> End | None:
+    """What makes it grow does not end that: it gives a name to a longer one
+    in place of the one before."""
+    if end is None or end.kind != "emptied" or end.site is None:
+        return end
+    if (end.site.file, end.site.line) in places:
+        return None
+    return end
+
+
+def _end_at(history: HolderHistory, place: tuple[str, int]) -> End | None:
     finding, held = history.finding, history.held
     if history.length is None:
-        return [
-            limit(*place) or _taken_out(history, place)
-            for place in _places(history)
-        ]
+        return limit(*place) or _taken_out(history, place)
     expression = ""
     if finding is not None and finding.holder is not None:
         expression = finding.holder.expression
@@ -332,11 +347,9 @@ def _ends(history: HolderHistory) -> list[End | None]:
         if edge.kind == "attribute" and edge.name != name
     )
     is_dict = held.length is not None and not expression.endswith("]")
-    return [
-        ends(*place, name, owners, name if is_dict else None)
-        or _taken_out(history, place)
-        for place in _places(history)
-    ]
+    return ends(*place, name, owners, name if is_dict else None) or _taken_out(
+        history, place
+    )
 
 
 def _taken_out(history: HolderHistory, place: tuple[str, int]) -> End | None:
@@ -407,8 +420,11 @@ def _is_one_turn(
 def _is_one_pass(history: HolderHistory, status: Status) -> bool:
     """Whether it is a variable of the loop that fills it, and nothing but
     calls of modules comes: one pass over data that collects its answers looks
-    the same as a service that keeps them."""
+    the same as a service that keeps them.  What grows without getting longer,
+    as a tuple that leads to the one before, collects nothing."""
     held = history.held
+    if history.gains and history.last.items == history.first.items:
+        return False
     if status.kind not in CALLS:
         return False
     if status.counts.manual or held.depth != 1 or held.length is None:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from ..base.units import A_PERCENT, format_share
 from ..model.devices import is_on_host
-from ..model.finding import Cycle, Finding
+from ..model.finding import Cycle, Finding, Holder
 from ..model.words import BOUNDED
 from .autograd import cause_of
 from .containers import MAPPINGS, PLAIN
@@ -241,6 +241,11 @@ def _of_tensors(finding: Finding, where: str) -> str:
             f"{where} gets ever longer: keep its last part only, or"
             " begin anew once it has been used"
         )
+    if holder is not None and _gets_no_longer(finding, holder):
+        return (
+            f"{where} gets no longer, but what its items lead to grows: keep"
+            " no more of what was there before than is still needed"
+        )
     first = next(iter(finding.below_holder), None)
     if first is not None and first.kind == "lru_cache":
         said = (
@@ -268,6 +273,14 @@ def _of_tensors(finding: Finding, where: str) -> str:
     if devices and not any(map(is_on_host, devices)):
         return f"{said}; what must be kept can go off the device by `.cpu()`"
     return f"{said}; what must be kept can be summed up"
+
+
+def _gets_no_longer(finding: Finding, holder: Holder) -> bool:
+    """Whether it was seen to be as long as ever, and keeps more than it has
+    items: a named tuple that leads to the one before."""
+    return holder.growth_per_step == 0 and finding.retained_tensors > (
+        holder.length or 0
+    )
 
 
 def _of_cycle(cycle: Cycle, where: str) -> str:

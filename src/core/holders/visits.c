@@ -353,13 +353,13 @@ at_link(const path *p, uint32_t i)
                : NULL;
 }
 
-/* To a container by way of another object of the same type: a state that each
- * step makes anew, with more in it.  Whether it is that container, its items
- * say. */
+/* By way of another object of the same type: a state that each step makes anew,
+ * with more in it.  Whether a container is the one it was, its items say; a
+ * value is what goes by the name. */
 static int
 move_on(path *p, uint32_t i)
 {
-    PyObject *now = p->container ? at_link(p, i) : NULL;
+    PyObject *now = at_link(p, i);
     if (now == NULL || Py_TYPE(now) != p->links[i].type)
         return 0;
     p->links[i].ref = (uintptr_t)now;
