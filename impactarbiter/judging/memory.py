@@ -19,9 +19,6 @@ from .gains import Gains
 from .observation import Moment, Observation, dated, observed
 from .scaled import scaled
 
-#: What is made anew may be filled so many times as fast as what it replaces.
-FAR_MORE = 2
-
 
 @dataclass(frozen=True)
 class Pace:
@@ -95,7 +92,7 @@ class HolderHistory:
     fills: bool = False
     # What left it is led to by what it has, still: nothing was let go.
     leads_back: bool = False
-    # A turn's variable, made anew, had more than can have come to it since.
+    # A turn's variable, made anew, had what its lines have not made since.
     carries_over: bool = False
     # Garbage like it, which a walk had seen, was gone at a later one.
     was_collected: bool = False
@@ -267,7 +264,7 @@ class HolderHistory:
             if (now.items or now.is_plain) and now.at.ends_step:
                 self.rates.add(now, paused)
         items = now.items or 0
-        if self.held.turn and self._carries_over(now, before):
+        if now.carried_over:
             self.carries_over = True
             self.counts_from(now)
         left = now.lost_some(before) and items <= self.peak
@@ -312,17 +309,18 @@ class HolderHistory:
             elif nodes < most and least > 0:
                 self.probed = {**self.probed, site: most}
 
-    def _carries_over(self, now: Observation, before: Observation) -> bool:
-        """Whether its eldest is another than before, or nothing is alive of
-        what the last walk saw, and there is far more than has come at its pace
-        since: read from a checkpoint, or copied."""
-        all_died = now.thinned and not self.remaining
-        others = now.lost_its_eldest(before) or all_died
-        if not (now.items and before.items and others):
+    def _carries_over(
+        self, items: int | None, lines: Mapping[int, SiteNow]
+    ) -> bool:
+        """Whether nothing is alive of what the last walk saw, and half as many
+        items as it had did not come from its ``lines`` since: read from a
+        checkpoint, or copied."""
+        walked, had = self.walked, self.last.items
+        if not (items and had and walked.items and walked.storages):
             return False
-        pace = before.items / max(before.at.now - self.since, 1)
-        came = pace * (now.at.now - before.at.now)
-        return now.items > FAR_MORE * came
+        came = sum(line.live_count for line in lines.values())
+        elsewhere = items - came * walked.items / walked.storages
+        return 2 * elsewhere >= had
 
     def _note_fullness(self, now: Observation, at: Moment) -> None:
         alike, items = max(len(self.fellows), 1), now.items or 0
@@ -373,12 +371,18 @@ class HolderHistory:
         """What is seen now, with what is gone of what the last walk saw;
         ``older(site, tick)`` counts what has not died."""
         alive = self._alive_since_walked(older)
-        if not alive and self.remaining > 0:
+        all_died = not alive and self.remaining > 0
+        if all_died:
             self.renews |= self._is_renewed(now, lines)
         return replace(
             now,
             emptied=self.is_emptied(now.items, lines, alive),
             thinned=self.thins(alive),
+            carried_over=(
+                all_died
+                and self.held.turn
+                and self._carries_over(now.items, lines)
+            ),
         )
 
     def _is_renewed(
@@ -413,14 +417,16 @@ class HolderHistory:
         self.fellows = fellows
         self.broken_at, self.comes_and_goes = None, False
         shared = now.nodes < self.last.nodes and self.graph_grows
+        copied = self.carries_over and self.first.at.tick > self.walked.at.tick
         self.fills = self._fills(now)
         if self.leads_back:
             self.lets_go, self.outgrew = False, False
             self.counts_from(self.walked)
             self.gains, self.gained_at = self.gains + 1, now.at.now
         self.observe(now, made)
-        if shared:
-            # Something else has a part of its graph since then.
+        if shared or copied:
+            # Something else has a part of its graph since then; copies are
+            # none of its lines' storages.
             self.counts_from(now)
         self.rates.measure(self.walked, now)
         self.each = now.each_since(self.walked) or self.each

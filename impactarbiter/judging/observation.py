@@ -63,7 +63,8 @@ class Observation:
     what the suspect lines have put there, ``first``, ``eldest`` (items) and
     ``value`` addresses to compare, ``size`` the memory of a holder that is a
     tensor.  ``emptied``: nothing is alive of what the last walk saw in it;
-    ``thinned``: less than at the look before.
+    ``thinned``: less than at the look before; ``carried_over``: nothing is,
+    and its items are copies.
     ``bytes`` in ``freed`` storages, ``nodes`` and ``node_bytes`` are what
     cutting the holder would free, as the last walk before it measured them.
     """
@@ -83,6 +84,7 @@ class Observation:
     eldest: int = 0
     emptied: bool = False
     thinned: bool = False
+    carried_over: bool = False
     scale: float = 1.0  # storages as a multiple of those that a walk has seen
     longer: float = 1.0  # likewise of what cutting it would free
     freed: int = 0
