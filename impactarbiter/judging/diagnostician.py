@@ -285,10 +285,12 @@ class Diagnostician:
         last_word: bool = True,
     ) -> Finding | None:
         """The holder's finding by the table of rules."""
-        # Found at this very report: what its lines say is all there is.
+        # Found at this very report: what its lines say is all there is, and of
+        # garbage that will not grow, what it has.
+        lasted = history.generations if history.died else history.age
         old = (
             sure
-            and history.age >= self._long_enough
+            and min(lasted, history.age) >= self._long_enough
             and history.first.at.tick == history.last.at.tick
         )
         case = case_of(history, status, forecast, needed, old, last_word)

@@ -5,7 +5,7 @@ whether less leaves than comes."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..core.wire import Held, SiteNow
 from .memory import HolderHistory
@@ -37,8 +37,25 @@ def pauses(history: HolderHistory) -> bool:
 
 def slows(history: HolderHistory) -> bool:
     """Whether far less of it came in the later half of its time than an
-    even pace would have brought, by chance once in a thousand times: what
-    ever fewer keys are new to.  What came in one step came together."""
+    even pace would have brought: what ever fewer keys are new to."""
+    if history.last.is_plain:
+        return _gets_slower(history.sizes)
+    return _gets_rarer(history)
+
+
+def _gets_slower(sizes: Sequence[tuple[int, int]]) -> bool:
+    """Of a tensor that is made longer: less than half of what is even."""
+    if len(sizes) < 3:
+        return False
+    (begin, least), (end, most) = sizes[0], sizes[-1]
+    at, size = min(sizes[1:-1], key=lambda one: abs(2 * one[0] - begin - end))
+    part = (end - at) / max(end - begin, 1)
+    return 2 * (most - size) < part * (most - least)
+
+
+def _gets_rarer(history: HolderHistory) -> bool:
+    """By chance once in a thousand times.  What came in one step came
+    together."""
     ages = history.ages
     if ages is None or len(ages.steps) < 2:
         return False

@@ -19,6 +19,10 @@ from .gains import Gains
 from .observation import Moment, Observation, dated, observed
 from .scaled import scaled
 
+#: Sizes of a tensor that are remembered, spread over its time: its halves are
+#: told from each other by two or three.
+MOST_SIZES = 16
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -73,6 +77,8 @@ class HolderHistory:
     gained: Moment | None = None  # of the last gain that was seen
     gains: int = 0  # times that it was seen grown
     waited: int = 0  # the longest time between two of them
+    # Of a tensor without a graph: some positions, and its bytes at them.
+    sizes: Sequence[tuple[int, int]] = ()
     peak: int = 0  # most items so far
     peak_at: int = 0  # `now` of that
     bound: int | None = None  # the most items by its type
@@ -246,6 +252,8 @@ class HolderHistory:
         self._note_reach(now.probed)
         self.last = now = dated(now, before)
         self._note_fullness(now, seen_at)
+        if now.is_plain:
+            self._note_size(now)
         if now.items != before.items:
             self.reached = None
         elif now.nodes > before.nodes or now.reaches_further(before.probed):
@@ -297,6 +305,11 @@ class HolderHistory:
         is as large as when it was made, and a visit may come long after."""
         if by is not None:
             self.gained_at = min(self.gained_at, by)
+
+    def _note_size(self, now: Observation) -> None:
+        if len(self.sizes) == MOST_SIZES:
+            self.sizes = self.sizes[::2]
+        self.sizes = (*self.sizes, (now.at.now, now.size))
 
     def _note_reach(self, probed: Mapping[int, int]) -> None:
         """What a graph has to exceed to have grown: what it had when it was
@@ -524,7 +537,7 @@ class HolderHistory:
 
     def counts_from(self, now: Observation) -> None:
         """Rates are counted anew."""
-        self.first, self.reached = now, None
+        self.first, self.reached, self.sizes = now, None, ()
         self.rates.restart()
 
     def seen(

@@ -12,6 +12,7 @@ from ..model.finding import Finding
 from ..model.words import BOUNDED, Verdict, is_confirmed
 from .forecast import is_much
 from .known import KnownHolders
+from .leaving import slows
 from .memory import HolderHistory
 from .rates import EVEN
 from .rules import MAY_END
@@ -72,7 +73,11 @@ class Telling:
                 return False
             if room is not None and _may_wait(finding, history, room):
                 return False
-        if history is not None and room is not None and _grew_once(history):
+        if (
+            history is not None
+            and room is not None
+            and (_grew_once(history) or _may_end(finding, history, room))
+        ):
             return False
         if verdict == "growing" and (
             finding.rule != MAY_END or history is None
@@ -132,6 +137,12 @@ def _evidence(finding: Finding, history: HolderHistory) -> int:
     if history.length is None:
         return history.age
     return min(finding.generations, history.age)
+
+
+def _may_end(finding: Finding, history: HolderHistory, room: Room) -> bool:
+    """Whether ever less comes to it, and it has little beside the memory that
+    is left: where that ends, the program's end shows."""
+    return slows(history) and not is_much(history.last.bytes, room(finding))
 
 
 def _grew_once(history: HolderHistory) -> bool:

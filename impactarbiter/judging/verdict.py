@@ -162,11 +162,29 @@ def finding_of(
         may_end_at=_end_site(history, rule.name, of_keys=False),
         asked_at=_end_site(history, rule.name, of_keys=True),
     )
-    made = replace(made, object_bytes_per_step=_objects(made))
+    made = replace(
+        made, object_bytes_per_step=_objects(made), **_of_the_living(made)
+    )
     seconds = status.elapsed_seconds / max(status.counts[kind], 1)
     made = forecast.apply(made, seconds)
     made = replace(made, advice=advise(made, carried=case.graph_grows))
     return DEFAULT_RULES.grade(made, steps_left)
+
+
+def _of_the_living(finding: Finding) -> dict[str, Any]:
+    """Of which steps there is something, where all that its lines made in the
+    first of them is gone since the walk."""
+    ages = finding.ages
+    if ages is None:
+        return {}
+    alive = (s for s, n in zip(ages.steps, ages.alive, strict=True) if n)
+    first = max(finding.first_step, next(alive, 0))
+    last = max(finding.last_step, first)
+    return {
+        "first_step": first,
+        "last_step": last,
+        "generations": min(finding.generations, last - first + 1),
+    }
 
 
 def _objects(finding: Finding) -> float:
@@ -335,7 +353,7 @@ def _unless_at(
 
 def _end_at(history: HolderHistory, place: tuple[str, int]) -> End | None:
     finding, held = history.finding, history.held
-    if history.length is None:
+    if history.length is None and not history.last.is_plain:
         return limit(*place) or _taken_out(history, place)
     expression = ""
     if finding is not None and finding.holder is not None:

@@ -27,9 +27,10 @@ GROWING = {
 ANY = frozenset({"add", "push", "put", "put_nowait"}).union(*GROWING.values())
 #: Methods whose last argument, or what is in it, is added.
 ADDING = ANY - _HOOKS
-#: Methods that take something out of a container.
+#: Methods that take something out of a container, or of what has some: a
+#: metric's lists are reset.
 REMOVING = frozenset(
-    {"clear", "discard", "pop", "popitem", "popleft", "remove"}
+    {"clear", "discard", "pop", "popitem", "popleft", "remove", "reset"}
 )
 #: Types that ``x[key] = value`` adds to.
 MAPPINGS = frozenset({"dict", "OrderedDict", "defaultdict"})

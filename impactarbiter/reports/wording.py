@@ -24,6 +24,7 @@ from ..model.finding import (
     Holder,
     NativeCall,
     Site,
+    TensorExample,
     in_words,
 )
 from ..model.path import Edge
@@ -360,13 +361,19 @@ def needed_text(thing: Finding | Retention) -> str:
     return f"{text} and {format_count(more)} more" if more > 0 else text
 
 
+def _born(finding: Finding, tensor: TensorExample) -> str:
+    """When it was made, unless it is gone: it is an example still."""
+    born = tensor.generation
+    return f", step {born}" if born >= finding.first_step else ""
+
+
 def _examples_text(finding: Finding) -> str:
     shown = []
     for tensor in finding.tensors[:3]:
         shape = "masked" if tensor.shape is None else str(list(tensor.shape))
         shown.append(
             f"{shape} {tensor.dtype} on {tensor.device}"
-            f" ({format_bytes(tensor.bytes)}, step {tensor.generation})"
+            f" ({format_bytes(tensor.bytes)}{_born(finding, tensor)})"
         )
     return "such as " + "; ".join(shown)
 

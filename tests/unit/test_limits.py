@@ -155,6 +155,25 @@ FREE = {
 
 #: Another statement, marked ``# there``, empties what this one grows.
 EMPTIED = {
+    "a metric that is told to begin anew": """
+        def evaluate(batches):
+            auc, error = AUROC(), MeanError()
+            for x, y in batches:
+                auc.update(x, y)  # here
+            for metric in (auc, error):
+                metric.reset()  # there
+        """,
+    "a tensor that is set anew": """
+        class Scores:
+            def __init__(self):
+                self.all = torch.empty(0)
+
+            def add(self, scores):
+                self.all = torch.cat([self.all, scores])  # here
+
+            def start(self):
+                self.all = torch.empty(0)  # there
+        """,
     "a key's list is another": """
         class History:
             def begin(self, trainer):
