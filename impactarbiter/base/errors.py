@@ -1,15 +1,13 @@
 """Errors that ImpactArbiter raises on purpose.
 
 Each message is one line: what is wrong, what was expected, what to do.
-``exit_code`` is what the command line ends with.
+``exit_code`` is what the command line ends with.  What a message seldom needs
+is imported for it: this module comes with every ``import`` of the package.
 """
 
 from __future__ import annotations
 
-import re
-import shlex
 import sys
-from importlib import metadata
 
 
 class ImpactArbiterError(Exception):
@@ -56,6 +54,8 @@ def in_words(error: BaseException) -> str:
 
 def extras() -> list[str]:
     """What may be installed besides, [] where we are not installed."""
+    from importlib import metadata
+
     try:
         told = metadata.metadata("impactarbiter").get_all("Provides-Extra")
     except metadata.PackageNotFoundError:
@@ -65,6 +65,10 @@ def extras() -> list[str]:
 
 def requirements(extra: str) -> list[str]:
     """What an extra of ours asks for here, each quoted for a shell."""
+    import re
+    import shlex
+    from importlib import metadata
+
     try:
         found = metadata.requires("impactarbiter") or []
     except metadata.PackageNotFoundError:
