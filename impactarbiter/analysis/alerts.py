@@ -7,9 +7,9 @@ after it has fallen clearly below it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from ..base.cgroups import MemoryGroup
+from ..base.records import dataclass
 from ..base.units import format_bytes
 from .devices import Figures
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import MissingExtraError, UsageError
+from ..base.records import dataclass
 from ..core import ledger
 from ..core.devices import code_of
 from ..core.wire import Interval

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..base.units import format_bytes
 from .devices import Figures
 

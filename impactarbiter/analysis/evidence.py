@@ -8,9 +8,10 @@ And what statistics call a leak without the ledger agreeing is withheld.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from ..base.records import dataclass
 from ..base.units import plural
 from ..judging.severity import DEFAULT_RULES
 from ..model.finding import Finding

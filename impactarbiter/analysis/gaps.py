@@ -8,11 +8,12 @@ their thresholds and figures are those that users of gpumemprof know.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..base.units import format_bytes
 from ..model.words import severity_rank
 from .trends import linear_trend

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..base.records import dataclass
 from .patterns import TOP
 from .results import Results
 from .summaries import calls_of, per_function

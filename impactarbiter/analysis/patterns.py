@@ -7,11 +7,11 @@ gpumemprof know.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..base.units import GIB, MIB
 from ..model.finding import Finding
 from .results import Results

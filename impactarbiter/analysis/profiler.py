@@ -11,7 +11,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import (
     TYPE_CHECKING,
@@ -24,6 +23,7 @@ from typing import (
 )
 
 from ..base.errors import UsageError
+from ..base.records import dataclass
 from ..core import hooks, ledger
 from ..model.report import Report
 from ..watching.lease import Lease, stands_in

@@ -7,12 +7,13 @@ keeps one row of a NumPy structured array per call.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, overload
 
 import numpy as np
 
 from ..base.errors import UsageError
+from ..base.records import dataclass
 
 #: One snapshot; ``timestamp`` in seconds since the epoch, the rest bytes.
 SNAPSHOT = np.dtype(

@@ -10,12 +10,12 @@ does the arithmetic (``pip install 'impactarbiter[analysis]'``).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..base.errors import MissingExtraError, UsageError
+from ..base.records import dataclass
 
 Array = np.ndarray[Any, Any]
 

@@ -17,11 +17,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import impactarbiter
 
+from ..base.records import dataclass
 from ..model.report import Report
 from . import entrance, inside
 from .target import AttachError, Target

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass
 
 from ..base.errors import ImpactArbiterError
+from ..base.records import dataclass
 
 #: torch's own extension module names the Python that has loaded it.
 _TORCH = re.compile(r"/torch/_C\.cpython-(\d)(\d+)(t?)[.-]")

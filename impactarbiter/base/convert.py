@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from .errors import UsageError
+from .records import dataclass
 
 
 def whole(least: int) -> Callable[[str], int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..base.text import clean
 from ..judging.diffs import patched, read_source
 from ..model.finding import Finding

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 from ..base.convert import filename
 from ..base.errors import UsageError
+from ..base.records import dataclass
 from ..base.units import format_bytes, plural
 from ..model.report import Report
 from ..reports.console import Line, emit, line

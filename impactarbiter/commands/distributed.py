@@ -6,8 +6,9 @@ import contextlib
 import importlib
 import io
 import os
-from dataclasses import dataclass
 from typing import Any
+
+from ..base.records import dataclass
 
 #: Launchers whose arguments we know how to change.
 _TORCHRUN = "torch.distributed.run"

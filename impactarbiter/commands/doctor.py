@@ -8,10 +8,10 @@ import platform
 import resource
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 
 from ..base.errors import UsageError, extras, requirements
+from ..base.records import dataclass
 from ..base.text import clean
 from ..base.units import format_bytes
 from .options import Option, parse

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..base.ranks import LED, job_folder
+from ..base.records import dataclass
 from ..model.report import Report
 from ..model.words import severity_rank
 from ..reports.children import children_of, job_of, joined

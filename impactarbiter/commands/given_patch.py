@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..base.errors import UsageError
+from ..base.records import dataclass
 from ..judging.diffs import lines_of, read_source
 from ..model.finding import Finding
 from .changes import Change

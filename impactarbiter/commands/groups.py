@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..base.records import dataclass
 from ..base.units import format_bytes
 from ..model.finding import Finding
 from ..model.order import by_urgency, worst

@@ -18,10 +18,10 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import UsageError
+from ..base.records import dataclass
 from ..model.process import FINISHED
 
 

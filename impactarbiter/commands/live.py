@@ -12,11 +12,12 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ..base.errors import UsageError
 from ..base.ranks import rank
+from ..base.records import dataclass
 from ..base.text import clean
 from ..model.finding import Finding
 from ..model.report import Report

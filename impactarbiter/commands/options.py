@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import UsageError
+from ..base.records import dataclass
 from ..reports.text import Detail
 
 

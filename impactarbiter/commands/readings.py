@@ -12,13 +12,14 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from ..base import cgroups
 from ..base.convert import choice, filename
 from ..base.errors import ImpactArbiterError, UsageError
 from ..base.files import write_atomic
+from ..base.records import dataclass
 from ..base.units import format_bytes, parse_duration, plural
 from .options import Option
 

@@ -10,12 +10,13 @@ import os
 import shlex
 import signal
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.convert import filename
 from ..base.errors import ImpactArbiterError, UsageError
 from ..base.ranks import JOB, of_rank, place, rank
+from ..base.records import dataclass
 from ..base.text import clean
 from ..base.units import parse_duration
 from ..integrations.huggingface.adopt import adopt

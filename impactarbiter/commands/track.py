@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..base.records import dataclass
 from .options import Option, parse
 from .readings import OPTIONS as READING_OPTIONS
 from .readings import (

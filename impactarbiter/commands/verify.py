@@ -14,10 +14,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.errors import ImpactArbiterError, UsageError
+from ..base.records import dataclass
 from ..base.units import format_bytes, plural
 from ..judging.offer import ENOUGH
 from ..model.report import Report

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .. import _core
+from ..base.records import dataclass
 from ..model.finding import NativeCall, Variable
 from ..model.path import Path
 from . import frameworks, wire

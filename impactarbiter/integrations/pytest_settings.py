@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..base.convert import whole
 from ..base.errors import UsageError
+from ..base.records import dataclass
 from ..base.units import parse_bytes
 
 

@@ -18,12 +18,13 @@ import os
 import secrets
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..base.errors import MissingExtraError
 from ..base.files import write_atomic
 from ..base.ranks import JOB, job_folder
+from ..base.records import dataclass
 
 try:
     from ray.train.torch import TorchConfig

@@ -4,8 +4,8 @@ between them."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..core import ledger
 from ..core.wire import Counts, ProcessMemory, Tally, Totals
 from ..model.devices import is_on_host, noun_of

@@ -8,9 +8,9 @@ the report beside what was measured.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
+from ..base.records import dataclass
 from ..core import heap
 from ..core.sources import site_of
 from ..core.wire import (

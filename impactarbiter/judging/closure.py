@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
+from ..base.records import dataclass
 from ..core.sources import site_of
 from ..core.wire import CALLS, Point, Status, Suspect
 from ..model.devices import noun_of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..base.records import dataclass
 from ..core import heap
 from ..core.sources import site_of
 from ..core.wire import Curves, LinePoints, Status, Totals, Walk

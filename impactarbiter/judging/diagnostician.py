@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from ..base.records import dataclass
 from ..core import devices, frameworks, heap, hooks, ledger
 from ..core.sources import environment, excerpts
 from ..core.wire import (

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
+from ..base.records import dataclass
 from ..core.wire import Held, Visit
 from .memory import HolderHistory, Siblings
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..base.records import dataclass
 from .observation import Observation
 
 #: Gains within the time that a pause took: the gaps between them are shorter.

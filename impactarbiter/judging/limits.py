@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from ..base.records import dataclass
 from ..core.sources import site_at
 from ..knowledge.containers import ANY
 from ..model.finding import Site

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..core.sources import readers_of, site_of, stack_of
 from ..core.wire import (
     GROWS_ANEW,

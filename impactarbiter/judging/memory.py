@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeAlias
 
+from ..base.records import dataclass
 from ..core.wire import Held, SiteNow, Statement, Visit
 from ..model.finding import Finding, GraphCost
 from ..model.history import Ages

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from ..base.records import dataclass
 from ..core import questions
 from ..core.sources import site_of
 from ..knowledge.advice import advise

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ..base.records import dataclass
 from ..core.wire import Counts, Held, SiteNow, Status, Visit
 
 

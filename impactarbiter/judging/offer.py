@@ -7,9 +7,9 @@ tensors that were seen in its place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..base.records import dataclass
 from ..model.finding import Finding, Kept
 from .uses import Uses
 

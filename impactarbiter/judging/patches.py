@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..base.records import dataclass
 from ..base.signals import Tolerated
 from ..base.units import A_PERCENT, format_share
 from ..knowledge.advice import advise, needs_graph

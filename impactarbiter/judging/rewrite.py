@@ -10,9 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..base.records import dataclass
 from ..knowledge.containers import ADDING
 from .offer import NoPatchError, Seen, Taking, part_of
 

@@ -8,8 +8,8 @@ A verdict of None says nothing at all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..model.words import Verdict
 
 

@@ -5,9 +5,10 @@ The verdict says what it is; what is bounded, or may be, kills nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..base.records import dataclass
 from ..base.units import GIB
 from ..model.words import BOUNDED, Severity
 from .rules import MAY_END

@@ -8,8 +8,10 @@ import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
+
+from ..base.records import dataclass
 
 _DEFINED = re.compile(r"\bdef\s+(\w+)")
 

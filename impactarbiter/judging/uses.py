@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..knowledge.containers import ANY
 from .flow import BACKWARDS, Flow
 from .source_file import (

@@ -14,8 +14,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..base.records import dataclass
 from ..core import heap, ledger
 from ..core.wire import GROWS_ANEW, GROWS_COUNT, Status, Suspect, Walk
 from ..model.live import LiveTable

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..core import heap
 from ..core.sources import site_at
 from ..core.wire import Status

@@ -8,8 +8,8 @@ as if there had been none.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..core import heap
 from .known import KnownHolders
 from .watch import StatementWatch

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..model.path import Edge, Path
 
 

@@ -8,9 +8,9 @@ interactiveshell.py); what frees them was tried in a kernel.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 
+from ..base.records import dataclass
 from ..base.shell import running_shell
 from ..model.path import Path
 

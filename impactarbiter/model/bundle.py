@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..base.records import dataclass
 from .door import renderer, text_of
 from .finding import Site
 from .report import Report

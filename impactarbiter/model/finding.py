@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..base.errors import UsageError
+from ..base.records import dataclass
 from ..base.shell import pretty
 from ..base.text import clean
 from .devices import noun_of, number_method_of

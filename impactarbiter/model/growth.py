@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..base.records import dataclass
 from .path import Path
 from .site import Site
 from .words import StepKind

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..base.errors import UsageError
+from ..base.records import dataclass
 from .site import Site
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from .finding import Finding
 from .words import StepKind
 

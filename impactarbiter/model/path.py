@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ..base.records import dataclass
 
 #: Edges that repeat this often in a row are printed once, with a count.
 RUN_LENGTH = 4

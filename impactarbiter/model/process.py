@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..base.records import dataclass
 
 #: What a process does in its job: the program itself, a worker that fetches
 #: batches, another child, one that answers requests.

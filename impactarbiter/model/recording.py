@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..base.records import dataclass
 from .finding import Site
 from .words import StepKind
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..base.shell import pretty
 from .door import renderer, text_of
 from .finding import GraphCost, Reader, Variable

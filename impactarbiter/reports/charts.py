@@ -9,8 +9,8 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..base.units import format_bytes, format_count, format_duration, plural
 from ..model.finding import Finding
 from ..model.history import Ages, History

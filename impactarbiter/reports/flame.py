@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ..base.records import dataclass
 from ..base.units import format_bytes, plural
 from ..model.finding import Site
 from ..model.live import LiveTable

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..base.units import format_bytes
 from ..model.report import Report
 from ..model.site import Site

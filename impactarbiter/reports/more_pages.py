@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..base.errors import MissingExtraError
+from ..base.records import dataclass
 from ..base.units import format_bytes, format_count, plural
 from ..model.bundle import Bundle
 from ..model.retention import Instances, Retention

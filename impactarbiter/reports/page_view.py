@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..base.records import dataclass
 from ..base.units import format_bytes, format_count, plural
 from ..model.finding import Finding, TensorExample
 from ..model.history import Excerpt

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..base.units import format_bytes, format_count, plural
 from ..model.history import History, PurposePoint
 from ..model.report import Report

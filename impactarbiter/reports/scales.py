@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..base.units import format_bytes, format_count
 
 #: More points than this cannot be told apart on a page.

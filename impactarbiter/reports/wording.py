@@ -7,8 +7,8 @@ the renderer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..base.records import dataclass
 from ..base.units import (
     GIB,
     format_bytes,

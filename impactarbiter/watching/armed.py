@@ -9,11 +9,11 @@ import json
 import os
 import secrets
 import tempfile
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from ..base.ranks import JOB, job_folder, rank
+from ..base.records import dataclass
 from ..base.signals import Tolerated
 
 #: The folder that children write into; "none": they are not watched.

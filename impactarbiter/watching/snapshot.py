@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UsageError
+from ..base.records import dataclass
 from ..core import ledger
 from ..core.sources import site_of
 

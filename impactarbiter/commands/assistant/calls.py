@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+
+from ...base.records import dataclass
 
 #: Seconds that a child may take from SIGTERM until it has left its report.
 GRACE = 60

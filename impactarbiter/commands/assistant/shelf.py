@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...base.errors import UsageError
+from ...base.records import dataclass
 from ...judging.masks import obfuscated
 from ...model.finding import Finding
 from ...model.report import Report

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import _core
+from ...base.records import dataclass
 from ...model.words import StepKind
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import _core
+from ...base.records import dataclass
 from ...model.finding import GraphCost
 from ...model.path import Edge, Path, name_in
 from ...model.retention import Elsewhere

@@ -8,9 +8,10 @@ TrainingArguments, with what was asked for as their defaults.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...base.errors import UsageError
+from ...base.records import dataclass
 
 DETECT = "detect_memory_leaks"
 EVERY = "detect_memory_leaks_every"

@@ -1,0 +1,108 @@
+"""``dataclass`` as the standard library has it, but nothing is compiled.
+
+That one writes six methods for each class and compiles them, most of a
+millisecond; the first step of every watched program would pay for some eighty
+classes.  Here all classes share theirs, which go by the fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import MISSING, FrozenInstanceError
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["dataclass"]
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+
+    def dataclass(cls=None, /, *, frozen=False, eq=True, kw_only=False):
+        """With the options that are used here, each as it is there."""
+
+        def made(cls):
+            cls = dataclasses.dataclass(
+                init=False, repr=False, eq=False, kw_only=kw_only
+            )(cls)
+            _describe(cls)
+            shared = {"__init__": _init, "__repr__": _repr}
+            if eq:
+                shared["__eq__"] = _eq
+                shared["__hash__"] = _hash if frozen else None
+            if frozen:
+                shared["__setattr__"] = _refuse
+                shared["__delattr__"] = _refuse
+            for name, method in shared.items():
+                if name not in vars(cls):
+                    setattr(cls, name, method)
+            return cls
+
+        return made if cls is None else made(cls)
+
+
+def _describe(cls: Any) -> None:
+    """What the shared methods ask a class for."""
+    fields = dataclasses.fields(cls)
+    taken = [field for field in fields if field.init]
+    cls._accepted = {field.name for field in taken}
+    cls._needed = {
+        field.name
+        for field in taken
+        if field.default is field.default_factory is MISSING
+    }
+    cls._factories = {
+        field.name: field.default_factory
+        for field in fields
+        if field.default_factory is not MISSING
+    }
+    #: All that an instance has from the start, in the fields' order.
+    cls._blank = {
+        field.name: field.default
+        for field in fields
+        if field.init or field.name in cls._factories
+    }
+    cls._shown = [field.name for field in fields if field.repr]
+    compared = [field.name for field in fields if field.compare]
+    cls._compared = attrgetter("__class__", *compared)
+
+
+def _init(self: Any, /, *args: Any, **given: Any) -> None:
+    cls = type(self)
+    told = len(args) + len(given)
+    given.update(zip(cls.__match_args__, args, strict=False))
+    names = given.keys()
+    if len(names) != told or not cls._needed <= names <= cls._accepted:
+        raise TypeError(
+            f"{cls.__name__}() got {told} arguments, {', '.join(names)}:"
+            f" expected {', '.join(sorted(cls._accepted))}"
+        )
+    values = vars(self)
+    values.update(cls._blank)
+    values.update(given)
+    for name, make in cls._factories.items():
+        if name not in given:
+            values[name] = make()
+    if hasattr(cls, "__post_init__"):
+        self.__post_init__()
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = (f"{name}={getattr(self, name)!r}" for name in self._shown)
+    return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _eq(self: Any, other: Any) -> Any:
+    if type(other) is not type(self):
+        return NotImplemented
+    return self._compared(self) == self._compared(other)
+
+
+def _hash(self: Any) -> int:
+    return hash(self._compared(self))
+
+
+def _refuse(self: Any, name: str, *_value: object) -> None:
+    raise FrozenInstanceError(f"{type(self).__name__}.{name} cannot change")
