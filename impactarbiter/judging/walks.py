@@ -4,8 +4,9 @@ A walk finds holders and takes as long as the heap is large; a near one leaves
 out what libraries' modules lead to, where the user's own lead to all that is
 suspect.  It finds the same holders by the same paths, for a walk goes through
 a library only where there is no other way.  What a library holds besides, so
-that a cut frees less, is measured once a finding has been told, and from then
-on where it is something.  Visits follow what is known.  All are paid for by
+that a cut frees less, is measured once a finding has been told and the
+program's time pays for it, at the latest for the report, and from then on
+where it is something.  Visits follow what is known.  All are paid for by
 the time that the program has had.
 """
 
@@ -40,8 +41,8 @@ URGENT_SHARE = 0.25
 #: What can't be visited is found by one walk and confirmed by another: so many
 #: are made even where they cost more than that.
 WALKS_TO_CONFIRM = 2
-#: Seconds that a first walk is expected to take.
-FIRST_WALK = 0.05
+#: Seconds that a first walk of the whole heap is expected to take.
+FIRST_WALK = 0.1
 #: A line whose holder was found to be none of ours is looked at again when it
 #: is so many times as old.
 AGAIN = 2
@@ -97,10 +98,13 @@ class Walks:
     ) -> int | None:
         """Ticks until a walk is worth its cost, 0: it is now; None: nothing
         asks for one."""
-        if self._wanted(suspects, status) or self._wanted_whole():
+        if self._wanted(suspects, status):
             return self.pause(suspects, status, room)
         if self._wanted_anew(suspects):
             return self.pause(suspects, status, room, 0.0)
+        if self._wanted_whole():
+            # None is free for it: that of the report measures it, too.
+            return self.pause(suspects, status, room, 0.0, 0)
         return None
 
     def _wanted(self, suspects: Mapping[int, Suspect], status: Status) -> bool:
@@ -163,8 +167,9 @@ class Walks:
         )
 
     def _near_is_enough(self) -> bool:
-        """Whether a near walk would find each holder again, with its cost."""
-        return not (self._besides or self._wanted_whole()) and all(
+        """Whether a near walk would find each holder again, with its cost so
+        far as that is known."""
+        return not self._besides and all(
             history.held.near
             for history in self.known.values()
             if history.broken_at is None
@@ -192,13 +197,14 @@ class Walks:
         status: Status,
         room: int | None,
         allowance: float = ALLOWANCE,
+        walks: int = WALKS_TO_CONFIRM,
     ) -> int:
-        """Ticks until a walk is worth its cost, of which so many seconds are
-        free; 0: it is now."""
+        """Ticks until a walk is worth its cost, of which so many seconds and
+        so many walks are free; 0: it is now."""
         at_stake = sum(s.live_bytes for s in suspects.values())
         share = URGENT_SHARE if is_much(at_stake, room) else WALK_SHARE
         cost = self._seconds + self._last_seconds
-        free = max(allowance, WALKS_TO_CONFIRM * self._last_seconds)
+        free = max(allowance, walks * self._last_seconds)
         missing = (cost - free) / share - time.process_time()
         if missing <= 0:
             return 0
@@ -254,9 +260,9 @@ class Walks:
         weigh: bool,
         ways: bool,
     ) -> Walk:
-        near = not (weigh or ways) and self._near_is_enough()
         # What holds a step's own beside what is told is in passing.
         measures = not ways and self._only_measures(suspects, status)
+        near = not (weigh or ways or measures) and self._near_is_enough()
         # Visits compare later probes with that of what is measured here.
         ledger.probe_graphs()
         sites = set(suspects)

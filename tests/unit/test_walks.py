@@ -114,15 +114,26 @@ def walks_of(
 def test_what_is_told_is_measured_whole_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(walks, "WALK_SHARE", 1e9)  # all is paid for
     made = walks_of(monkeypatch, [].append)
     assert made[0]
     assert made[-2]  # the last is the report's
     assert made[:-1].count(False) == 1
 
 
+def test_until_that_is_paid_for_it_is_left_to_the_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(walks, "WALK_SHARE", 1e-9)
+    made = walks_of(monkeypatch, [].append)
+    assert len(made) > 1 and all(made[:-1])
+    assert not made[-1]
+
+
 def test_where_a_library_has_it_too_all_further_walks_are_whole(
     monkeypatch: pytest.MonkeyPatch, shelf: Any
 ) -> None:
+    monkeypatch.setattr(walks, "WALK_SHARE", 1e9)
     made = walks_of(monkeypatch, [].append, shelf.keep)
     assert made[0]
     assert not any(made[made.index(False) :])
