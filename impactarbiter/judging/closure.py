@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from statistics import median
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..base.records import dataclass
 from ..core.sources import site_of
@@ -88,7 +87,7 @@ def _steady(values: Sequence[tuple[int, int]], least_rise: int = 0) -> float:
     rises = [b - a for a, b in itertools.pairwise(minima)]
     if len(rises) < 2 or sum(r <= 0 for r in rises) > MOST_FALLS:
         return 0.0
-    rise, half = min(median(rises), _slope(minima)), len(rises) // 2
+    rise, half = min(_median(rises), _slope(minima)), len(rises) // 2
     if min(rises) < -rise or rise < least_rise:
         return 0.0
     if sum(rises[-half:]) < GOES_ON * sum(rises[:half]):
@@ -111,7 +110,14 @@ def _slope(values: Sequence[int]) -> float:
     is by chance where one has just missed what comes and goes; what came at
     once lies between most pairs, but between one of neighbours alone."""
     pairs = itertools.combinations(enumerate(values), 2)
-    return median((b - a) / (j - i) for (i, a), (j, b) in pairs)
+    return _median((b - a) / (j - i) for (i, a), (j, b) in pairs)
+
+
+def _median(values: Iterable[float]) -> float:
+    """As ``statistics`` has it, which imports fractions and decimals."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return (ordered[half] + ordered[~half]) / 2
 
 
 def after_the_last_step(
