@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from ..base.records import dataclass
-from ..core import devices, frameworks, heap, hooks, ledger
-from ..core.sources import environment, excerpts
+from ..core import frameworks, heap, hooks, ledger
+from ..core.sources import excerpts
 from ..core.wire import (
     AGE_FOR_REPORT,
     AGE_TO_TELL,
-    GROWS_STEADILY,
-    STEP_KINDS,
     USUAL_WINDOW,
     Status,
     Suspect,
@@ -30,12 +28,12 @@ from ..model.finding import Finding
 from ..model.growth import ProcessGrowth
 from ..model.report import Report
 from ..model.words import BOUNDED
-from . import account, closure, crosschecks, curves, summary, unheld
+from . import account, closure, crosschecks, summary, unheld
 from .afterwards import Afterwards
 from .allowlist import AllowList
 from .forecast import Forecast
+from .judge import Judge
 from .known import KnownHolders
-from .leaving import has_just_gone
 from .look import Look
 from .masks import obfuscated
 from .memory import HolderHistory
@@ -43,9 +41,9 @@ from .native import NativeSearch
 from .offer import Holding
 from .one_at_a_time import OneAtATime
 from .patches import with_patches
+from .sheet import Sheet
 from .statement import maybe_grown_at
 from .telling import Telling
-from .verdict import case_of, finding_of, stood_at_the_end
 from .walks import Walks
 from .watch import StatementWatch, other_growth
 from .whole import Whole
@@ -92,6 +90,7 @@ class Diagnostician:
     _whole: Whole = field(init=False)
     _told: Telling = field(init=False)
     _afterwards: Afterwards = field(init=False)
+    _sheet: Sheet = field(init=False)
     _alone: OneAtATime = field(default_factory=OneAtATime)
     _native: NativeSearch = field(default_factory=NativeSearch)
     #: What the last walk found that no Python object leads to.
@@ -106,6 +105,14 @@ class Diagnostician:
         self._whole = Whole(self._known, self._watch)
         self._told = Telling(self.on_finding, self._known)
         self._afterwards = Afterwards(self.allow)
+        self._sheet = Sheet(
+            self._known,
+            self._walks,
+            self._afterwards,
+            self._warnings,
+            self.phases,
+            self.warmup + self._least_age,
+        )
 
     @property
     def _is_short(self) -> bool:
@@ -159,9 +166,8 @@ class Diagnostician:
         if status.rises:
             pause = self._walks.weigh(status) or pause
         self._afterwards.look(self._walks, status, forecast.room)
-        findings = self._judge_all(
-            suspects, status, forecast, self._age_to_tell, False
-        )
+        judge = self._judge(status, forecast)
+        findings = judge.findings(suspects, self._age_to_tell)
         findings += self._unheld
         return _Judged(suspects, forecast, findings, pause or 0)
 
@@ -235,68 +241,21 @@ class Diagnostician:
             return self._next_visit
         return tick + pause if pause else 0
 
-    # -- verdicts -------------------------------------------------------------
-
-    def _judge_all(
-        self,
-        suspects: Mapping[int, Suspect],
-        status: Status,
-        forecast: Forecast,
-        needed: int,
-        last_word: bool,
-    ) -> list[Finding]:
-        """Findings of all holders whose lines are suspect, or were."""
-        found = []
-        for history in self._known.values():
-            if history.finding is None or history.broken_at is not None:
-                continue
-            history.ages = (
-                curves.ages(history.sites, status, status.kind) or history.ages
-            )
-            if history.last.is_plain:
-                history.was_made(curves.made_by(history.sites))
-            suspect = history.is_suspect(suspects)
-            if suspect and len(history.fellows) > 1:
-                # Those that began since the walk nobody visits.
-                history.gained_at = status.now
-            _note_lines(history, suspects)
-            grows = history.gains > 0 and not history.overdue()
-            if not (suspect or grows or history.confirmed_at):
-                continue
-            finding = self._finding(
-                history,
-                status,
-                forecast,
-                needed,
-                last_word and suspect,
-                last_word,
-            )
-            if finding is not None:
-                history.finding = finding
-                found.append(finding)
-        return found
-
-    def _finding(
-        self,
-        history: HolderHistory,
-        status: Status,
-        forecast: Forecast,
-        needed: int,
-        sure: bool,
-        last_word: bool = True,
-    ) -> Finding | None:
-        """The holder's finding by the table of rules."""
-        # Found at this very report: what its lines say is all there is, and of
-        # garbage that will not grow, what it has.
-        lasted = history.generations if history.died else history.age
-        old = (
-            sure
-            and min(lasted, history.age) >= self._long_enough
-            and history.first.at.tick == history.last.at.tick
+    def _judge(self, status: Status, forecast: Forecast) -> Judge:
+        """Who judges what is known now."""
+        return Judge(
+            self._known,
+            status,
+            forecast,
+            self._long_enough,
+            self._steps_left(status),
         )
-        case = case_of(history, status, forecast, needed, old, last_word)
-        left = self._steps_left(status)
-        return finding_of(history, case, status, forecast, left)
+
+    def _steps_left(self, status: Status) -> int | None:
+        """Optimizer steps that the planned run has still to do, if known."""
+        if self.planned_steps is None:
+            return None
+        return max(self.planned_steps - status.counts.optimizer, 0)
 
     def _warnings(self, status: Status, totals: Totals) -> Iterator[str]:
         yield from summary.warnings(
@@ -309,12 +268,6 @@ class Diagnostician:
         if self._told.failed:
             yield f"on_finding raised {self._told.failed}"
         yield from summary.of_rules(self.allow)
-
-    def _steps_left(self, status: Status) -> int | None:
-        """Optimizer steps that the planned run has still to do, if known."""
-        if self.planned_steps is None:
-            return None
-        return max(self.planned_steps - status.counts.optimizer, 0)
 
     def confirmed(self) -> list[Finding]:
         """What the looks so far have settled as growth without a bound."""
@@ -354,8 +307,8 @@ class Diagnostician:
         walk, process_growth = self._last_walk(suspects, status)
         forecast = Forecast(self.memory_limit)
         self._afterwards.look(self._walks, status, forecast.room)
-        findings = self._judge_all(
-            suspects, status, forecast, self._least_age, True
+        findings = self._judge(status, forecast).findings(
+            suspects, self._least_age, last_word=True
         )
         return _Judged(suspects, forecast, findings, 0), walk, process_growth
 
@@ -375,7 +328,7 @@ class Diagnostician:
         )
         findings += self._unheld
         findings = self._native.name(findings, suspects)
-        findings += self._released(status, forecast)
+        findings += self._judge(status, forecast).released(self._least_age)
         self._told.tell(findings, self._age_to_tell, None)
         findings = [self._with_guess(f) for f in findings]
         findings = with_patches(findings, self._holdings(findings))
@@ -385,11 +338,13 @@ class Diagnostician:
         )
         totals_now = ledger.totals()
         report = replace(
-            self._put_together(status, findings, forecast, self._walks.last),
+            self._sheet.put_together(
+                status, findings, forecast, self._walks.last
+            ),
             taken_back=tuple(told_back),
             process_growth=process_growth,
             growing_lines=closure.lines(
-                suspects, self._explained_by(findings), status, kind
+                suspects, self._known.explaining(findings), status, kind
             ),
             cross_checks=crosschecks.sentences(totals_now, walk),
             excerpts=excerpts(
@@ -431,57 +386,10 @@ class Diagnostician:
 
     def glance(self) -> Report:
         """What the looks so far have settled, and figures of now: no walk."""
-        report = self._put_together(
+        report = self._sheet.put_together(
             ledger.status(), self._judged, Forecast(self.memory_limit), None
         )
         return obfuscated(report) if self.obfuscate else report
-
-    def _explained_by(self, findings: Sequence[Finding]) -> list[Finding]:
-        """These, and those that a rule allows: nobody asks where they grow."""
-        return [*findings, *self._known.allowed.values()]
-
-    def _put_together(
-        self,
-        status: Status,
-        findings: Sequence[Finding],
-        forecast: Forecast,
-        walk: Walk | None,
-    ) -> Report:
-        """A report with these findings and the figures of now."""
-        totals = ledger.totals()
-        kind = status.kind
-        measured = ledger.curves()
-        growth = closure.growth(measured.points, kind, status.counts[kind])
-        return Report(
-            findings=tuple(findings),
-            steps=status.counts[kind],
-            step_kind=STEP_KINDS[kind],
-            grown_bytes_per_step=growth.live,
-            gained_bytes_per_step=growth.gained,
-            process_bytes_per_step=growth.process,
-            explained_bytes_per_step=closure.explained(
-                self._explained_by(findings)
-            ),
-            later_growth=self._afterwards.growth(
-                measured.points, status, findings
-            ),
-            live_bytes=totals.live_bytes,
-            peak_bytes=totals.peak_bytes,
-            accounted=(
-                summary.accounted(walk, totals, findings) if walk else {}
-            ),
-            older=summary.older(walk),
-            cost=summary.cost(walk, self._walks.count, status, totals, kind),
-            warnings=tuple(self._warnings(status, totals)),
-            environment=environment(),
-            history=curves.history(
-                measured, self._walks.purposes, kind, self.phases
-            ),
-            memory_limit=forecast.limit,
-            needed_steps=self.warmup + self._least_age,
-            devices=devices.memory(),
-            live=self._walks.live,
-        )
 
     def _with_guess(self, finding: Finding) -> Finding:
         """With a guess at the statement, which takes time."""
@@ -504,39 +412,3 @@ class Diagnostician:
                 chained=history.graph_grows,
             )
         return found
-
-    def _released(self, status: Status, forecast: Forecast) -> list[Finding]:
-        """Leaks that stood at the last tick, and were let go with the end."""
-        found = []
-        for history in self._known.values():
-            finding = history.finding
-            if history.broken_at is None or finding is None:
-                continue
-            if not (
-                stood_at_the_end(history, status)
-                or has_just_gone(history, status.now)
-            ):
-                continue
-            made = self._finding(
-                history, status, forecast, self._least_age, True
-            )
-            # What is gone and was never seen to grow was in passing: a value
-            # that a thread holds while others make steps.
-            if made is None or made.all_bytes_per_step <= 0:
-                continue
-            last = history.known_at.steps(status.kind)
-            history.finding = replace(
-                made, note=f"released by now: figures as of step {last}"
-            )
-            found.append(history.finding)
-        return found
-
-
-def _note_lines(
-    history: HolderHistory, suspects: Mapping[int, Suspect]
-) -> None:
-    """Since when those of its lines rise whose least does so steadily, and
-    how long what they made has lived."""
-    lines = [suspects[site] for site in history.sites if site in suspects]
-    history.rising = [s.since for s in lines if s.kinds & GROWS_STEADILY]
-    history.lived = max((s.life for s in lines), default=history.lived)

@@ -352,6 +352,10 @@ class KnownHolders(dict[str, HolderHistory]):
             for other in self.values()
         )
 
+    def explaining(self, findings: Sequence[Finding]) -> list[Finding]:
+        """These, and those that a rule allows: nobody asks where they grow."""
+        return [*findings, *self.allowed.values()]
+
     def _is_what_is_left(self, fellows: Sequence[Held]) -> bool:
         """Whether it is garbage that a confirmed holder of the same lines
         kept until that was let go of: it died at once, or both together have

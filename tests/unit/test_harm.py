@@ -801,7 +801,9 @@ def test_the_collector_is_left_as_it_was(enabled: bool) -> None:
             assert gc.isenabled() == enabled
         assert gc.isenabled() == enabled
         assert gc.get_threshold() == threshold
-        assert (gc.get_freeze_count(), gc.get_debug()) == (frozen, debug)
+        assert gc.get_debug() == debug
+        # What was frozen may die: caches of the `typing` module's do.
+        assert frozen / 2 <= gc.get_freeze_count() <= frozen
     finally:
         if was:
             gc.enable()
