@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..base.shell import cell_name
 from ..base.units import format_bytes, plural
-from ..model.finding import Finding, Site, in_words
+from ..model.finding import Finding, in_words
 from ..model.order import by_urgency
 from ..model.report import Report
 from ..model.words import BOUNDED, severity_rank
@@ -14,8 +13,6 @@ from . import growth as growth_words
 
 #: Characters of a first line, less those before the summary.
 ROOM = 100 - len("ImpactArbiter: ")
-#: Characters of a file's name in it.
-MOST_NAME = 32
 #: Where a piece of advice may end early.
 _CLAUSE = re.compile(r": |; | instead of ")
 #: The last name of what keeps the memory.
@@ -37,11 +34,11 @@ def summary(report: Report, room: int | None = None) -> str:
     told = f"{children.severity.upper()}: {children.answer}"
     urgent = alarming(report)
     if not urgent and not growth_words.unexplained(report):
-        return _cut(told, room)
+        return _fitting(room, *_clauses(told))
     own = urgent[0].severity if urgent else "info"
     if severity_rank(children.severity) > severity_rank(own):
         more = "; the process that started them grows, too"
-        return _cut(told, room - len(more)) + more
+        return _fitting(room - len(more), *_clauses(told)) + more
     more = "; children leak, too"
     return _of_process(report, room - len(more)) + more
 
@@ -49,8 +46,8 @@ def summary(report: Report, room: int | None = None) -> str:
 def _of_process(report: Report, room: int) -> str:
     """The same for the process alone whose report it is."""
     urgent = alarming(report)
-    if text := growth_words.unexplained(report):
-        return _cut(text, room)
+    if texts := growth_words.unexplained(report):
+        return _fitting(room, *texts)
     if urgent:
         return _alarm(urgent, room)
     if report.recorded_by:
@@ -65,15 +62,19 @@ def _of_process(report: Report, room: int) -> str:
         )
     if report.process_growth is None and growth_words.beside_tensors(report):
         rate = format_bytes(report.process_bytes_per_step or 0)
-        return f"grew {rate} a step in {watched}; no finding explains it"
+        return (
+            f"no leak among {report.noun}s in {watched}; the process grew"
+            f" {rate} a step"
+        )
     bounded = len(report.findings)
     if bounded:
         growths = plural(bounded, "bounded growth")
         watched += f"; {growths}, for information only"
-    later = growth_words.later_in_short(report)
+    text = f"no leak in {watched}{growth_words.later_in_short(report)}"
     if report.later_growth is not None and report.later_growth.lines:
-        later += f" at {_place(report.later_growth.lines[0].site)}"
-    return _cut(f"no leak in {watched}{later}", room)
+        at = growth_words.place(report.later_growth.lines[0].site)
+        return _fitting(room, f"{text} at {at}", text)
+    return text
 
 
 def _quiet_recording(report: Report) -> str:
@@ -107,23 +108,25 @@ def _alarm(urgent: list[Finding], room: int) -> str:
     # What the collector frees is no part of how fast memory goes.
     stays = [f for f in urgent if not f.goes_in_time] or urgent
     rate = sum(map(growth_words.rate, stays))
-    text = f"{first.severity.upper()}, {said}: {format_bytes(rate)} a step"
+    at, part = "", ""
     if first.site.known:
         place = first.site.file, first.site.line
         there = [f for f in stays if (f.site.file, f.site.line) == place]
         part = format_bytes(sum(map(growth_words.rate, there)))
-        text += "" if part == format_bytes(rate) else f", {part} of it"
-        text += f" at {_place(first.site)}"
+        part = "" if part == format_bytes(rate) else f", {part} of it"
+        at = f" at {growth_words.place(first.site)}"
+    in_all = plural(len(urgent), "finding")
+    text = _fitting(
+        room,
+        *(
+            f"{first.severity.upper()}, {what}: {format_bytes(rate)} a step"
+            + where
+            for where in (part + at, "")
+            for what in (said, in_all)
+        ),
+    )
     todo = _todo(first, room - len(text) - 2) if first.confirmed else ""
-    return _cut(f"{text}; {todo}" if todo else text, room)
-
-
-def _place(site: Site) -> str:
-    """File and line, in so much room that the rest fits."""
-    name = cell_name(site.file) or site.file.rpartition("/")[2]
-    if len(name) > MOST_NAME:
-        name = "\u2026" + name[1 - MOST_NAME :]
-    return f"{name}:{site.line}"
+    return f"{text}; {todo}" if todo else text
 
 
 def _todo(finding: Finding, room: int) -> str:
@@ -149,8 +152,13 @@ def _todo(finding: Finding, room: int) -> str:
     return ""
 
 
-def _cut(text: str, room: int) -> str:
-    """At most so long, and cut between words."""
-    if len(text) <= room:
-        return text
-    return text[: room - 1].rpartition(" ")[0].rstrip(",;:") + " \u2026"
+def _fitting(room: int, *texts: str) -> str:
+    """The first that fits, else the last: half a sentence says nothing, or
+    something else."""
+    return next((text for text in texts if len(text) <= room), texts[-1])
+
+
+def _clauses(text: str) -> list[str]:
+    """A sentence, and what is left of it without its last clauses."""
+    parts = text.split("; ")
+    return ["; ".join(parts[:most]) for most in range(len(parts), 0, -1)]

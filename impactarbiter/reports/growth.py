@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..base.shell import cell_name
 from ..base.units import format_bytes, format_count
-from ..model.finding import Finding
+from ..model.finding import Finding, Site
 from ..model.growth import LaterGrowth, LaterLine, ProcessGrowth
 from ..model.report import Report
 from ..model.words import BOUNDED
@@ -48,6 +49,8 @@ _WORDS = {
 }
 
 
+#: What the ledger has, and graphs that hang on it.
+_WATCHED = ("tensors", "arrays", "nodes")
 #: What lies in malloc's memory: what is let go of it is kept by malloc.
 _IN_HEAP = ("tensors", "arrays", "nodes", "objects", "heap", "watching")
 
@@ -122,9 +125,9 @@ def types_of(growth: ProcessGrowth, most: int = MOST_TYPES) -> str:
     return " and ".join(names)
 
 
-def unexplained(report: Report) -> str:
-    """A first line for growth that the findings leave open; empty where they
-    don't."""
+def unexplained(report: Report) -> list[str]:
+    """A first line for growth that the findings leave open, and shorter ones
+    that leave parts of it out; none where they don't."""
     grown, told = report.grown_bytes_per_step, report.explained_bytes_per_step
     whole = report.process_growth
     leaks = any(f.verdict not in BOUNDED for f in report.findings)
@@ -135,32 +138,76 @@ def unexplained(report: Report) -> str:
     grown = grown + nodes if whole is None else whole.process
     told += nodes
     if grown <= 0 or told >= EXPLAINED * grown:
-        return ""
+        return []
     text = f"grew {format_bytes(grown)} a step"
     if told > 0:
         text += f"; findings explain {format_bytes(told)}"
     elif whole is None:
         text += "; no finding explains it"
-    still_open = _open_kinds(report, whole) if whole else _open_lines(report)
-    if still_open:
-        lead = ": the rest is " if told > 0 and whole is not None else ": "
-        text += lead + ", ".join(
-            f"{words} ({format_bytes(size)})"
-            for words, size in still_open[:MOST_KINDS]
-        )
-        text += beyond(whole) if whole is not None else ""
-    return text
+    if whole is None:
+        return _with_lines(text, report)
+    lead = ": the rest is " if told > 0 else ": "
+    return _with_kinds(text, lead, _open_kinds(report, whole), report, whole)
 
 
-def _open_lines(report: Report) -> list[tuple[str, float]]:
+def _with_lines(text: str, report: Report) -> list[str]:
+    """With the lines that grow, fewer of them, or none."""
+    lines = report.growing_lines[:MOST_KINDS]
+    rates = [f" ({format_bytes(line.bytes_per_step)})" for line in lines]
+    named = [
+        [of(line.site) + rate for line, rate in zip(lines, rates, strict=True)]
+        for of in (str, place)
+    ]
     return [
-        (str(line.site), line.bytes_per_step) for line in report.growing_lines
+        *(
+            f"{text}: {', '.join(parts[:most])}"
+            for most in range(len(lines), 0, -1)
+            for parts in named
+        ),
+        text,
     ]
 
 
-def _open_kinds(
-    report: Report, growth: ProcessGrowth
-) -> list[tuple[str, float]]:
+def _with_kinds(
+    text: str,
+    lead: str,
+    still_open: list[Kind],
+    report: Report,
+    whole: ProcessGrowth,
+) -> list[str]:
+    """With the kinds of memory that grow, fewer of them, or none.  They add
+    up to more than the growth where some of them lie in memory that there
+    was: that stands beside their sizes, or there are no sizes."""
+    shown = still_open[:MOST_KINDS]
+    if not any(kind.field in _WATCHED for kind in still_open):
+        text = f"no leak among {report.noun}s; {text}"
+    sizes = [f" ({format_bytes(kind.bytes_per_step)})" for kind in shown]
+    sized = [k.words + size for k, size in zip(shown, sizes, strict=True)]
+    more = beyond(whole)
+    named = [kind.words for kind in shown] if more else sized
+    return [
+        *([f"{text}{lead}{', '.join(sized)}{more}"] if shown else ()),
+        *(
+            f"{text}{lead}{', '.join(named[:most])}"
+            for most in range(len(shown), 0, -1)
+        ),
+        text,
+    ]
+
+
+#: Characters of a file's name in a first line.
+MOST_NAME = 32
+
+
+def place(site: Site) -> str:
+    """File and line, in so much room that the rest fits."""
+    name = cell_name(site.file) or site.file.rpartition("/")[2]
+    if len(name) > MOST_NAME:
+        name = "\u2026" + name[1 - MOST_NAME :]
+    return f"{name}:{site.line}"
+
+
+def _open_kinds(report: Report, growth: ProcessGrowth) -> list[Kind]:
     """What findings leave open of each kind, the most first."""
     explained = {
         "tensors": _explained(report, of_numpy=False),
@@ -169,12 +216,17 @@ def _open_kinds(
         "heap": _objects(report),
     }
     left = [
-        (_named(report, growth, field, words), size - explained.get(field, 0))
+        Kind(
+            field,
+            _named(report, growth, field, words),
+            size - explained.get(field, 0),
+        )
         for field, words, size in parts(growth)
     ]
     least = LEAST_PART * growth.process
     return sorted(
-        (part for part in left if part[1] > least), key=lambda part: -part[1]
+        (kind for kind in left if kind.bytes_per_step > least),
+        key=lambda kind: -kind.bytes_per_step,
     )
 
 

@@ -29,8 +29,9 @@ from impactarbiter.model.finding import (
     Site,
     TensorExample,
 )
+from impactarbiter.model.growth import ProcessGrowth
 from impactarbiter.model.path import Edge, Path
-from impactarbiter.model.report import Cost, History, Report
+from impactarbiter.model.report import Cost, GrowingLine, History, Report
 from impactarbiter.model.words import VERDICTS, Severity
 from impactarbiter.reports.console import broken, emit, line, plain
 from impactarbiter.reports.first_line import ROOM, summary
@@ -243,6 +244,93 @@ def test_the_first_line_fits(fields: dict[str, Any], end: str) -> None:
     assert first.endswith(end)
 
 
+LINES = tuple(
+    GrowingLine(Site(f"/w/{name}.py", 51, "Client.begin_round"), 1638.0)
+    for name in ("fed_wrap", "serving")
+)
+NOTHING = dict.fromkeys(
+    (
+        *("tensors", "arrays", "nodes", "objects", "heap", "kept", "files"),
+        *("shared", "watching", "rest"),
+    ),
+    0.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("growth", "lines", "first"),
+    [
+        (
+            {"heap": 7782.0, "rest": -2867.0},
+            (),
+            "no leak among tensors; grew 4.8 KiB a step: memory of C"
+            " libraries",
+        ),
+        (
+            {"heap": 4915.0},
+            (),
+            "no leak among tensors; grew 4.8 KiB a step: memory of C"
+            " libraries (4.8 KiB)",
+        ),
+        ({"heap": 2500.0, "files": 2415.0}, (), "libraries (2.4 KiB)"),
+        (
+            {"heap": 1000.0, "tensors": 3915.0},
+            LINES,
+            "grew 4.8 KiB a step: tensors from /w/fed_wrap.py:51 in"
+            " Client.begin_round (3.8 KiB)",
+        ),
+        (
+            None,
+            LINES[:1],
+            "grew 1.6 KiB a step; no finding explains it: fed_wrap.py:51"
+            " (1.6 KiB)",
+        ),
+        (
+            None,
+            LINES,
+            "grew 1.6 KiB a step; no finding explains it: fed_wrap.py:51"
+            " (1.6 KiB)",
+        ),
+    ],
+)
+def test_a_first_line_that_is_too_long_leaves_parts_out_whole(
+    growth: dict[str, float] | None, lines: tuple[GrowingLine, ...], first: str
+) -> None:
+    made = Report(
+        steps=200,
+        grown_bytes_per_step=0.0 if growth else 1638.0,
+        process_growth=growth
+        and ProcessGrowth(
+            process=4915.0,
+            first_step=66,
+            last_step=192,
+            types=(),
+            **{**NOTHING, **growth},  # type: ignore[arg-type]
+        ),
+        growing_lines=lines,
+    )
+    said = summary(made)
+    assert said.endswith(first)
+    assert len(said) <= ROOM
+
+
+def test_many_verdicts_are_counted_where_they_do_not_fit() -> None:
+    site = Site("/w/" + "x" * 40 + ".py", 412, "f")
+    several = [
+        leak(
+            verdict=verdict,
+            advice="",
+            patch=None,
+            grown_at=site,
+            holder=Holder(f"__main__.{verdict}", "list"),
+        )
+        for verdict in ("leak", "cycle", "native", "growing")
+    ]
+    said = summary(report(*several))
+    assert said.startswith("CRITICAL, 4 findings: 40.0 MiB a step at \u2026xx")
+    assert said.endswith("x.py:412") and len(said) <= ROOM
+
+
 def test_what_the_collector_frees_is_no_part_of_the_rate() -> None:
     cycle = leak(
         verdict="cycle",
@@ -334,7 +422,8 @@ def test_a_terminal_breaks_between_words(
                 "grown_bytes_per_step": 1024.0,
                 "explained_bytes_per_step": 1024.0,
             },
-            "grew 4.0 KiB a step in 120 steps; no finding explains it",
+            "no leak among tensors in 120 steps; the process grew 4.0 KiB"
+            " a step",
         ),
         (
             {
