@@ -239,7 +239,13 @@ class _Reader:
             name = self._key
             target = target.value
         if isinstance(target, ast.Name):
-            return target.id == self._name and self._is_of_one_loop(node)
+            return (
+                target.id == self._name
+                and not _is_anothers(value)
+                and self._is_of_one_loop(node)
+                and not _is_first(self._source, node, name)
+                and not _is_first(self._source, node, target.id)
+            )
         scope = self._source.scope(node)
         if scope == "module" or _is_in_init(self._source, node):
             return any(loops_around(self._source, node))
@@ -271,6 +277,18 @@ class _Reader:
             for part in ast.walk(value)
             if _is_part(part)
         )
+
+
+def _is_anothers(value: ast.expr) -> bool:
+    """Whether it is there already, and somebody else's: ``self.state[p]``,
+    ``made.setdefault(key, [])``.  A name for it takes nobody's place."""
+    if isinstance(value, ast.Call):
+        called = value.func
+        of_key = isinstance(called, ast.Attribute) and bool(value.args)
+        return of_key and name_of(called) in ("get", "setdefault")
+    if isinstance(value, ast.Subscript):
+        return not isinstance(value.slice, ast.Slice)
+    return isinstance(value, (ast.Attribute, ast.Name))
 
 
 def _is_part(node: ast.AST) -> bool:

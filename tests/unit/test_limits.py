@@ -402,6 +402,24 @@ NEVER_EMPTIED = {
         for batch in batches:
             rows.append(batch)  # here
         """,
+    "a name for what another has": """
+        def step(self):
+            for p in self.params:
+                state = self.state[p]
+                if not state:
+                    state["dx"] = []
+                state["dx"].append(p)  # here
+        """,
+    "a name for an attribute": """
+        for batch in batches:
+            rows = log.rows
+            rows.append(batch)  # here
+        """,
+    "a name for what another has under a key, or gets": """
+        for key, batch in batches:
+            rows = made.setdefault(key, [])
+            rows.append(batch)  # here
+        """,
     "handed to one that takes nothing": """
         def write(rows, most):
             most.clear()
