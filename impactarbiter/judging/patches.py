@@ -332,7 +332,11 @@ def _thin(
     seen, site, kept = holding.census, finding.grown_at, finding.kept
     assert site is not None
     if seen is None:
-        raise NoPatchError("what it holds could not be looked at")
+        raise NoPatchError(
+            _itself(finding)
+            if _is_the_growth(finding)
+            else "what it holds could not be looked at"
+        )
     if _is_chained(finding, holding):
         raise NoPatchError(
             "each graph leads back to the step before, which something else"
@@ -341,7 +345,7 @@ def _thin(
     plain = all(t.shape == () for t in finding.tensors)
     uses = uses_of(names, [site.file, *user_files(finding)], zero_dim=plain)
     if kept is not None and not kept.graphs and not kept.numbers:
-        raise NoPatchError(f"the {finding.noun}s themselves are the growth")
+        raise NoPatchError(_itself(finding))
     if uses.graph and kept is not None and kept.graphs:
         raise NoPatchError(
             f"the graph may be needed by {uses.graph}",
@@ -393,6 +397,20 @@ def _thin(
             f"`{how}` would stop {format_share(share)} of the growth: the"
             " tensors themselves are the rest"
             if how and share >= A_PERCENT
-            else f"the {finding.noun}s themselves are the growth"
+            else _itself(finding)
         )
     return thinning.methods
+
+
+def _is_the_growth(finding: Finding) -> bool:
+    """Whether it is one tensor or array that gets longer, with no graph."""
+    single = finding.holder is not None and finding.holder.length is None
+    graphs = finding.graph is not None or finding.graph_bytes_per_step > 0
+    return single and not finding.below_holder and not graphs
+
+
+def _itself(finding: Finding) -> str:
+    """What no method would take less of."""
+    if _is_the_growth(finding):
+        return f"the {finding.noun} itself is the growth"
+    return f"the {finding.noun}s themselves are the growth"

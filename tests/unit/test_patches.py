@@ -374,6 +374,23 @@ def test_what_speaks_against_a_patch(
     assert reason in (made.patch_note or "")
 
 
+def test_an_array_that_gets_longer_is_the_growth_itself(
+    program: Program,
+) -> None:
+    """It is no item of anything, so there are no items to look at."""
+    statement = "history = np.concatenate([history, loss])"
+    program.write(statement)
+    scores = Edge("variable", "history", "ndarray", ".history")
+    found = replace(
+        program.finding(graph=None, nodes=0),
+        path=Retaining("__main__", (scores,)),
+        holder=Holder("__main__.history", "ndarray", depth=1),
+        tensors=(TensorExample((4576,), "float64", "numpy", 144, 36608),),
+    )
+    (made,) = with_patches([found], {found.signature: Holding(None)})
+    assert made.patch_note == "the array itself is the growth"
+
+
 @pytest.mark.parametrize(
     ("census", "others"),
     [({LOSS: 6, FLOAT: 2}, 0.0), ({LOSS: 8}, 0.5)],
