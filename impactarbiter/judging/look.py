@@ -16,6 +16,7 @@ from ..core.wire import (
     Suspect,
     Walk,
 )
+from ..knowledge.containers import MEMO
 from ..model.finding import Cycle, Finding, Holder, TensorExample
 from ..model.path import Path
 from .observation import Moment, moment
@@ -57,7 +58,7 @@ class Look:
             path=path,
             holder=Holder(
                 expression=str(Path(path.root, path.edges[: held.depth])),
-                type="functools.lru_cache" if held.is_memo else held.type,
+                type=_type_of(held),
                 length=held.length,
                 bound=held.bound,
                 depth=held.depth,
@@ -194,6 +195,17 @@ class Look:
                 bytes=held.example_bytes,
             ),
         )
+
+
+def _type_of(held: Held) -> str:
+    """What the holder is: where that is the dict of an object's attributes,
+    no container of the program's, it is that object."""
+    if held.is_memo:
+        return MEMO
+    above = held.path.edges[: held.depth]
+    if held.type == "dict" and held.length is None and above:
+        return above[-1].type
+    return held.type
 
 
 def _lasted(groups: Sequence[Group]) -> bool:

@@ -159,8 +159,8 @@ def finding_of(
         ),
         ages=history.ages,
         confirmation=rule.words if verdict == "growing" else None,
-        may_end_at=_end_site(history, rule.name, of_keys=False),
-        asked_at=_end_site(history, rule.name, of_keys=True),
+        may_end_at=_end_site(history, case, of_keys=False),
+        asked_at=_end_site(history, case, of_keys=True),
     )
     made = replace(
         made, object_bytes_per_step=_objects(made), **_of_the_living(made)
@@ -322,13 +322,18 @@ def _end(history: HolderHistory, room: int | None) -> End | None:
 
 
 def _end_site(
-    history: HolderHistory, rule: str, *, of_keys: bool
+    history: HolderHistory, case: Case, *, of_keys: bool
 ) -> Site | None:
-    """Where what may end it stands, if that is what is said of it."""
-    if rule != MAY_END:
+    """Where what may end it stands, if that is what is said of it; of a leak
+    a report says where some of it may go, which is not all of it."""
+    rule = judge(case)
+    some = case.last_word and rule.verdict == "leak" and not of_keys
+    if rule.name != MAY_END and not some:
         return None
     end = next((one for one in _ends(history) if one is not None), None)
-    return end.site if end and (end.kind == "keys") == of_keys else None
+    if end is None or (some and end.kind != "emptied"):
+        return None
+    return end.site if (end.kind == "keys") == of_keys else None
 
 
 def _ends(history: HolderHistory) -> list[End | None]:

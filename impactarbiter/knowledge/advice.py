@@ -13,9 +13,11 @@ from ..model.devices import is_on_host
 from ..model.finding import Cycle, Finding, Holder
 from ..model.words import BOUNDED
 from .autograd import cause_of
-from .containers import MAPPINGS, PLAIN
+from .containers import MAPPINGS, MEMO, PLAIN
 from .ipython import shell_advice
 
+#: Edges from an object to what is its own.
+_OWN = frozenset({"attribute", "local"})
 #: A remedy that stops less of the growth than this is no remedy.
 WORTHWHILE = 0.5
 
@@ -47,8 +49,10 @@ def advise(
         )
     if finding.verdict == "native":
         return (
-            "no Python object holds this: look for what C++ code, a script or"
-            " the autograd graph was given at the allocating line"
+            "look for where it is handed to C or C++ code, be it far from the"
+            " allocating line: no Python object leads to what"
+            " `atexit.register`, `os.register_at_fork`, an extension, a script"
+            " or the autograd graph was given"
         )
     kept = shell_advice(finding.path) if finding.path else None
     if kept:
@@ -78,12 +82,50 @@ def advise(
     if finding.holder is not None and finding.holder.leads_back:
         return _of_links(where)
     owner = _owner(finding)
+    if owner and _is_librarys(finding):
+        return _of_a_library(finding, where)
     if owner:
         return (
             f"drop each {owner} from {where} once it has been used, or keep"
             f" only what is needed of it: each one keeps its {finding.noun}s"
         )
     return _of_values(finding, where, patched)
+
+
+def _is_librarys(finding: Finding) -> bool:
+    """Whether a library's module or variable leads to the holder by
+    attributes alone, and nothing of the program's by its name adds to it."""
+    path = finding.path
+    if path is None or not path.library or finding.holder is None:
+        return False
+    above = path.edges[: finding.holder_depth]
+    if not above or any(edge.kind not in _OWN for edge in above):
+        return False
+    adds = finding.grown_at or finding.maybe_grown_at
+    return adds is None or not re.search(
+        rf"\b{re.escape(above[-1].name)}\b", adds.source
+    )
+
+
+def _of_a_library(finding: Finding, where: str) -> str:
+    """A library's own table, to which a call of the program's adds."""
+    site, noun = finding.grown_at, finding.noun
+    below = finding.below_holder
+    leads = "".join(edge.text for edge in below[1:])
+    each = f"each {below[0].type}" if below and below[0].is_item else "what is"
+    undo = (
+        f"undo what {site.place} does"
+        if site is not None
+        else f"look for the call that adds to {where}, and undo what it does"
+    )
+    said = (
+        f"{undo}: {where} is the library's own, and what takes things out of"
+        " it is the counterpart of that call (such as `remove`, `unregister`,"
+        " `cancel` or `detach`)"
+    )
+    return said + (
+        f"; {each} there leads to the {noun} by `{leads}`" if leads else ""
+    )
 
 
 def _of_links(where: str) -> str:
@@ -237,9 +279,14 @@ def _of_tensors(finding: Finding, where: str) -> str:
             f" once its {noun}s are used"
         )
     if holder is not None and holder.length is None:
+        return _of_one(finding, where)
+    if _is_librarys(finding) and kind != MEMO:
+        return _of_a_library(finding, where)
+    if _is_saved_by_cycle(finding):
         return (
-            f"{where} gets ever longer: keep its last part only, or"
-            " begin anew once it has been used"
+            "do without `itertools.cycle`: it saves every item of its first"
+            f" pass, in {where}, and lets none go; `while True: yield from"
+            " loader` begins the loader anew instead"
         )
     if holder is not None and _gets_no_longer(finding, holder):
         return (
@@ -252,6 +299,12 @@ def _of_tensors(finding: Finding, where: str) -> str:
             f"give {where} a `maxsize` that memory has room for, or arguments"
             " that come back: `functools.lru_cache` keeps the result of each"
             " new call"
+        )
+    elif kind in MAPPINGS and finding.may_end_at is not None:
+        return (
+            f"see that all that comes to {where} gets to"
+            f" {finding.may_end_at.place}: by its source that takes things"
+            " out or empties it, and what never gets there stays"
         )
     elif kind in MAPPINGS:
         said = (
@@ -273,6 +326,29 @@ def _of_tensors(finding: Finding, where: str) -> str:
     if devices and not any(map(is_on_host, devices)):
         return f"{said}; what must be kept can go off the device by `.cpu()`"
     return f"{said}; what must be kept can be summed up"
+
+
+def _of_one(finding: Finding, where: str) -> str:
+    """Of no container: a tensor that is made longer, or an object that leads
+    to ever more."""
+    below = [edge for edge in finding.below_holder if edge.kind != "base"]
+    if not below:
+        return (
+            f"{where} gets ever longer: keep its last part only, or"
+            " begin anew once it has been used"
+        )
+    return (
+        "keep no more of what was there before than is still needed:"
+        f" {where} leads to ever more, such as by `{below[0].text}`"
+    )
+
+
+def _is_saved_by_cycle(finding: Finding) -> bool:
+    """Whether the holder is the list of what `itertools.cycle` has given."""
+    if finding.path is None:
+        return False
+    above = finding.path.edges[: finding.holder_depth]
+    return bool(above) and above[-1].text == ".<saved>"
 
 
 def _gets_no_longer(finding: Finding, holder: Holder) -> bool:

@@ -32,6 +32,8 @@ ADDING = ANY - _HOOKS
 REMOVING = frozenset(
     {"clear", "discard", "pop", "popitem", "popleft", "remove", "reset"}
 )
+#: What a cache of ``functools.lru_cache`` is called.
+MEMO = "functools.lru_cache"
 #: Types that ``x[key] = value`` adds to.
 MAPPINGS = frozenset({"dict", "OrderedDict", "defaultdict"})
 #: Types between a holder and a tensor that say nothing of whose they are.

@@ -876,6 +876,15 @@ case(
     """,
 )
 case(
+    "iterator: what a cycle has saved",
+    "scene.i.<saved>[0]",
+    """
+    import itertools
+    i = itertools.cycle(map(lambda x: x[0], [[t]]))
+    next(i)
+    """,
+)
+case(
     "iterator: chain",
     "scene.i.<iterable>[0]",
     """

@@ -151,6 +151,13 @@ def keeping(
     )
 
 
+def longer(finding: Finding) -> Finding:
+    """The same where the holder is the tensor itself."""
+    assert finding.path is not None
+    path = Path("__main__", finding.path.edges[:1])
+    return replace(finding, path=path)
+
+
 GRAPHS = Kept(64.0, graphs=True)
 PLAIN = Kept(64.0)
 
@@ -216,9 +223,25 @@ PLAIN = Kept(64.0)
             " what must be kept can be summed up",
         ),
         (
-            keeping(PLAIN, 64, 0, length=None),
+            longer(keeping(PLAIN, 64, 0, kind="Tensor", length=None)),
             "`__main__.kept` gets ever longer: keep its last part only,"
             " or begin anew once it has been used",
+        ),
+        (
+            # A module whose copy has the one before it.
+            keeping(PLAIN, 64, 0, kind="Policy", length=None),
+            "keep no more of what was there before than is still needed:"
+            " `__main__.kept` leads to ever more, such as by `[0]`",
+        ),
+        (
+            # It gets its keys back elsewhere, for some of what comes.
+            replace(
+                keeping(PLAIN, 64, 0, kind="dict"),
+                may_end_at=Site("/w/offload.py", 30, "Store.unpack"),
+            ),
+            "see that all that comes to `__main__.kept` gets to"
+            " /w/offload.py:30: by its source that takes things out or"
+            " empties it, and what never gets there stays",
         ),
     ],
 )
@@ -242,6 +265,85 @@ def test_a_memo_is_told_of_its_size() -> None:
     path = Path("__main__", (found.path.edges[0], entry))
     said = advise(replace(found, path=path))
     assert said.startswith("give `__main__.kept` a `maxsize`")
+
+
+def test_what_a_cycle_has_saved_is_in_nobody_s_reach() -> None:
+    found = keeping(PLAIN, 64, 0)
+    saved = edge(".<saved>", "iterator", "list")
+    assert found.path is not None
+    path = Path("__main__", (saved, *found.path.edges[1:]))
+    said = advise(replace(found, path=path))
+    assert said.startswith("do without `itertools.cycle`: it saves every item")
+    assert "deque" not in said
+
+
+def test_what_c_keeps_is_not_sought_where_it_was_allocated() -> None:
+    found = replace(held("dict", "Tensor"), verdict="native")
+    said = advise(found)
+    assert said.startswith("look for where it is handed to C or C++ code")
+    assert "`atexit.register`" in said
+
+
+LOGGED = Site("/w/search.py", 67, "Trial.__init__", "log = getLogger(name)")
+OWN = Site("/w/search.py", 9, "<module>", "manager.loggers[name] = log")
+
+
+@pytest.mark.parametrize(
+    ("grown", "kind", "library", "said"),
+    [
+        (LOGGED, "Logger", True, "undo what /w/search.py:67 does: `logging."),
+        (LOGGED, "Tensor", True, "undo what /w/search.py:67 does: `logging."),
+        (None, "Logger", True, "look for the call that adds to `logging."),
+        (OWN, "Logger", True, "drop each Logger from `logging."),
+        (LOGGED, "Logger", False, "drop each Logger from `logging."),
+    ],
+)
+def test_a_library_s_own_table_is_not_the_program_s_to_empty(
+    grown: Site | None, kind: str, library: bool, said: str
+) -> None:
+    found = Finding(
+        verdict="leak",
+        allocated_at=SITE,
+        path=Path(
+            "logging",
+            (
+                edge(".manager", type_="Manager"),
+                edge(".loggers", type_="dict"),
+                edge("['a']", "key", kind),
+                edge(".handlers"),
+                edge("[0]", "index", "Tensor"),
+            ),
+            library=library,
+        ),
+        holder=Holder("logging.manager.loggers", "dict", 9, depth=2),
+        grown_at=grown,
+    )
+    made = advise(found)
+    assert made.startswith(said)
+    ours = "is the library's own" in made
+    assert ours == (not said.startswith("drop"))
+    if ours:
+        assert made.endswith(
+            f"; each {kind} there leads to the tensor by `.handlers[0]`"
+        )
+
+
+def test_what_hangs_on_a_library_s_table_is_no_library_s() -> None:
+    """A hook's own list, which torch's table of hooks leads to."""
+    found = replace(held("Record", "Tensor"), grown_at=None)
+    path = Path(
+        "torch.hooks",
+        (
+            edge("[3]", "key", "function"),
+            edge(".<closure>.store", "cell", "list"),
+            edge("[0]", "index", "Record"),
+            edge(".loss", type_="Tensor"),
+        ),
+        library=True,
+    )
+    holder = Holder("torch.hooks[3].<closure>.store", "list", 9, depth=2)
+    said = advise(replace(found, path=path, holder=holder))
+    assert said.startswith("drop each Record from")
 
 
 def test_what_gives_an_optimizer_ever_more_parameters() -> None:

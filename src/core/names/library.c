@@ -66,6 +66,9 @@ name_in_iterator(PyObject *op, PyObject *child, ia_edge_text *out)
     if (PyFunction_Check(child) || PyMethod_Check(child) ||
         PyCFunction_Check(child))
         return ia_edge_set(out, "iterator", 0, ".<function>");
+    /* What it goes through is an iterator, the other is its own list. */
+    if (PyList_CheckExact(child) && is_named(op, "itertools.cycle"))
+        return ia_edge_set(out, "iterator", 0, ".<saved>");
     int item = is_named(op, "itertools.repeat") ||
                is_named(op, "itertools._tee_dataobject") ||
                ia_kind_of(Py_TYPE(child)) == IA_KIND_TENSOR;
