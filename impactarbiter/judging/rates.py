@@ -120,3 +120,20 @@ def _on_its_graph(history: HolderHistory, attribute: str) -> int:
         "node_bytes": history.graph.node_bytes,
     }
     return min(held, saved[attribute])
+
+
+def generations(
+    history: HolderHistory, kind: int, first_step: int, last_step: int
+) -> int:
+    """How many of these steps have left something there: as much more as came
+    since the walk that counted them, or all, where each had until then but the
+    one in whose middle the walk was, and as many items came since as steps."""
+    walked, last = history.walked, history.last
+    steps = last_step - first_step + 1
+    until = walked.at.steps(kind)
+    items = (last.items or 0) - (walked.items or 0)
+    if history.generations >= until - first_step and (
+        items >= last_step - until > 0
+    ):
+        return steps
+    return min(round(history.generations * last.scale), steps)

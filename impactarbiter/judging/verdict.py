@@ -20,6 +20,7 @@ from .memory import HolderHistory
 from .observation import Moment
 from .rates import (
     carried,
+    generations,
     is_of_a_moment,
     is_of_old_probes,
     items_a_step,
@@ -231,9 +232,8 @@ def _more_than_walked(
     last_step = max(finding.last_step, history.gained.steps(kind))
     return {
         "last_step": last_step,
-        "generations": min(
-            round(history.generations * last.scale),
-            last_step - finding.first_step + 1,
+        "generations": generations(
+            history, kind, finding.first_step, last_step
         ),
         "retained_tensors": max(last.freed, 0),
         "graph": history.graph and _longer(history.graph, last.longer),

@@ -219,6 +219,23 @@ def test_what_is_emptied_has_its_peaks_by_chance(taken, outgrows):
 
 
 @pytest.mark.parametrize(
+    ("counted", "items", "told"),
+    [(240, 297, 294), (240, 290, 286), (120, 270, 133)],
+)
+def test_each_step_is_counted_where_each_has_left_an_item(
+    counted: int, items: int, told: int
+) -> None:
+    """A walk in the middle of step 244 had seen what 240 steps left, from the
+    fourth on; three items are older, and one is of the present step."""
+    known = history(seen(244, 244, 240))
+    known.generations = counted
+    scale = 1 + (items - 244) / 240
+    known.observe(replace(seen(297, items, items), scale=scale))
+    said = rates.generations(known, OPTIMIZER, first_step=4, last_step=297)
+    assert said == told
+
+
+@pytest.mark.parametrize(
     ("lived", "rising", "may_wait"),
     [(40, (), True), (20, (), False), (40, (3,), False)],
 )
