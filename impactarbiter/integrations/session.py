@@ -76,16 +76,14 @@ class Session:
         from ..judging.masks import obfuscated
         from ..model.report import Report
         from ..model.words import BOUNDED
-        from ..reports.wording import headline
+        from ..reports.wording import headline, site_clause
 
         if finding.verdict in BOUNDED or self.arbiter.told:
             return
         if self.arbiter.obfuscate:
             (finding,) = obfuscated(Report(findings=(finding,))).findings
         text = f"{finding.severity} {finding.verdict}: {headline(finding)}"
-        if finding.site.known:
-            text += f"; look at {finding.site}"
-        say(logging.WARNING, text)
+        say(logging.WARNING, text + site_clause(finding))
 
     def close(self, path: str | None = None) -> Report:
         """Says what was found, writes it to ``path``; ends our own watch.

@@ -102,9 +102,10 @@ def _is_librarys(finding: Finding) -> bool:
     if not above or any(edge.kind not in _OWN for edge in above):
         return False
     adds = finding.grown_at or finding.maybe_grown_at
-    return adds is None or not re.search(
-        rf"\b{re.escape(above[-1].name)}\b", adds.source
-    )
+    if adds is None:
+        return True
+    name = rf"\b{re.escape(above[-1].name)}\b"
+    return bool(adds.source) and not re.search(name, adds.source)
 
 
 def _of_a_library(finding: Finding, where: str) -> str:

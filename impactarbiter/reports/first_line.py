@@ -114,7 +114,9 @@ def _alarm(urgent: list[Finding], room: int) -> str:
         there = [f for f in stays if (f.site.file, f.site.line) == place]
         part = format_bytes(sum(map(growth_words.rate, there)))
         part = "" if part == format_bytes(rate) else f", {part} of it"
-        at = f" at {growth_words.place(first.site)}"
+        # A line that only allocates may be as it should.
+        made = ", allocated" if first.grown_at is None else ""
+        at = f"{made} at {growth_words.place(first.site)}"
     in_all = plural(len(urgent), "finding")
     text = _fitting(
         room,

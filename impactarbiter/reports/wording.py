@@ -115,7 +115,17 @@ def announcement(finding: Finding) -> str:
     text = f"{finding.severity.upper()} {finding.verdict}: {headline(finding)}"
     if finding.verdict == "leak":
         text += " so far"
-    return f"{text}; look at {finding.site}" if finding.site.known else text
+    return text + site_clause(finding)
+
+
+def site_clause(finding: Finding) -> str:
+    """The statement to look at; where none was seen to grow it, the line that
+    allocates, which may be as it should."""
+    if not finding.site.known:
+        return ""
+    if finding.grown_at is None:
+        return f"; allocated at {finding.allocated_at}"
+    return f"; look at {finding.grown_at}"
 
 
 def taken_back(finding: Finding) -> str:

@@ -364,6 +364,18 @@ def test_more_and_less_is_said() -> None:
     assert "rule " not in plain(lines(found))
 
 
+def test_a_line_that_only_allocates_is_no_place_to_look_at() -> None:
+    site = Site("/w/env.py", 16, "picture", "img = torch.zeros(3, 16, 16)")
+    found = leak(allocated_at=site, grown_at=None)
+    said = announcement(found)
+    assert said.endswith("so far; allocated at /w/env.py:16 in picture")
+    first = summary(report(dataclasses.replace(found, advice="", patch=None)))
+    assert "10.0 MiB a step, allocated at env.py:16" in first
+    seen = dataclasses.replace(found, grown_at=Site("/w/env.py", 55, "step"))
+    assert announcement(seen).endswith("; look at /w/env.py:55 in step")
+    assert " a step at env.py:55" in summary(report(seen))
+
+
 @pytest.mark.parametrize("width", [80, 160])
 def test_a_sentence_on_a_terminal_and_in_a_pipe(width: int) -> None:
     """What is told while a program runs: words stay whole."""
