@@ -443,19 +443,30 @@ def _is_one_turn(
 def _is_one_pass(history: HolderHistory, status: Status) -> bool:
     """Whether it is a variable of the loop that fills it, and nothing but
     calls of modules comes: one pass over data that collects its answers looks
-    the same as a service that keeps them.  What grows without getting longer,
-    as a tuple that leads to the one before, collects nothing."""
-    held = history.held
-    if history.gains and history.last.items == history.first.items:
+    the same as a service that keeps them; so does a tensor that gets longer by
+    a line of that loop.  What grows without getting longer, as a tuple that
+    leads to the one before, collects nothing."""
+    held, last = history.held, history.last
+    as_long = last.items == history.first.items
+    if history.gains and as_long and not last.is_plain:
         return False
-    if status.kind not in CALLS:
-        return False
-    if status.counts.manual or held.depth != 1 or held.length is None:
+    if status.kind not in CALLS or status.counts.manual:
         return False
     if held.bound is not None or held.is_memo:
         return False  # nobody reads a cache when the pass is over
     owner = held.path.root.removesuffix("()")
     owner = "<module>" if held.root == "module" else owner
+    if last.is_plain:
+        return _is_made_in(history, owner)
+    if held.depth != 1 or held.length is None:
+        return False
     if history.statements:
         return any(key[2] == owner for key in history.statements)
     return held.root == "frame"
+
+
+def _is_made_in(history: HolderHistory, owner: str) -> bool:
+    """Whether a value was made by a line of the function that has the way to
+    it: what a model keeps of one text while it goes on with that."""
+    finding = history.finding
+    return finding is not None and finding.allocated_at.function == owner
