@@ -172,6 +172,8 @@ def _script_attribute(finding: Finding) -> str:
 
 def _of_values(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
     """Plain tensors, with or without a graph."""
+    if _is_of_a_gradient(finding):
+        return _of_a_gradient(where)
     holder, share = finding.holder, graph_share(finding)
     if _has_graph(finding) and (share is None or share >= WORTHWHILE):
         return _of_graph(finding, where, patched)
@@ -185,6 +187,27 @@ def _of_values(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
             " the tensors themselves are the rest"
         )
     return rest
+
+
+def _is_of_a_gradient(finding: Finding) -> bool:
+    """Whether the graph that hangs on a tensor made no tensor of it: it made
+    the gradient."""
+    holder, kept = finding.holder, finding.kept
+    return (
+        holder is not None
+        and holder.type in ("Parameter", "Tensor")
+        and finding.graph is not None
+        and kept is not None
+        and not kept.graphs
+    )
+
+
+def _of_a_gradient(where: str) -> str:
+    return (
+        f"set the gradient of {where} to None in each step, as zero_grad() of"
+        " an optimizer or a module does: backward(create_graph=True) adds to"
+        " it, and so it keeps the graph of every step so far"
+    )
 
 
 def graph_share(finding: Finding) -> float | None:

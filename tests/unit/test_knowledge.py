@@ -188,6 +188,13 @@ PLAIN = Kept(64.0)
             " far; that stops 96 % of it",
         ),
         (
+            keeping(PLAIN, 8, 1600, kind="Parameter", length=None),
+            "set the gradient of `__main__.kept` to None in each step, as"
+            " zero_grad() of an optimizer or a module does:"
+            " backward(create_graph=True) adds to it, and so it keeps the"
+            " graph of every step so far",
+        ),
+        (
             keeping(Kept(8000.0, graphs=True), 8000, 2000),
             "bound `__main__.kept` or clear it once its tensors are used:"
             " `collections.deque(maxlen=...)` keeps the last ones; what must"
