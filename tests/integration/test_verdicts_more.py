@@ -155,6 +155,41 @@ def test_a_gradient_that_holds_its_own_graph() -> None:
     assert "for ever" in str(report)
 
 
+@pytest.mark.filterwarnings("ignore:Using backward.*create_graph")
+@pytest.mark.parametrize("cleared", [False, True])
+def test_a_gradient_that_is_never_cleared_keeps_every_graph(
+    cleared: bool,
+) -> None:
+    """It is a parameter's that no optimizer has, and nobody has asked for it:
+    no Python object stands for it."""
+    net = torch.nn.Linear(8, 8)
+    scale = torch.nn.Parameter(torch.ones(()))
+    optimizer = torch.optim.SGD(net.parameters(), 0.01)
+
+    def turn() -> None:
+        loss = (net(torch.ones(4, 8)) * scale.exp()).sum()
+        loss.backward(create_graph=True)
+        optimizer.step()
+        optimizer.zero_grad()
+        if cleared:
+            scale.grad = None
+
+    told: list[Finding] = []
+    with impactarbiter.watch(on_finding=told.append) as arbiter:
+        for _ in range(60):
+            turn()
+        report = arbiter.report()
+    if cleared:
+        assert report.findings == () and told == []
+        return
+    finding = only(report)
+    assert finding.verdict == told[0].verdict == "leak"
+    assert finding.holder is not None
+    assert finding.holder.expression.endswith(".scale")
+    assert "create_graph=True" in finding.grown_at.source
+    assert finding.graph_bytes_per_step > 0
+
+
 def test_what_only_cpp_holds() -> None:
     futures: list[Any] = []
 

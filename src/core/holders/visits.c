@@ -428,10 +428,58 @@ eldest_since(PyObject *op, uintptr_t before)
     return now;
 }
 
+/* The node behind a gradient, be that a Python object or none. */
+typedef struct {
+    ia_sink sink;
+    void *node;
+} gradient_sink;
+
+static int
+meet_gradient(ia_sink *sink, PyObject *op, ia_edge_kind kind, const char *name,
+              Py_ssize_t index)
+{
+    gradient_sink *g = (gradient_sink *)sink;
+    (void)name, (void)index;
+    if (kind == IA_EDGE_GRAD && ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR)
+        g->node = ia_the_framework->grad_fn_of(op);
+    return 0;
+}
+
+static int
+meet_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
+          Py_ssize_t index)
+{
+    gradient_sink *g = (gradient_sink *)sink;
+    (void)index;
+    if (kind == IA_EDGE_GRAD_FN && name != NULL && strcmp(name, "grad") == 0)
+        g->node = node;
+    return 0;
+}
+
+static int
+pass_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
+             const char *name, Py_ssize_t index)
+{
+    (void)sink, (void)storage, (void)kind, (void)name, (void)index;
+    return 0;
+}
+
+/* What made a tensor; of one that nothing made, what made its gradient: that
+ * hangs on it, and a parameter that no optimizer clears adds up. */
+static void *
+graph_of(PyObject *op)
+{
+    gradient_sink g = {{meet_gradient, meet_node, pass_storage, NULL}, NULL};
+    void *node = ia_the_framework->grad_fn_of(op);
+    if (node == NULL)
+        ia_the_framework->expand_object(op, IA_KIND_TENSOR, &g.sink);
+    return node != NULL ? node : g.node;
+}
+
 static void
 read_tensor(path *p, PyObject *op, ia_visit *v)
 {
-    void *node = v->graph = ia_the_framework->grad_fn_of(op);
+    void *node = v->graph = graph_of(op);
     ia_storage memory;
     if (ia_the_framework->storage_of(op, &memory))
         v->bytes = memory.bytes;
