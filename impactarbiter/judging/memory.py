@@ -207,9 +207,12 @@ class HolderHistory:
         last, first = self.last, self.first
         if self.graph_is_others:
             return False
-        return last.reaches_further(self.probed) or (
-            last.nodes > first.nodes and last.items == first.items
-        )
+        if last.reaches_further(self.probed):
+            return True
+        # One item's graph may have been in use beside at the first.
+        items = last.items or 1
+        own = last.nodes / items if items > 1 else 0
+        return last.items == first.items and last.nodes > first.nodes + own
 
     def is_suspect(self, sites: Container[int]) -> bool:
         """Whether one of its lines is among these."""

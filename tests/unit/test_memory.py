@@ -689,6 +689,15 @@ def test_a_graph_that_is_now_larger_now_smaller_does_not_grow(nodes, grows):
     assert known.graph_grows == grows
 
 
+@pytest.mark.parametrize(("nodes", "grows"), [(252, False), (264, True)])
+def test_the_graph_of_the_newest_item_may_have_been_in_use(nodes, grows):
+    """Twelve losses of 21 nodes each: of the newest one's, 12 were some other
+    variable's as well, when a walk came in the middle of its step."""
+    known = history(replace(seen(16, 12, 12), nodes=240))
+    known.observe(replace(seen(108, 12, 12), nodes=nodes))
+    assert known.graph_grows == grows
+
+
 def test_items_of_the_warm_up_came_in_no_step_that_counts():
     """Three of sixteen: their nodes are in what the walk has measured."""
     walked = replace(seen(16, 16, 32), ours=13, node_bytes=16_000)
