@@ -50,9 +50,9 @@ def advise(
     if finding.verdict == "native":
         return (
             "look for where it is handed to C or C++ code, be it far from the"
-            " allocating line: no Python object leads to what"
+            " allocating line: no Python object leads there, as to what"
             " `atexit.register`, `os.register_at_fork`, an extension, a script"
-            " or the autograd graph was given"
+            " or the autograd graph is given"
         )
     kept = shell_advice(finding.path) if finding.path else None
     if kept:

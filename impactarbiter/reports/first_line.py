@@ -114,9 +114,9 @@ def _alarm(urgent: list[Finding], room: int) -> str:
         there = [f for f in stays if (f.site.file, f.site.line) == place]
         part = format_bytes(sum(map(growth_words.rate, there)))
         part = "" if part == format_bytes(rate) else f", {part} of it"
-        # A line that only allocates may be as it should.
-        made = ", allocated" if first.grown_at is None else ""
-        at = f"{made} at {growth_words.place(first.site)}"
+        at = f" at {growth_words.place(first.site)}"
+        if first.grown_at is None:  # that line may be as it should
+            at = (" allocated" if part else ", allocated") + at
     in_all = plural(len(urgent), "finding")
     text = _fitting(
         room,

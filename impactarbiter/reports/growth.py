@@ -183,16 +183,14 @@ def _with_kinds(
         text = f"no leak among {report.noun}s; {text}"
     sizes = [f" ({format_bytes(kind.bytes_per_step)})" for kind in shown]
     sized = [k.words + size for k, size in zip(shown, sizes, strict=True)]
+    named = [kind.words for kind in shown]
     more = beyond(whole)
-    named = [kind.words for kind in shown] if more else sized
-    return [
-        *([f"{text}{lead}{', '.join(sized)}{more}"] if shown else ()),
-        *(
-            f"{text}{lead}{', '.join(named[:most])}"
-            for most in range(len(shown), 0, -1)
-        ),
-        text,
-    ]
+    texts = []
+    for most in range(len(shown), 0, -1):
+        if most == len(shown) or not more:
+            texts.append(f"{text}{lead}{', '.join(sized[:most])}{more}")
+        texts.append(f"{text}{lead}{', '.join(named[:most])}")
+    return [*texts, text]
 
 
 #: Characters of a file's name in a first line.

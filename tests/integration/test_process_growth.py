@@ -91,7 +91,8 @@ def test_what_grows_is_named(
 ) -> None:
     first, report = run(tmp_path, **parts)
     growth = report["process_growth"]
-    assert first.startswith("grew ") and words in first
+    assert first.startswith("no leak among tensors; grew ")
+    assert words in first
     assert growth[kind] > 0.3 * growth["process"]
     if kind == "objects":
         (most, *_rest) = growth["types"]

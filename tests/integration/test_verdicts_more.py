@@ -204,7 +204,7 @@ def test_what_only_cpp_holds() -> None:
         "future.set_result(torch.ones(256))"
     )
     assert finding.retained_bytes == 1024 * finding.retained_tensors > 0
-    assert "no Python object holds this" in finding.advice
+    assert "handed to C or C++ code" in finding.advice
 
 
 def test_the_value_that_a_call_is_returning_is_nobodys_leak() -> None:

@@ -272,7 +272,11 @@ NOTHING = dict.fromkeys(
             "no leak among tensors; grew 4.8 KiB a step: memory of C"
             " libraries (4.8 KiB)",
         ),
-        ({"heap": 2500.0, "files": 2415.0}, (), "libraries (2.4 KiB)"),
+        (
+            {"heap": 2500.0, "files": 2415.0},
+            (),
+            "a step: memory of C libraries, mapped files",
+        ),
         (
             {"heap": 1000.0, "tensors": 3915.0},
             LINES,
