@@ -47,6 +47,9 @@ ia_parting_free(ia_parting *s)
     free(s->level);
     free(s->run);
     free(s->head);
+    free(s->repeats);
+    free(s->longest);
+    free(s->count);
     free(s->best);
     free(s->weight);
     free(s->branch);
@@ -59,10 +62,11 @@ ia_parting_free(ia_parting *s)
 static int
 allocate(ia_parting *s, size_t n)
 {
-    uint32_t **arrays[] = {&s->own,  &s->newest, &s->oldest, &s->score,
-                           &s->run,  &s->head,   &s->best,   &s->weight,
-                           &s->root, &s->above,  &s->depth,  &s->level,
-                           &s->low,  &s->high};
+    uint32_t **arrays[] = {&s->own,     &s->newest,  &s->oldest, &s->score,
+                           &s->run,     &s->head,    &s->best,   &s->weight,
+                           &s->root,    &s->above,   &s->depth,  &s->level,
+                           &s->low,     &s->high,    &s->count,
+                           &s->repeats, &s->longest};
     memset(s, 0, sizeof *s);
     s->branch = calloc(n + 1, sizeof *s->branch);
     if (s->branch == NULL)
@@ -168,9 +172,12 @@ stretch_of(const ia_walk *w, const ia_parting *s, uint32_t entry)
     uintptr_t ref = w->queue[entry].ref;
     int nested = s->score[entry] >= 2 && IA_TAG(ref) == IA_TAG_OBJECT &&
                  ia_kind_of(Py_TYPE((PyObject *)ref)) != IA_KIND_TENSOR;
+    int container = ia_entry_is_container(w, entry);
+    int owner = IA_TAG(ref) == IA_TAG_OBJECT && !container &&
+                ia_kind_of(Py_TYPE((PyObject *)ref)) == IA_KIND_PLAIN;
     return (ia_stretch){s->oldest[entry], s->newest[entry], s->score[entry],
-                     s->low[entry],    s->high[entry],   nested,
-                     ia_entry_is_container(w, entry)};
+                        s->low[entry],    s->high[entry],   nested,
+                        container,        owner,            s->count[entry]};
 }
 
 enum { EACH_FOR_ITSELF, ALL_OF_THEM, NONE_OF_THEM };
@@ -205,6 +212,26 @@ is_a_row(const ia_stretch *branch, uint32_t n)
         if (branch[i].oldest < branch[i - 1].newest)
             return 0;
     return 1;
+}
+
+/* Owners of what grows, side by side: each of them has something that parts
+ * by itself, a chain of its own, maybe, more on the average than there are of
+ * them; they grow in turns, and none has come for long.  What leads to them
+ * parts nothing.  They are sorted by their newest. */
+static int
+are_owners(const ia_parting *s, uint32_t n)
+{
+    const ia_stretch *branch = s->branch;
+    uint64_t total = 0;
+    int in_turns = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        total += branch[i].count;
+        if (!branch[i].owner || branch[i].oldest == branch[i].newest)
+            return 0;
+        in_turns |= i > 0 && branch[i].oldest < branch[i - 1].newest;
+    }
+    return n >= 2 && in_turns && s->dated && total > (uint64_t)n * n &&
+           is_complete(branch, n);
 }
 
 /* A dict of lists: do they grow, or does it?  All of them are holders or none
@@ -265,14 +292,18 @@ score_entries(const ia_walk *w, ia_parting *s)
             s->branch[n++] = stretch_of(w, s, entry);
             note_part(s, parent, s->oldest[entry], s->newest[entry]);
             note_lines(s, parent, s->low[entry], s->high[entry]);
+            s->count[parent] += s->count[entry];
         }
         if (n == 0)
             continue;
         if (s->own[parent])
-            s->branch[n++] =
-                (ia_stretch){s->own[parent], s->own[parent], 1, 0, 0, 0, 0};
+            s->branch[n++] = (ia_stretch){.oldest = s->own[parent],
+                                          .newest = s->own[parent],
+                                          .score = 1};
         /* A parent's children may stand in two runs (a second root pass). */
         uint32_t score = count_parts(s->branch, n);
+        if (score >= 2 && are_owners(s, n))
+            score = 1;
         if (score <= s->score[parent])
             continue;
         s->score[parent] = score;
@@ -302,17 +333,57 @@ first_link(const ia_walk *w, uint32_t i)
     return i;
 }
 
-static void
-link_up(const ia_walk *w, ia_parting *s, uint32_t i)
+/* The link above an entry, or IA_NO_ENTRY. */
+static uint32_t
+link_above(const ia_walk *w, const ia_parting *s, uint32_t i)
 {
     uint32_t up = w->queue[i].parent;
     for (int hop = 0; hop < MAX_LINK_HOPS && up != IA_NO_ENTRY; hop++) {
-        if (s->score[up] >= 2 && w->queue[up].parent != IA_NO_ENTRY) {
-            s->run[i] = s->run[up] + 1;
-            s->head[i] = s->head[up];
-            return;
-        }
+        if (s->score[up] >= 2 && w->queue[up].parent != IA_NO_ENTRY)
+            return up;
         up = w->queue[up].parent;
+    }
+    return IA_NO_ENTRY;
+}
+
+static PyTypeObject *
+type_of(const ia_walk *w, uint32_t i)
+{
+    uintptr_t ref = w->queue[i].ref;
+    return IA_TAG(ref) == IA_TAG_OBJECT ? Py_TYPE((PyObject *)ref) : NULL;
+}
+
+/* Which links have one of their type for the next. */
+static void
+find_repeats(const ia_walk *w, ia_parting *s)
+{
+    for (uint32_t at = 0; at < s->npath; at++) {
+        uint32_t i = s->path[at];
+        uint32_t up = s->score[i] < 2 ? IA_NO_ENTRY : link_above(w, s, i);
+        if (up != IA_NO_ENTRY && type_of(w, up) == type_of(w, i))
+            s->repeats[up] = 1;
+    }
+}
+
+/* Does a chain begin here, below an object that parts in two by chance: a
+ * model with gradients, and a function that is wrapped again and again?  A
+ * container has the chains that it leads to. */
+static int
+begins_below(const ia_walk *w, const ia_parting *s, uint32_t i, uint32_t up)
+{
+    PyTypeObject *here = type_of(w, i), *above = type_of(w, up);
+    return here != NULL && above != NULL && here != above && s->repeats[i] &&
+           !s->repeats[up] && !ia_entry_is_container(w, up);
+}
+
+static void
+link_up(const ia_walk *w, ia_parting *s, uint32_t i)
+{
+    uint32_t up = link_above(w, s, i);
+    if (up != IA_NO_ENTRY && !begins_below(w, s, i, up)) {
+        s->run[i] = s->run[up] + 1;
+        s->head[i] = s->head[up];
+        return;
     }
     s->run[i] = 1;
     s->head[i] = first_link(w, i);
@@ -326,6 +397,32 @@ is_place(const ia_walk *w, uint32_t i)
            IA_TAG(w->queue[i].ref) != IA_TAG_CROWD;
 }
 
+/* What its parent's level says of a container: it is the holder, or none. */
+static uint32_t
+level_at(const ia_walk *w, const ia_parting *s, uint32_t i)
+{
+    uint32_t parent = w->queue[i].parent;
+    return parent == IA_NO_ENTRY || !ia_entry_is_container(w, i)
+               ? EACH_FOR_ITSELF
+               : s->level[parent];
+}
+
+/* Every link of a chain is as telling as the chain is long, as far as it parts
+ * in two. */
+static void
+find_chains(const ia_walk *w, ia_parting *s)
+{
+    for (uint32_t at = 0; at < s->npath; at++) {
+        uint32_t i = s->path[at];
+        if (s->score[i] < 2 || is_place(w, i) ||
+            level_at(w, s, i) != EACH_FOR_ITSELF)
+            continue;
+        link_up(w, s, i);
+        if (s->score[i] == 2 && s->run[i] > s->longest[s->head[i]])
+            s->longest[s->head[i]] = s->run[i];
+    }
+}
+
 static void
 choose_holders(const ia_walk *w, ia_parting *s)
 {
@@ -333,24 +430,21 @@ choose_holders(const ia_walk *w, ia_parting *s)
         uint32_t i = s->path[at], parent = w->queue[i].parent;
         s->best[i] = parent == IA_NO_ENTRY ? i : s->best[parent];
         s->weight[i] = parent == IA_NO_ENTRY ? 0 : s->weight[parent];
-        uint32_t level = parent == IA_NO_ENTRY ? EACH_FOR_ITSELF
-                                               : s->level[parent];
-        if (level != EACH_FOR_ITSELF && ia_entry_is_container(w, i)) {
-            if (level == ALL_OF_THEM) {
-                s->weight[i] = s->score[i] > 2 ? s->score[i] : 2;
-                s->best[i] = i;
-            }
-            continue;
+        if (level_at(w, s, i) == ALL_OF_THEM) {
+            s->weight[i] = s->score[i] > 2 ? s->score[i] : 2;
+            s->best[i] = i;
         }
-        if (s->score[i] < 2 || is_place(w, i))
+        if (s->run[i] == 0)
             continue;
-        link_up(w, s, i);
         if (s->score[i] > s->weight[i]) {
             s->weight[i] = s->score[i];
             s->best[i] = s->score[i] == 2 ? s->head[i] : i;
         }
-        if (s->run[i] > s->weight[i]) {
-            s->weight[i] = s->run[i];
+        uint32_t length = s->longest[s->head[i]];
+        if (s->run[i] > length)
+            length = s->run[i];
+        if (length > s->weight[i]) {
+            s->weight[i] = length;
             s->best[i] = s->head[i];
         }
     }
@@ -369,9 +463,12 @@ ia_parting_find(const ia_walk *w, const ia_member *members, uint32_t n,
         if (members[i].part + 1 > s->own[entry])
             s->own[entry] = members[i].part + 1;
         note_lines(s, entry, members[i].site + 1, members[i].site + 1);
+        s->count[entry]++;
     }
     trace_paths(w, s);
     score_entries(w, s);
+    find_repeats(w, s);
+    find_chains(w, s);
     choose_holders(w, s);
     return 0;
 }

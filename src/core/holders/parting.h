@@ -23,6 +23,8 @@ typedef struct {
     uint32_t low, high; /* ids of the lines that made it */
     int nested;    /* something in there parts them, and it is no tensor */
     int container;
+    int owner; /* an object that is neither a container nor a value */
+    uint32_t count; /* targets in there */
 } ia_stretch;
 
 /* What is known of each entry on the paths; arrays are owned. */
@@ -38,6 +40,9 @@ typedef struct {
     uint32_t *level;  /* whether its containers, or it, are the holders */
     uint32_t *run;    /* links of a chain down to this entry */
     uint32_t *head;   /* first link of that chain */
+    uint32_t *repeats; /* the next link is of the same type */
+    uint32_t *longest; /* of the chains whose first link it is */
+    uint32_t *count;   /* targets at the entry, and below it */
     uint32_t *best;   /* holder of what hangs here */
     uint32_t *weight; /* how telling it is */
     ia_stretch *branch;  /* scratch: one parent's branches */

@@ -1,0 +1,76 @@
+"""Chains, of which each link leads to the one before: which object has one."""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import impactarbiter
+
+
+def fresh() -> torch.Tensor:
+    return torch.ones(64)
+
+
+class Net:
+    """Its loss is wrapped again at each turn of its owner's."""
+
+    last = torch.zeros(0)
+
+    def loss(self) -> int:
+        return 0
+
+    def wrap(self) -> None:
+        loss, anchor = self.loss, fresh()
+
+        @functools.wraps(loss)
+        def wrapped() -> int:
+            return loss() + len(anchor)
+
+        self.loss = wrapped  # type: ignore[method-assign]
+
+
+class Client:
+    def __init__(self) -> None:
+        self.net = Net()
+
+
+def take_turns(steps: int) -> tuple[list[Client], Iterator[None]]:
+    """A client's turn is two steps: something is made anew in the second."""
+    clients = [Client() for _ in range(6)]
+
+    def turns() -> Iterator[None]:
+        order = random.Random(0)
+        for _ in range(steps // 2):
+            one = order.choice(clients)
+            one.net.wrap()
+            yield
+            one.net.last = fresh()
+            yield
+
+    return clients, turns()
+
+
+def test_chains_beside_each_other_are_their_owners() -> None:
+    """A list of six is as long as it was, and no link of a chain; nor is what
+    has a chain beside something that is made anew."""
+    clients, turns = take_turns(240)
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in turns:
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = report.findings
+    assert finding.verdict == "leak"
+    assert finding.holder is not None
+    assert re.search(
+        r"clients\[\d\]\.net\.loss$", finding.holder.expression
+    )
+    assert finding.holder.alike == len(clients)
+    assert finding.bytes_per_step == pytest.approx(128, rel=0.1)
+    assert finding.grown_at is not None
+    assert finding.grown_at.source.startswith("self.loss = wrapped")
