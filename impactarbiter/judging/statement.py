@@ -50,9 +50,10 @@ def remakes(finding: Finding, seen: Site | None) -> bool:
     within a library is put down to the user's line that called.
     """
     if seen is None:
-        return maybe_grown_at(finding) is not None or _in_library(finding)
+        return maybe_grown_at(finding) is not None or grows_in_library(finding)
     caller = _called(finding)[1]
-    if caller is not None and _is_at(seen, caller) and _in_library(finding):
+    called = caller is not None and _is_at(seen, caller)
+    if called and grows_in_library(finding):
         return True
     return any(_is_at(s, seen) for s in _all_candidates(finding))
 
@@ -61,7 +62,7 @@ def _is_at(one: Site, other: Site) -> bool:
     return (one.file, one.line) == (other.file, other.line)
 
 
-def _in_library(finding: Finding) -> bool:
+def grows_in_library(finding: Finding) -> bool:
     """Whether a library's statement that was running when the value was made
     gives an object a longer one of the same name: ``self.keys =
     torch.cat([self.keys, more])``, of a cache that a model was given.  Its own

@@ -8,14 +8,21 @@ from dataclasses import replace
 from typing import Any
 
 from ..core import frameworks, heap
-from ..core.wire import CALLS, Status
+from ..core.wire import CALLS, Held, Status
 from ..knowledge.advice import advise
 from ..model.finding import Cycle, Finding, GraphCost, Site
 from ..model.path import Edge, Path
 from ..model.words import is_confirmed
 from .forecast import Forecast, is_much
 from .leaving import may_wait, outgrows, pauses, slows
-from .limits import End, ends, limit, taken_out, taken_out_elsewhere
+from .limits import (
+    End,
+    ends,
+    limit,
+    renewed,
+    taken_out,
+    taken_out_elsewhere,
+)
 from .memory import HolderHistory
 from .observation import Moment
 from .rates import (
@@ -71,7 +78,7 @@ def case_of(
         may_end=end is not None
         and (keys or not last_word)
         and not history.walked.nodes,
-        remade=history.is_remade,
+        remade=history.is_remade or _is_of_one_text(history),
         lets_go=history.lets_go or may_wait(history),
         # What leaves from below a new key is no answer to how many come.
         outgrows=not keys
@@ -364,15 +371,26 @@ def _end_at(history: HolderHistory, place: tuple[str, int]) -> End | None:
     if finding is not None and finding.holder is not None:
         expression = finding.holder.expression
     name = last_name(expression)
-    owners = tuple(
-        edge.name
-        for edge in reversed(held.path.edges[: held.depth])
-        if edge.kind == "attribute" and edge.name != name
-    )
+    owners = _owners(held, name)
     is_dict = held.length is not None and not expression.endswith("]")
     return ends(*place, name, owners, name if is_dict else None) or _taken_out(
         history, place
     )
+
+
+def _owners(held: Held, name: str | None) -> tuple[str, ...]:
+    """Attributes that lead to it, but for its own ``name``."""
+    return tuple(
+        edge.name
+        for edge in reversed(held.path.edges[: held.depth])
+        if edge.kind == "attribute" and edge.name != name
+    )
+
+
+def _files(history: HolderHistory) -> tuple[str, ...]:
+    if history.files is None and history.finding is not None:
+        history.files = tuple(user_files(history.finding))
+    return history.files or ()
 
 
 def _taken_out(history: HolderHistory, place: tuple[str, int]) -> End | None:
@@ -381,9 +399,7 @@ def _taken_out(history: HolderHistory, place: tuple[str, int]) -> End | None:
     if not registries or history.finding is None:
         return None
     here = taken_out(*place, registries)
-    if here is None and history.files is None:
-        history.files = tuple(user_files(history.finding))
-    return here or taken_out_elsewhere(history.files or (), registries)
+    return here or taken_out_elsewhere(_files(history), registries)
 
 
 def registries_above(path: Path, depth: int) -> tuple[str, ...]:
@@ -470,3 +486,14 @@ def _is_made_in(history: HolderHistory, owner: str) -> bool:
     it: what a model keeps of one text while it goes on with that."""
     finding = history.finding
     return finding is not None and finding.allocated_at.function == owner
+
+
+def _is_of_one_text(history: HolderHistory) -> bool:
+    """Whether a library makes it longer, and the source begins anew somewhere
+    with what leads to it: ``self.cache = DynamicCache()`` for each text."""
+    finding = history.finding
+    if not history.in_library or finding is None or finding.holder is None:
+        return False
+    name = last_name(finding.holder.expression)
+    owners = _owners(history.held, name)
+    return bool(owners) and renewed(_files(history), owners)
