@@ -96,6 +96,31 @@ def test_signals_of_others_are_left_alone() -> None:
             _signals.take(free, wrong)
 
 
+def test_a_look_that_gets_no_memory_is_made_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program near the end of its memory is watched to the end."""
+    kept: list[torch.Tensor] = []
+    refused: list[int] = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        look = arbiter._diagnostician._look
+
+        def scarce(tick: int) -> object:
+            if len(refused) < 3:
+                refused.append(tick)
+                raise MemoryError
+            return look(tick)
+
+        monkeypatch.setattr(arbiter._diagnostician, "_look", scarce)
+        for _ in range(60):
+            kept.append(torch.ones(64))
+            arbiter.step()
+        assert len(refused) == 3
+        (finding,) = arbiter.report().findings
+    assert finding.verdict == "leak"
+    assert finding.bytes_per_step == pytest.approx(256)
+
+
 def test_looks_are_made_where_a_step_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -134,8 +134,15 @@ probe_graphs(uint32_t now, uint32_t *next)
     return 1;
 }
 
-/* The program is so deep in calls that a look has no room on its stack: it is
- * made in a while. */
+/* The program is so deep in calls that a look has no room on its stack, or has
+ * no memory left for it: it is made in a while. */
+static int
+has_no_room(void)
+{
+    return PyErr_ExceptionMatches(PyExc_RecursionError) ||
+           PyErr_ExceptionMatches(PyExc_MemoryError);
+}
+
 static void
 look_later(void)
 {
@@ -157,8 +164,7 @@ call_back(void)
     Py_DECREF(callback);
     if (result == NULL && ia_is_programs(whose))
         ia_pass_on_exception();
-    else if (result == NULL &&
-             PyErr_ExceptionMatches(PyExc_RecursionError))
+    else if (result == NULL && has_no_room())
         look_later();
     else if (result == NULL)
         ia_fail_with_exception("a look at the suspects failed");
