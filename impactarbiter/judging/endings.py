@@ -56,25 +56,6 @@ def replacing(source: Source, name: str) -> ast.stmt | None:
     )
 
 
-def renewing(source: Source, name: str) -> ast.stmt | None:
-    """The first statement that gives an attribute of that name a new object,
-    but for where there was none: in ``__init__``, or where it is missing."""
-    return next(
-        (
-            node
-            for node in source.nodes
-            if isinstance(node, ast.stmt)
-            for target, value in _pairs(node)
-            if isinstance(target, ast.Attribute)
-            and target.attr == name
-            and isinstance(value, _NEW)
-            and not _is_first(source, node, name)
-            and not _is_in_init(source, node)
-        ),
-        None,
-    )
-
-
 def _is_used_before(
     source: Source, node: ast.stmt, value: ast.expr, name: str
 ) -> bool:

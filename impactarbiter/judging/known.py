@@ -19,7 +19,7 @@ from .leaving import leads_back
 from .look import Look
 from .memory import HolderHistory, Pace, Siblings, stands_for
 from .observation import Moment, observed
-from .statement import grows_in_library, remakes
+from .statement import remakes
 from .watch import grown_at
 
 #: No address, for holders whose path can't be followed.
@@ -309,10 +309,9 @@ class KnownHolders(dict[str, HolderHistory]):
             history.pace = Pace(size, count, look.span(fellows), look.kind)
         history.consists_of(siblings, now, size, count)
         alone = history.alike == 1 and look.is_one_of_many(held)
-        longer = look.only_bytes_grow(held)
-        history.in_library |= longer and grows_in_library(finding)
         history.remade = alone or (
-            longer and not remakes(finding, grown_at(history))
+            look.only_bytes_grow(held)
+            and not remakes(finding, grown_at(history))
         )
 
     def _absorb(self, signature: str, present: Collection[str]) -> None:

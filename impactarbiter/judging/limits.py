@@ -17,7 +17,7 @@ from ..base.records import dataclass
 from ..core.sources import site_at
 from ..knowledge.containers import ANY
 from ..model.finding import Site
-from .endings import ending, loops_around, renewing, replacing, taken_from
+from .endings import ending, loops_around, replacing, taken_from
 from .source_file import (
     FUNCTIONS,
     Source,
@@ -138,18 +138,6 @@ def taken_out_elsewhere(
         if end is not None:
             return end
     return None
-
-
-@lru_cache(maxsize=256)
-def renewed(files: tuple[str, ...], owners: tuple[str, ...]) -> bool:
-    """Whether attributes of one of those names are given new objects."""
-    sources = (parsed(file) for file in files if mentions(file, owners))
-    return any(
-        renewing(source, owner) is not None
-        for source in sources
-        if source is not None
-        for owner in owners
-    )
 
 
 def _taken_from(

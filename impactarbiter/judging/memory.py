@@ -127,7 +127,6 @@ class HolderHistory:
     # Of the user's, where what may end it is looked for; None: not yet.
     files: tuple[str, ...] | None = None
     remade: bool = False  # one value in place of another, as far as is known
-    in_library: bool = False  # a library's statement makes it longer
     recurs: bool | None = None  # a tensor made from the one before it
     beside: tuple[str, ...] = ()  # tensors on the same graph
     rise_is_others: bool = False  # siblings keep what its lines keep
@@ -233,12 +232,8 @@ class HolderHistory:
 
     @property
     def is_remade(self) -> bool:
-        """Whether it is one value in place of another; what a library keeps
-        of one text is, once another text has come."""
-        if self.recurs is not None:
-            return not self.recurs
-        renewed = self.in_library and self.lets_go and not self.rising
-        return self.remade or renewed
+        """Whether it is one value in place of another."""
+        return self.remade if self.recurs is None else not self.recurs
 
     @property
     def is_the_same(self) -> bool:

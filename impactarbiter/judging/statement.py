@@ -46,50 +46,14 @@ def maybe_grown_at(finding: Finding) -> Site | None:
 def remakes(finding: Finding, seen: Site | None) -> bool:
     """Whether the holder's value is made from the one before it.
 
-    ``seen`` is the statement that was seen to grow it, if one was: what grows
-    within a library is put down to the user's line that called.
+    ``seen`` is the statement that was seen to grow it, if one was.
     """
     if seen is None:
-        return maybe_grown_at(finding) is not None or grows_in_library(finding)
-    caller = _called(finding)[1]
-    called = caller is not None and _is_at(seen, caller)
-    if called and grows_in_library(finding):
-        return True
-    return any(_is_at(s, seen) for s in _all_candidates(finding))
-
-
-def _is_at(one: Site, other: Site) -> bool:
-    return (one.file, one.line) == (other.file, other.line)
-
-
-def grows_in_library(finding: Finding) -> bool:
-    """Whether a library's statement that was running when the value was made
-    gives an object a longer one of the same name: ``self.keys =
-    torch.cat([self.keys, more])``, of a cache that a model was given.  Its own
-    variables, ``logits = scale(logits)``, go when it returns."""
-    if finding.holder is None:
-        return False
-    name = last_name(finding.holder.expression)
-    return name is not None and any(
-        one.line <= frame.line <= end
-        for frame in _called(finding)[0]
-        if mentions(frame.file, (name,))
-        for one, end, binds in _candidates(
-            frame.file, name, finding.holder.type
-        )
-        if not binds
+        return maybe_grown_at(finding) is not None
+    return any(
+        (s.file, s.line) == (seen.file, seen.line)
+        for s in _all_candidates(finding)
     )
-
-
-def _called(finding: Finding) -> tuple[list[Site], Site | None]:
-    """What of libraries the user's line had called when the value was made,
-    and that line."""
-    called: list[Site] = []
-    for frame in finding.stack:
-        if not is_library(frame.file):
-            return called, frame
-        called.append(frame)
-    return called, None
 
 
 def _all_candidates(finding: Finding) -> list[Site]:
@@ -103,7 +67,7 @@ def _all_candidates(finding: Finding) -> list[Site]:
         site
         for file in user_files(finding)
         if mentions(file, (name,))
-        for site, _end, _binds in _candidates(file, name, kind)
+        for site in _candidates(file, name, kind)
     ]
 
 
@@ -129,22 +93,14 @@ def user_files(finding: Finding) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _candidates(
-    file: str, name: str, kind: str
-) -> tuple[tuple[Site, int, bool], ...]:
-    """Statements of a file that may grow that, with their last lines, and
-    whether they set variables alone."""
+def _candidates(file: str, name: str, kind: str) -> tuple[Site, ...]:
     lines = linecache.getlines(file)
     try:
         tree = ast.parse("".join(lines))
     except (SyntaxError, ValueError, RecursionError):
         return ()
     return tuple(
-        (
-            Site(file, node.lineno, function, lines[node.lineno - 1].strip()),
-            node.end_lineno or node.lineno,
-            _binds_variables(node),
-        )
+        Site(file, node.lineno, function, lines[node.lineno - 1].strip())
         for function, node in _statements(tree, "<module>")
         if name in _grown_names(node, kind)
     )
@@ -161,12 +117,6 @@ def _statements(
         if isinstance(child, (ast.Expr, ast.Assign, ast.AugAssign)):
             yield function, child
         yield from _statements(child, inner)
-
-
-def _binds_variables(node: ast.stmt) -> bool:
-    """Whether all that it sets are variables: no attribute, and no item."""
-    targets = getattr(node, "targets", [getattr(node, "target", None)])
-    return all(isinstance(target, ast.Name) for target in targets)
 
 
 def _grown_names(node: ast.stmt, kind: str) -> set[str]:

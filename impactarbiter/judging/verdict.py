@@ -8,21 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from ..core import frameworks, heap
-from ..core.wire import CALLS, Held, Status
+from ..core.wire import CALLS, Status
 from ..knowledge.advice import advise
 from ..model.finding import Cycle, Finding, GraphCost, Site
 from ..model.path import Edge, Path
 from ..model.words import is_confirmed
 from .forecast import Forecast, is_much
 from .leaving import may_wait, outgrows, pauses, slows
-from .limits import (
-    End,
-    ends,
-    limit,
-    renewed,
-    taken_out,
-    taken_out_elsewhere,
-)
+from .limits import End, ends, limit, taken_out, taken_out_elsewhere
 from .memory import HolderHistory
 from .observation import Moment
 from .rates import (
@@ -78,7 +71,7 @@ def case_of(
         may_end=end is not None
         and (keys or not last_word)
         and not history.walked.nodes,
-        remade=history.is_remade or _is_of_one_text(history),
+        remade=history.is_remade,
         lets_go=history.lets_go or may_wait(history),
         # What leaves from below a new key is no answer to how many come.
         outgrows=not keys
@@ -371,26 +364,15 @@ def _end_at(history: HolderHistory, place: tuple[str, int]) -> End | None:
     if finding is not None and finding.holder is not None:
         expression = finding.holder.expression
     name = last_name(expression)
-    owners = _owners(held, name)
-    is_dict = held.length is not None and not expression.endswith("]")
-    return ends(*place, name, owners, name if is_dict else None) or _taken_out(
-        history, place
-    )
-
-
-def _owners(held: Held, name: str | None) -> tuple[str, ...]:
-    """Attributes that lead to it, but for its own ``name``."""
-    return tuple(
+    owners = tuple(
         edge.name
         for edge in reversed(held.path.edges[: held.depth])
         if edge.kind == "attribute" and edge.name != name
     )
-
-
-def _files(history: HolderHistory) -> tuple[str, ...]:
-    if history.files is None and history.finding is not None:
-        history.files = tuple(user_files(history.finding))
-    return history.files or ()
+    is_dict = held.length is not None and not expression.endswith("]")
+    return ends(*place, name, owners, name if is_dict else None) or _taken_out(
+        history, place
+    )
 
 
 def _taken_out(history: HolderHistory, place: tuple[str, int]) -> End | None:
@@ -399,7 +381,9 @@ def _taken_out(history: HolderHistory, place: tuple[str, int]) -> End | None:
     if not registries or history.finding is None:
         return None
     here = taken_out(*place, registries)
-    return here or taken_out_elsewhere(_files(history), registries)
+    if here is None and history.files is None:
+        history.files = tuple(user_files(history.finding))
+    return here or taken_out_elsewhere(history.files or (), registries)
 
 
 def registries_above(path: Path, depth: int) -> tuple[str, ...]:
@@ -459,41 +443,19 @@ def _is_one_turn(
 def _is_one_pass(history: HolderHistory, status: Status) -> bool:
     """Whether it is a variable of the loop that fills it, and nothing but
     calls of modules comes: one pass over data that collects its answers looks
-    the same as a service that keeps them; so does a tensor that gets longer by
-    a line of that loop.  What grows without getting longer, as a tuple that
-    leads to the one before, collects nothing."""
-    held, last = history.held, history.last
-    as_long = last.items == history.first.items
-    if history.gains and as_long and not last.is_plain:
+    the same as a service that keeps them.  What grows without getting longer,
+    as a tuple that leads to the one before, collects nothing."""
+    held = history.held
+    if history.gains and history.last.items == history.first.items:
         return False
-    if status.kind not in CALLS or status.counts.manual:
+    if status.kind not in CALLS:
+        return False
+    if status.counts.manual or held.depth != 1 or held.length is None:
         return False
     if held.bound is not None or held.is_memo:
         return False  # nobody reads a cache when the pass is over
     owner = held.path.root.removesuffix("()")
     owner = "<module>" if held.root == "module" else owner
-    if last.is_plain:
-        return _is_made_in(history, owner)
-    if held.depth != 1 or held.length is None:
-        return False
     if history.statements:
         return any(key[2] == owner for key in history.statements)
     return held.root == "frame"
-
-
-def _is_made_in(history: HolderHistory, owner: str) -> bool:
-    """Whether a value was made by a line of the function that has the way to
-    it: what a model keeps of one text while it goes on with that."""
-    finding = history.finding
-    return finding is not None and finding.allocated_at.function == owner
-
-
-def _is_of_one_text(history: HolderHistory) -> bool:
-    """Whether a library makes it longer, and the source begins anew somewhere
-    with what leads to it: ``self.cache = DynamicCache()`` for each text."""
-    finding = history.finding
-    if not history.in_library or finding is None or finding.holder is None:
-        return False
-    name = last_name(finding.holder.expression)
-    owners = _owners(history.held, name)
-    return bool(owners) and renewed(_files(history), owners)
