@@ -109,7 +109,6 @@ class Diagnostician:
             self._known,
             self._walks,
             self._afterwards,
-            self._warnings,
             self.phases,
             self.warmup + self._least_age,
         )
@@ -339,7 +338,7 @@ class Diagnostician:
         totals_now = ledger.totals()
         report = replace(
             self._sheet.put_together(
-                status, findings, forecast, self._walks.last
+                status, findings, forecast, self._walks.last, self._warnings
             ),
             taken_back=tuple(told_back),
             process_growth=process_growth,
@@ -387,7 +386,11 @@ class Diagnostician:
     def glance(self) -> Report:
         """What the looks so far have settled, and figures of now: no walk."""
         report = self._sheet.put_together(
-            ledger.status(), self._judged, Forecast(self.memory_limit), None
+            ledger.status(),
+            self._judged,
+            Forecast(self.memory_limit),
+            None,
+            self._warnings,
         )
         return obfuscated(report) if self.obfuscate else report
 

@@ -21,14 +21,12 @@ from .walks import Walks
 class Sheet:
     """Puts the figures of a watched run together.
 
-    ``warnings`` are what else is to be said; ``needed_steps`` how many a run
-    must have before anything is said of it.
+    ``needed_steps``: how many a run must have before anything is said of it.
     """
 
     known: KnownHolders
     walks: Walks
     afterwards: Afterwards
-    warnings: Callable[[Status, Totals], Iterable[str]]
     phases: Sequence[str]
     needed_steps: int
 
@@ -38,8 +36,10 @@ class Sheet:
         findings: Sequence[Finding],
         forecast: Forecast,
         walk: Walk | None,
+        warnings: Callable[[Status, Totals], Iterable[str]],
     ) -> Report:
-        """A report with these findings and the figures of now."""
+        """A report with these findings and the figures of now; ``warnings``
+        are asked for what else is to be said."""
         totals = ledger.totals()
         kind = status.kind
         measured = ledger.curves()
@@ -64,7 +64,7 @@ class Sheet:
             ),
             older=summary.older(walk),
             cost=summary.cost(walk, self.walks.count, status, totals, kind),
-            warnings=tuple(self.warnings(status, totals)),
+            warnings=tuple(warnings(status, totals)),
             environment=environment(),
             history=curves.history(
                 measured, self.walks.purposes, kind, self.phases

@@ -27,7 +27,7 @@ from .rates import (
     nodes_as_walked,
     rate,
 )
-from .rules import MAY_END, Case, judge
+from .rules import MAY_END, Case, Rule, judge
 from .severity import DEFAULT_RULES
 from .statement import last_name, maybe_grown_at, user_files
 from .watch import grown_at
@@ -160,8 +160,8 @@ def finding_of(
         ),
         ages=history.ages,
         confirmation=rule.words if verdict == "growing" else None,
-        may_end_at=_end_site(history, case, of_keys=False),
-        asked_at=_end_site(history, case, of_keys=True),
+        may_end_at=_end_site(history, rule, case.last_word, of_keys=False),
+        asked_at=_end_site(history, rule, case.last_word, of_keys=True),
     )
     made = replace(
         made, object_bytes_per_step=_objects(made), **_of_the_living(made)
@@ -322,12 +322,11 @@ def _end(history: HolderHistory, room: int | None) -> End | None:
 
 
 def _end_site(
-    history: HolderHistory, case: Case, *, of_keys: bool
+    history: HolderHistory, rule: Rule, last_word: bool, *, of_keys: bool
 ) -> Site | None:
     """Where what may end it stands, if that is what is said of it; of a leak
     a report says where some of it may go, which is not all of it."""
-    rule = judge(case)
-    some = case.last_word and rule.verdict == "leak" and not of_keys
+    some = last_word and rule.verdict == "leak" and not of_keys
     if rule.name != MAY_END and not some:
         return None
     end = next((one for one in _ends(history) if one is not None), None)
