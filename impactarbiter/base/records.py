@@ -3,20 +3,24 @@
 That one writes six methods for each class and compiles them, most of a
 millisecond; the first step of every watched program would pay for some eighty
 classes.  Here all classes share theirs, which go by the fields.
+
+A record that changes can be brought back to what it was (``Changing``).
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["Changing", "dataclass"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
+    from typing import Self
 else:
 
     def dataclass(cls=None, /, *, frozen=False, eq=True, kw_only=False):
@@ -106,3 +110,35 @@ def _hash(self: Any) -> int:
 
 def _refuse(self: Any, name: str, *_value: object) -> None:
     raise FrozenInstanceError(f"{type(self).__name__}.{name} cannot change")
+
+
+class Changing:
+    """A record that changes.
+
+    What it has is replaced, never changed in place, but for other such
+    records: those are its parts, each of which belongs to one record alone.
+    """
+
+    def as_remembered(self) -> Callable[[], None]:
+        """Brings back, when it is called, what it and its parts have now."""
+        mine = vars(self).copy()
+        parts = [part.as_remembered() for part in self._parts().values()]
+
+        def bring_back() -> None:
+            vars(self).update(mine)
+            for part in parts:
+                part()
+
+        return bring_back
+
+    def copied(self) -> Self:
+        """One that has the same, and parts of its own."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        for name, part in self._parts().items():
+            vars(other)[name] = part.copied()
+        return other
+
+    def _parts(self) -> dict[str, Changing]:
+        values = vars(self).items()
+        return {n: one for n, one in values if isinstance(one, Changing)}

@@ -45,7 +45,7 @@ from .sheet import Sheet
 from .statement import maybe_grown_at
 from .telling import Telling
 from .walks import Walks
-from .watch import StatementWatch, other_growth
+from .watch import StatementWatch
 from .whole import Whole
 
 #: Seconds for which the room that is left is taken to be what it was: who
@@ -410,8 +410,8 @@ class Diagnostician:
             visit = history.held.visit if history.visitable else 0
             census = heap.census(visit) if visit else None
             found[finding.signature] = Holding(
-                census or history.census,
-                other_growth(history),
+                census or history.sightings.census,
+                history.sightings.other_growth,
                 chained=history.graph_grows,
             )
         return found

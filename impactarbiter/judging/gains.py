@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base.records import dataclass
+from ..base.records import Changing, dataclass
 from .observation import Observation
 
 #: Gains within the time that a pause took: the gaps between them are shorter.
@@ -10,7 +10,7 @@ AFTER_A_PAUSE = 3
 
 
 @dataclass
-class Gains:
+class Gains(Changing):
     """The first gain of a container, or of a tensor that is made ever longer,
     and its last, which lie whole steps apart.
 

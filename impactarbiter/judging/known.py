@@ -20,7 +20,6 @@ from .look import Look
 from .memory import HolderHistory, Pace, Siblings, stands_for
 from .observation import Moment, observed
 from .statement import remakes
-from .watch import grown_at
 
 #: No address, for holders whose path can't be followed.
 NOWHERE = Visit("unknown", None, 0, 0, 0)
@@ -311,7 +310,7 @@ class KnownHolders(dict[str, HolderHistory]):
         alone = history.alike == 1 and look.is_one_of_many(held)
         history.remade = alone or (
             look.only_bytes_grow(held)
-            and not remakes(finding, grown_at(history))
+            and not remakes(finding, history.sightings.grown_at)
         )
 
     def _absorb(self, signature: str, present: Collection[str]) -> None:

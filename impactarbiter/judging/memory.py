@@ -7,18 +7,18 @@ still there.  Everything that a verdict needs of the past is in here.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from ..base.records import dataclass
-from ..core.wire import Held, SiteNow, Statement, Visit
+from ..base.records import Changing, dataclass
+from ..core.wire import Held, SiteNow, Visit
 from ..model.finding import Finding, GraphCost
 from ..model.history import Ages
 from .gains import Gains
 from .observation import Moment, Observation, dated, observed
 from .scaled import scaled
+from .sightings import Sightings
 
 #: Sizes of a tensor that are remembered, spread over its time: its halves are
 #: told from each other by two or three.
@@ -48,7 +48,7 @@ def stands_for(siblings: Siblings) -> tuple[Held, Finding]:
 
 
 @dataclass
-class HolderHistory:
+class HolderHistory(Changing):
     """One holder from look to look."""
 
     signature: str
@@ -57,10 +57,11 @@ class HolderHistory:
     first: Observation
     last: Observation
     walked: Observation  # the last that a walk measured
-    sites: dict[int, SiteNow] = field(default_factory=dict)
+    sites: Mapping[int, SiteNow] = field(default_factory=dict)
     # All that were told singly and are this one holder, `held` among them.
     fellows: Sequence[Held] = ()
-    siblings: Siblings = field(default_factory=list)  # with their findings
+    # With their findings.
+    siblings: Sequence[tuple[Held, Finding]] = ()
     alike: int = 1  # with those that were too many for it
     generations: int = 0  # as the last walk saw them
     measured: bool = False  # by a walk over the whole heap
@@ -115,24 +116,12 @@ class HolderHistory:
     lived: int = 0  # the longest lifetime of theirs that ended
     confirmed_at: Moment | None = None
     told: str | None = None  # the verdict that was announced
-    statements: dict[tuple[str, int, str], int] = field(default_factory=dict)
-    # How often a statement ran for nothing, for each time that it grew this.
-    idle: dict[tuple[str, int, str], float] = field(default_factory=dict)
-    watched: int = 0  # times that its statement was looked for
-    resumed: bool = False  # it had stopped growing since that was seen
-    # What a watch that still lasts has seen of it.
-    seen_so_far: Sequence[Statement] = ()
-    # Where its name alone says that it may grow; None: nobody asked yet.
-    guessed: tuple[tuple[str, int], ...] | None = None
-    # Of the user's, where what may end it is looked for; None: not yet.
-    files: tuple[str, ...] | None = None
+    sightings: Sightings = field(default_factory=Sightings)
     remade: bool = False  # one value in place of another, as far as is known
     recurs: bool | None = None  # a tensor made from the one before it
     beside: tuple[str, ...] = ()  # tensors on the same graph
     rise_is_others: bool = False  # siblings keep what its lines keep
     graph_is_others: bool = False  # its lines' graph, where that grows
-    seen_age: int = 0  # how old it was at the last of them
-    census: dict[Any, int] | None = None  # what its items were, when seen
     finding: Finding | None = None
     ages: Ages | None = None  # of its lines, when it was judged last
     began: int = field(init=False)  # `since`, as it was found with
@@ -143,18 +132,6 @@ class HolderHistory:
         self.began = self.since
         self.remaining = self.walked.storages
         self._note_fullness(self.last, self.last.at)
-
-    def as_remembered(self) -> Callable[[], None]:
-        """Brings back, when it is called, what is remembered now."""
-        mine, rates = vars(self).copy(), vars(self.rates).copy()
-        mine["statements"] = self.statements.copy()
-        mine["idle"] = self.idle.copy()
-
-        def bring_back() -> None:
-            vars(self).update(mine)
-            vars(self.rates).update(rates)
-
-        return bring_back
 
     @property
     def visitable(self) -> bool:
@@ -263,9 +240,9 @@ class HolderHistory:
         elif now.nodes > before.nodes or now.reaches_further(before.probed):
             self.reached = now
         if now.exceeds(before):
-            # What grows again may do so by another statement.
             paused = self.overdue() and now.at.now - self.gained_at
-            self.resumed |= bool(paused and self.statements)
+            if paused:
+                self.sightings.resume()
             gained_at = now.at.now
             if made is not None and now.grew_inside(before):
                 # No visit sees that: it may have been long ago.
@@ -426,7 +403,7 @@ class HolderHistory:
         """Takes in a walk, which may call the holder by another name; ``made``
         as by ``observe``."""
         if self.comes_and_goes:
-            self.watched = 0  # by a name that may last
+            self.sightings.forget_watches()
         if len(fellows) != len(self.fellows):
             # What is first, or eldest, in others is nothing that left.
             self.last = replace(self.last, first=0, eldest=0)
@@ -506,7 +483,7 @@ class HolderHistory:
         share = walked.held / max(self.walked.held, 1)
         size, count = self.pace.bytes * share, self.pace.storages * share
         part = replace(
-            self,
+            self.copied(),
             signature=signature,
             told=self.told if signature == self.signature else None,
             last=walked,
@@ -515,8 +492,6 @@ class HolderHistory:
             rates=Gains(),
             pace=replace(self.pace, bytes=size, storages=count),
             peak=walked.items or 0,
-            statements=dict(self.statements),
-            idle=dict(self.idle),
         )
         part.began = self.began
         part.consists_of(siblings, walked, size, count)
@@ -616,19 +591,6 @@ class HolderHistory:
         then = sum(line.at_tick for line in lines.values())
         now = sum(line.live_count for line in lines.values())
         return shorter and then >= self.last.storages > now
-
-    def saw(self, statements: Sequence[Statement]) -> None:
-        """Takes in the statements that a watched tick has shown."""
-        if self.resumed and statements:
-            self.statements, self.idle, self.resumed = {}, {}, False
-        for s in statements:
-            key = (s.file, s.line, s.function)
-            self.statements[key] = self.statements.get(key, 0) + s.items
-            # Once shows too little of what else the statement grows.
-            ratio = s.idle / s.times if s.times > 1 else s.idle * math.inf
-            self.idle[key] = max(
-                self.idle.get(key, 0.0), ratio if s.idle else 0
-            )
 
     def overdue(self) -> bool:
         """Whether it has not gained for longer than a third of its age: as

@@ -29,8 +29,7 @@ from .rates import (
 )
 from .rules import MAY_END, Case, Rule, judge
 from .severity import DEFAULT_RULES
-from .statement import last_name, maybe_grown_at, user_files
-from .watch import grown_at
+from .statement import last_name
 
 
 def case_of(
@@ -144,7 +143,7 @@ def finding_of(
         rule=rule.name,
         holder=holder,
         cycle=_cycle(history, case),
-        grown_at=grown_at(history),
+        grown_at=history.sightings.grown_at,
         bytes_per_step=finding.bytes_per_step if size is None else size,
         tensors_per_step=(
             finding.tensors_per_step if count is None else count
@@ -339,7 +338,7 @@ def _ends(history: HolderHistory) -> list[End | None]:
     """One for each place that it grows at."""
     if history.held.is_memo:
         return [End("keys", None)]
-    places = _places(history)
+    places = history.sightings.places(history.finding)
     return [_unless_at(places, _end_at(history, one)) for one in places]
 
 
@@ -379,10 +378,9 @@ def _taken_out(history: HolderHistory, place: tuple[str, int]) -> End | None:
     registries = registries_above(history.held.path, history.held.depth)
     if not registries or history.finding is None:
         return None
-    here = taken_out(*place, registries)
-    if here is None and history.files is None:
-        history.files = tuple(user_files(history.finding))
-    return here or taken_out_elsewhere(history.files or (), registries)
+    return taken_out(*place, registries) or taken_out_elsewhere(
+        history.sightings.files_of(history.finding), registries
+    )
 
 
 def registries_above(path: Path, depth: int) -> tuple[str, ...]:
@@ -399,18 +397,6 @@ def registries_above(path: Path, depth: int) -> tuple[str, ...]:
 
 def _is_own(edge: Edge) -> bool:
     return edge.is_item or edge.kind == "attribute"
-
-
-def _places(history: HolderHistory) -> Collection[tuple[str, int]]:
-    seen = {key[:2] for key in history.statements} or {
-        (one.file, one.line) for one in history.seen_so_far
-    }
-    if seen or history.finding is None:
-        return seen
-    if history.guessed is None:
-        guess = maybe_grown_at(history.finding)
-        history.guessed = () if guess is None else ((guess.file, guess.line),)
-    return history.guessed
 
 
 def _in_time(history: HolderHistory, status: Status, room: int | None) -> bool:
@@ -455,6 +441,5 @@ def _is_one_pass(history: HolderHistory, status: Status) -> bool:
         return False  # nobody reads a cache when the pass is over
     owner = held.path.root.removesuffix("()")
     owner = "<module>" if held.root == "module" else owner
-    if history.statements:
-        return any(key[2] == owner for key in history.statements)
-    return held.root == "frame"
+    functions = history.sightings.functions
+    return owner in functions if functions else held.root == "frame"

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable
 
 from ..base.records import dataclass
 from ..core import heap
-from ..core.sources import site_at
 from ..core.wire import Status
-from ..model.finding import Site
 from .memory import HolderHistory
 
 #: A watch lasts from one tick until the position has moved on so often: two
@@ -19,9 +17,6 @@ TURNS = 3
 #: lie between two of its steps on the average, and at most for so many.
 GAPS = 1.5
 MOST_TURNS = 128
-#: Watches of one holder in a row; later ones wait until it is twice as old,
-#: as what grows at every hundredth step is rarely caught.
-TRIES = 3
 
 
 @dataclass
@@ -46,10 +41,10 @@ class StatementWatch:
     ) -> bool:
         """Watches one of them whose statement is not known yet: the first of
         those that were watched the least often."""
-        for history in sorted(histories, key=lambda one: one.watched):
-            if not self._is_worth(history):
+        for history in sorted(histories, key=lambda h: h.sightings.watches):
+            if not _is_worth(history):
                 continue
-            history.watched += 1
+            history.sightings.begin()
             if heap.watch_statement(history.held.visit, history.graph_grows):
                 self._history, self._began = history, status.now
                 return True
@@ -57,16 +52,10 @@ class StatementWatch:
 
     def awaits(self, history: HolderHistory) -> bool:
         """Whether its statement may be seen soon for the first time."""
+        sightings = history.sightings
         if history is self._history:
-            return history.watched == 1 and not history.seen_so_far
-        return history.watched == 0 and self._is_worth(history)
-
-    def _is_worth(self, history: HolderHistory) -> bool:
-        known = history.statements and not history.resumed
-        if known or not history.held.visit:
-            return False
-        turns = history.watched
-        return turns < TRIES or history.age > history.seen_age * 2
+            return sightings.watches == 1 and not sightings.so_far
+        return sightings.watches == 0 and _is_worth(history)
 
     def goes_on(self, status: Status) -> bool:
         """Whether it has not lasted yet, and has seen no statement that it
@@ -74,11 +63,7 @@ class StatementWatch:
         history = self._history
         if history is None or self._has_lasted(history, status):
             return False
-        before, history.seen_so_far = (
-            history.seen_so_far,
-            heap.seen_statements(),
-        )
-        return len(history.seen_so_far) == len(before)
+        return not history.sightings.shows_more(heap.seen_statements())
 
     def _has_lasted(self, history: HolderHistory, status: Status) -> bool:
         return status.now >= self._began + _turns(history)
@@ -89,12 +74,15 @@ class StatementWatch:
         if history is None or not (now or self._has_lasted(history, status)):
             return
         statements, held = heap.end_statement()
-        history.saw(statements)
-        history.seen_so_far = ()
         history.comes_and_goes |= not (statements or held)
-        history.census = heap.census(history.held.visit)
-        history.seen_age = history.age
+        census = heap.census(history.held.visit)
+        history.sightings.end(statements, census, history.age)
         self._history = None
+
+
+def _is_worth(history: HolderHistory) -> bool:
+    """Whether it can be watched, and what that would show is wanted."""
+    return history.held.visit != 0 and history.sightings.is_wanted(history.age)
 
 
 def _turns(history: HolderHistory) -> int:
@@ -103,25 +91,3 @@ def _turns(history: HolderHistory) -> int:
         return TURNS
     gap = history.age / max(history.generations, 1)
     return min(max(TURNS, round(GAPS * gap) + 1), MOST_TURNS)
-
-
-def grown_at(history: HolderHistory) -> Site | None:
-    """The statement that was seen to grow it most; None where none was."""
-    key = _most(history)
-    if key is None and history.seen_so_far:
-        most = max(history.seen_so_far, key=lambda s: s.items)
-        key = most.file, most.line, most.function
-    return None if key is None else site_at(*key)
-
-
-def other_growth(history: HolderHistory) -> float:
-    """How often that statement grew something else, for each time that it
-    grew this holder."""
-    key = _most(history)
-    return 0.0 if key is None else history.idle.get(key, 0.0)
-
-
-def _most(history: HolderHistory) -> tuple[str, int, str] | None:
-    if not history.statements:
-        return None
-    return max(history.statements, key=lambda k: history.statements[k])

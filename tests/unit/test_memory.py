@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from impactarbiter.base.records import Changing
 from impactarbiter.core import heap
 from impactarbiter.core.wire import (
     STEP_KINDS,
@@ -358,15 +359,38 @@ def test_what_was_known_is_brought_back():
     known = KnownHolders(AllowList(()))
     one = known["one"] = history(seen(20, 20, 20))
     one.observe(seen(30, 30, 30))
-    one.saw([Statement("train.py", 3, "main", 2, 2, 0)])
+    one.sightings.take_in([Statement("train.py", 3, "main", 2, 2, 0)])
     before = deepcopy(one)
     bring_back = known.as_known()
     for items in (40, 10, 50):
         one.observe(seen(100 - items, items, items))
-    one.saw([Statement("train.py", 3, "main", 2, 2, 9)])
+    one.sightings.take_in([Statement("train.py", 3, "main", 2, 2, 9)])
     known["two"] = known.pop("one")
     bring_back()
     assert dict(known) == {"one": before} and known["one"] is one
+
+
+def test_what_is_remembered_of_a_holder_is_replaced_or_a_part_of_it():
+    """What would change in place would not be brought back."""
+    records: list[Changing] = [history(seen(20, 20, 20))]
+    for record in records:
+        for field in fields(cast(Any, record)):
+            value = getattr(record, field.name)
+            assert not str(field.type).startswith(("dict", "list", "set"))
+            if is_dataclass(value) and type(value).__hash__ is None:
+                assert isinstance(value, Changing), field.name
+                records.append(value)
+    assert len(records) > 2
+
+
+def test_what_is_copied_has_parts_of_its_own():
+    known = history(seen(20, 20, 20))
+    other = known.copied()
+    assert other == known and other.sightings is not known.sightings
+    before = deepcopy(known)
+    other.sightings.take_in([Statement("train.py", 3, "main", 2, 2, 0)])
+    other.observe(seen(30, 30, 30))
+    assert known == before != other
 
 
 @pytest.mark.parametrize(
@@ -507,15 +531,16 @@ def test_what_grows_again_is_looked_at_again():
     """By another statement, maybe."""
     known = history(seen(20, 8, 8))
     known.gained_at = 20
-    known.saw([Statement("fit.py", 61, "fit", 8, 8, 0)])
+    known.sightings.take_in([Statement("fit.py", 61, "fit", 8, 8, 0)])
     for tick in (21, 60):
         known.observe(seen(tick, 9, 9))
-    assert not known.resumed
+    assert not known.sightings.resumed
     known.observe(seen(61, 10, 10))
-    assert known.resumed
-    known.saw([Statement("serve.py", 74, "serve", 2, 2, 0)])
-    assert list(known.statements) == [("serve.py", 74, "serve")]
-    assert not known.resumed
+    assert known.sightings.resumed
+    served = Statement("serve.py", 74, "serve", 2, 2, 0)
+    known.sightings.take_in([served])
+    assert list(known.sightings.grown) == [("serve.py", 74, "serve")]
+    assert not known.sightings.resumed
 
 
 def test_calls_that_no_position_counts_are_steps_of_a_service():

@@ -1,0 +1,138 @@
+"""Where a holder grows: the statements that were seen to grow it, and where,
+by its name alone, one may."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
+from typing import Any, TypeAlias
+
+from ..base.records import Changing, dataclass
+from ..core.sources import site_at
+from ..core.wire import Statement
+from ..model.finding import Finding, Site
+from .statement import maybe_grown_at, user_files
+
+#: Watches of one holder in a row; later ones wait until it is twice as old,
+#: as what grows at every hundredth step is rarely caught.
+TRIES = 3
+
+#: A statement's file, line and function.
+Key: TypeAlias = tuple[str, int, str]
+
+
+@dataclass
+class Sightings(Changing):
+    """What the watches of one holder have shown, one after the other.
+
+    ``grown`` and ``idle`` have the same statements, and ``so_far`` is empty
+    unless a watch lasts.
+    """
+
+    # Items that a statement brought, and how often it ran for nothing, for
+    # each time that it grew this holder.
+    grown: Mapping[Key, int] = field(default_factory=dict)
+    idle: Mapping[Key, float] = field(default_factory=dict)
+    resumed: bool = False  # it had stopped growing since that was seen
+    so_far: Sequence[Statement] = ()  # of a watch that still lasts
+    watches: int = 0  # by the name that it goes by
+    age: int = 0  # how old it was at the last of them
+    census: Mapping[Any, int] | None = None  # what its items were then
+    # Where its name alone says that it may grow; None: nobody asked yet.
+    guessed: Collection[tuple[str, int]] | None = None
+    # Of the user's, where what may end it is looked for; None: not yet.
+    files: tuple[str, ...] | None = None
+
+    def is_wanted(self, age: int) -> bool:
+        """Whether a watch is worth it for a holder that is so old."""
+        if self.grown and not self.resumed:
+            return False
+        return self.watches < TRIES or age > self.age * 2
+
+    def begin(self) -> None:
+        """A watch begins."""
+        self.watches += 1
+
+    def shows_more(self, so_far: Sequence[Statement]) -> bool:
+        """Takes in what a watch has seen until now; whether it is more."""
+        before, self.so_far = self.so_far, so_far
+        return len(so_far) != len(before)
+
+    def end(
+        self,
+        statements: Sequence[Statement],
+        census: Mapping[Any, int] | None,
+        age: int,
+    ) -> None:
+        """A watch has ended, and its holder was so old then."""
+        self.take_in(statements)
+        self.so_far = ()
+        self.census, self.age = census, age
+
+    def take_in(self, statements: Sequence[Statement]) -> None:
+        """Adds the statements that a watched tick has shown."""
+        if self.resumed and statements:
+            self.grown, self.idle, self.resumed = {}, {}, False
+        for s in statements:
+            key = (s.file, s.line, s.function)
+            items = self.grown.get(key, 0) + s.items
+            # Once shows too little of what else the statement grows.
+            ratio = s.idle / s.times if s.times > 1 else s.idle * math.inf
+            idle = max(self.idle.get(key, 0.0), ratio if s.idle else 0)
+            self.grown = {**self.grown, key: items}
+            self.idle = {**self.idle, key: idle}
+
+    def resume(self) -> None:
+        """It grows again: by another statement, maybe."""
+        self.resumed |= bool(self.grown)
+
+    def forget_watches(self) -> None:
+        """It goes by another name now, which they may last with."""
+        self.watches = 0
+
+    @property
+    def grown_at(self) -> Site | None:
+        """The statement that was seen to grow it most; None where none was."""
+        key = self._most
+        if key is None and self.so_far:
+            most = max(self.so_far, key=lambda s: s.items)
+            key = most.file, most.line, most.function
+        return None if key is None else site_at(*key)
+
+    @property
+    def other_growth(self) -> float:
+        """How often that statement grew something else, for each time that it
+        grew this holder."""
+        key = self._most
+        return 0.0 if key is None else self.idle.get(key, 0.0)
+
+    @property
+    def _most(self) -> Key | None:
+        if not self.grown:
+            return None
+        return max(self.grown, key=lambda key: self.grown[key])
+
+    @property
+    def functions(self) -> set[str]:
+        """Those that the statements are in, once a watch has ended."""
+        return {function for _file, _line, function in self.grown}
+
+    def places(self, finding: Finding | None) -> Collection[tuple[str, int]]:
+        """File and line of all that were seen, or else of what the name of
+        the holder in its ``finding`` lets guess."""
+        seen = {key[:2] for key in self.grown} or {
+            (one.file, one.line) for one in self.so_far
+        }
+        if seen or finding is None:
+            return seen
+        if self.guessed is None:
+            guess = maybe_grown_at(finding)
+            self.guessed = () if guess is None else ((guess.file, guess.line),)
+        return self.guessed
+
+    def files_of(self, finding: Finding) -> tuple[str, ...]:
+        """The user's files that may have to do with it."""
+        if self.files is None:
+            self.files = tuple(user_files(finding))
+        return self.files
