@@ -14,6 +14,7 @@ from ..core import heap
 from ..core.wire import Held, SiteNow, Visit
 from ..model.finding import Finding, Holder
 from .allowlist import AllowList
+from .departures import Departures
 from .fates import Fates, apart
 from .leaving import leads_back
 from .look import Look
@@ -287,7 +288,7 @@ class KnownHolders(dict[str, HolderHistory]):
                 fellows=fellows,
                 bound=held.bound,
                 gained_at=look.gained(fellows),
-                peak=now.items or 0,
+                departures=Departures(now.items or 0),
                 probed=now.probed,
                 runs=heap.collections(),
             )
@@ -297,8 +298,8 @@ class KnownHolders(dict[str, HolderHistory]):
         else:
             now = history.told_apart(now, lines, heap.site_older)
             made = look.youngest(fellows) + 1
-            history.leads_back = leads_back(history, held, now, lines)
-            history.walked_again(held, fellows, now, made)
+            back = leads_back(history, held, now, lines)
+            history.walked_again(held, fellows, now, made, leads_back=back)
             if history.beside != _beside(finding):
                 history.counts_from(now)  # what it is charged with is another
         history.was_collected |= self._was_collected(held)
@@ -334,9 +335,9 @@ class KnownHolders(dict[str, HolderHistory]):
         did.  What one key of a dict has is cleared with what others have."""
         return max(
             (
-                history.let_go_at
+                history.departures.let_go_at
                 for history in self.values()
-                if history.lets_go and held.goes_with(history.held)
+                if history.departures.lets_go and held.goes_with(history.held)
             ),
             default=0,
         )

@@ -82,23 +82,10 @@ def may_wait(history: HolderHistory) -> bool:
 
 
 def outgrows(history: HolderHistory, since: int) -> bool:
-    """Whether it lets go of less than comes: its line's least rises
-    steadily ``since`` then, and for a fourth of that time it has gone on
-    to let go and to be longer than ever, within the last third at last.
-    What is left of it each time is no less than what it had when it let
-    go first: one that is emptied has a peak by chance."""
-    if history.lets_go_since is None or history.rise_is_others:
-        return False
-    if history.left_over < history.had_at_first:
-        return False
-    length = history.last.at.now - since
-    begin = max(since, history.lets_go_since)
-    lasted = min(history.let_go_at, history.peak_at) - begin
-    return (
-        4 * lasted > length
-        # What lives for so long reaches its number no sooner.
-        and lasted >= history.lets_go_since - history.began
-        and 3 * (history.last.at.now - history.peak_at) <= length
+    """Whether it lets go of less than comes: its own line's least rises
+    steadily ``since`` then, and it is longer than ever, again and again."""
+    return not history.rise_is_others and history.departures.are_outgrown(
+        since, history.began, history.last.at.now
     )
 
 
@@ -116,8 +103,8 @@ def leads_back(
         return False
     if now.thinned or history.remaining < then.storages:
         return False
-    if history.let_go_at < then.at.now:
-        return history.leads_back  # nothing has left since
+    if history.departures.let_go_at < then.at.now:
+        return history.departures.leads_back  # nothing has left since
     if _eldest(held) != _eldest(history.held):
         return False
     gained = sum(

@@ -15,6 +15,7 @@ from ..base.records import Changing, dataclass
 from ..core.wire import Held, SiteNow, Visit
 from ..model.finding import Finding, GraphCost
 from ..model.history import Ages
+from .departures import Departures
 from .gains import Gains
 from .observation import Moment, Observation, dated, observed
 from .scaled import scaled
@@ -81,25 +82,15 @@ class HolderHistory(Changing):
     waited: int = 0  # the longest time between two of them
     # Of a tensor without a graph: some positions, and its bytes at them.
     sizes: Sequence[tuple[int, int]] = ()
-    peak: int = 0  # most items so far
-    peak_at: int = 0  # `now` of that
     bound: int | None = None  # the most items by its type
     full_at: Moment | None = None  # since when it was seen at its bound
-    # `now` of the look after which something left it for the last time.
-    let_go_at: int = 0
-    lets_go_since: int | None = None  # the same of the first time
-    had_at_first: int = 0  # items just before that
-    left_over: int = 0  # items just after the last time
-    lets_go: bool = False  # all that was there was seen replaced
-    outgrew: bool = False  # it was, but is longer than ever since
+    departures: Departures = field(default_factory=Departures)
     # Its items had nothing of what they had: they stay, and what each has is
     # made anew, as what a hook has seen last.
     renews: bool = False
     # It is as long as it was, and most of what came since the walk before went
     # to items that had nothing yet.
     fills: bool = False
-    # What left it is led to by what it has, still: nothing was let go.
-    leads_back: bool = False
     # A turn's variable, made anew, had what its lines have not made since.
     carries_over: bool = False
     # Garbage like it, which a walk had seen, was gone at a later one.
@@ -252,34 +243,21 @@ class HolderHistory(Changing):
             self.gains += 1
             if (now.items or now.is_plain) and now.at.ends_step:
                 self.rates.add(now, paused)
-        items = now.items or 0
         if now.carried_over:
             self.carries_over = True
             self.counts_from(now)
-        left = now.lost_some(before) and items <= self.peak
-        gone = now.emptied or now.thinned or now.lost_its_eldest(before)
-        if left or gone:
-            self.let_go_at, self.left_over = before.at.now, items
-            if self.lets_go_since is None:
-                self.lets_go_since = before.at.now
-                self.had_at_first = before.items or 0
-        goes_on = self.graph_grows or self.leads_back
-        if (left or now.emptied) and not goes_on:
-            # What leaves a holder is what judges it; one that takes in more
-            # than leaves, and is longer than ever, does not let go.
-            self.lets_go, self.outgrew = True, False
+        left = self.departures
+        if left.observe(now, before, graph_grows=self.graph_grows):
             self.confirmed_at = None
             if before is not self.first:
                 self.rates.let_go(self.first, before)
             self.counts_from(now)
-        elif self.lets_go and now.at.now - self.first.at.now > 2 * (
+        elif left.lets_go and now.at.now - self.first.at.now > 2 * (
             self.first.at.now - self.since
         ):
             # It did let go once: what has gathered for twice as long since
             # is not waiting for its turn.
             self.waits_no_more(self.first.at.now)
-        if items > self.peak:
-            self.peak, self.peak_at = items, now.at.now
 
     def was_made(self, by: int | None) -> None:
         """All that its lines have was made by then: a tensor without a graph
@@ -399,9 +377,11 @@ class HolderHistory(Changing):
         fellows: Sequence[Held],
         now: Observation,
         made: int | None = None,
+        *,
+        leads_back: bool = False,
     ) -> None:
         """Takes in a walk, which may call the holder by another name; ``made``
-        as by ``observe``."""
+        as by ``observe``; ``leads_back``: what had left it is led to."""
         if self.comes_and_goes:
             self.sightings.forget_watches()
         if len(fellows) != len(self.fellows):
@@ -413,8 +393,8 @@ class HolderHistory(Changing):
         shared = now.nodes < self.last.nodes and self.graph_grows
         copied = self.carries_over and self.first.at.tick > self.walked.at.tick
         self.fills = self._fills(now)
-        if self.leads_back:
-            self.lets_go, self.outgrew = False, False
+        self.departures.walked_again(leads_back=leads_back)
+        if leads_back:
             self.counts_from(self.walked)
             self.gains, self.gained_at = self.gains + 1, now.at.now
         self.observe(now, made)
@@ -491,27 +471,24 @@ class HolderHistory(Changing):
             sites=then,
             rates=Gains(),
             pace=replace(self.pace, bytes=size, storages=count),
-            peak=walked.items or 0,
         )
         part.began = self.began
         part.consists_of(siblings, walked, size, count)
         part.last = part._scaled(part._as_walked(visit, at, lines), lines)
         part.counts_from(part.last)
         part.rates.resumed = True
-        part.peak, part.peak_at = part.last.items or 0, 0
+        part.departures.has_at_most(part.last.items or 0)
         return part
 
     def starts_over(self, let_go_at: int) -> None:
         """Its past says nothing; it let go then, or 0: never."""
         self.confirmed_at = None
-        self.since, self.outgrew = self.began, False
-        if let_go_at:
-            self.lets_go = True
-            self.let_go_at = self.lets_go_since = let_go_at
+        self.since = self.began
+        self.departures.starts_over(let_go_at)
 
     def waits_no_more(self, since: int) -> None:
         """What it has gathered ``since`` then is not let go in its turn."""
-        self.lets_go, self.outgrew = False, True
+        self.departures.waits_no_more()
         self.since = since
 
     def counts_from(self, now: Observation) -> None:

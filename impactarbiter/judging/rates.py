@@ -20,7 +20,7 @@ def rate(history: HolderHistory, kind: int, attribute: str) -> float | None:
         return growth(history.first, reached, kind, attribute)
     seen = growth(*_measured(history), kind, attribute)
     filled = history.rates.filled
-    if not seen and history.lets_go and filled is not None:
+    if not seen and history.departures.lets_go and filled is not None:
         return growth(*filled, kind, attribute)
     return seen
 
@@ -63,7 +63,7 @@ def is_of_a_moment(history: HolderHistory, kind: int) -> bool:
         and _steps_seen(history, kind) < pace.steps
         and history.alike == max(len(history.fellows), 1)
         and history.held.root != "cycle"
-        and not history.lets_go
+        and not history.departures.lets_go
         and not history.rates.resumed
         and not even
     )

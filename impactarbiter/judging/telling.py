@@ -126,7 +126,9 @@ class Telling:
                 or not is_confirmed(history.told)
             ):
                 continue
-            verdict: Verdict = "accumulation" if history.lets_go else "cache"
+            verdict: Verdict = (
+                "accumulation" if history.departures.lets_go else "cache"
+            )
             found.append(_taken(finding, verdict, _last_seen(history, status)))
         return found
 
@@ -185,7 +187,7 @@ def _last_seen(history: HolderHistory, status: Status) -> str:
     stands = stood_at_the_end(history, status)
     if history.broken_at is not None and not stands:
         return "but was let go before the end"
-    if history.lets_go:
+    if history.departures.lets_go:
         return "but was seen to let go since"
     if history.is_remade:
         return "but is one value in place of another"

@@ -49,7 +49,7 @@ def case_of(
     # Reading the source takes time: only for what would be told.
     asked = not last_word or pauses(history) or slows(history)
     asked = asked and history.gains > 0 and history.age >= needed
-    asked = asked and not history.leads_back
+    asked = asked and not history.departures.leads_back
     end = _end(history, room) if asked else None
     keys = end is not None and end.kind == "keys"
     return Case(
@@ -71,12 +71,12 @@ def case_of(
         and (keys or not last_word)
         and not history.walked.nodes,
         remade=history.is_remade,
-        lets_go=history.lets_go or may_wait(history),
+        lets_go=history.departures.lets_go or may_wait(history),
         # What leaves from below a new key is no answer to how many come.
         outgrows=not keys
         and (
             any(outgrows(history, since) for since in history.rising)
-            or (last_word and history.outgrew and not one_pass)
+            or (last_word and history.departures.outgrew and not one_pass)
         ),
         overdue=history.overdue(),
         gained=(history.gains > 0 and not history.is_the_same) or old,
@@ -122,7 +122,7 @@ def finding_of(
                 else None
             ),
             alike=history.alike,
-            leads_back=history.leads_back,
+            leads_back=history.departures.leads_back,
             full_since=None if full is None else full.seen[kind],
         )
     size = _rate(history, kind, "held", "bytes")

@@ -22,6 +22,7 @@ from impactarbiter.core.wire import (
 )
 from impactarbiter.judging import leaving, rates
 from impactarbiter.judging.allowlist import AllowList
+from impactarbiter.judging.departures import Departures
 from impactarbiter.judging.known import KnownHolders
 from impactarbiter.judging.memory import HolderHistory, Pace
 from impactarbiter.judging.observation import Moment, Observation
@@ -64,7 +65,7 @@ def history(first: Observation) -> HolderHistory:
         last=first,
         walked=first,
         sites={LINE: SiteNow(0, 0, 0, 0, 0, 0)},
-        peak=first.items or 0,
+        departures=Departures(first.items or 0),
     )
 
 
@@ -82,7 +83,7 @@ def test_a_list_that_is_longer_than_ever_was_emptied_if_all_of_it_died():
     emptied = known.is_emptied(60, alive(60), 0)
     assert emptied
     known.observe(replace(now, emptied=emptied))
-    assert known.lets_go
+    assert known.departures.lets_go
 
 
 def test_a_list_that_kept_one_item_was_not_emptied():
@@ -147,9 +148,9 @@ def test_what_left_is_seen_once():
 def test_a_queue_that_is_longer_than_ever_has_let_go_of_its_eldest():
     known = history(replace(seen(20, 40, 40), eldest=1))
     known.observe(replace(seen(40, 50, 50), eldest=1))
-    assert known.let_go_at == 0
+    assert known.departures.let_go_at == 0
     known.observe(replace(seen(60, 60, 60), eldest=2))
-    assert (known.let_go_at, known.lets_go) == (40, False)
+    assert known.departures.let_go_at == 40 and not known.departures.lets_go
 
 
 def test_what_left_between_two_looks_did_so_after_the_first():
@@ -157,7 +158,7 @@ def test_what_left_between_two_looks_did_so_after_the_first():
     known = history(seen(300, 80, 80))
     known.observe(seen(356, 115, 115))
     known.observe(replace(seen(480, 120, 120), thinned=True))
-    assert known.let_go_at == 356
+    assert known.departures.let_go_at == 356
     assert not leaving.outgrows(known, since=362)
 
 
@@ -178,7 +179,7 @@ def test_what_has_just_reached_its_bound_does_not_outgrow_it(
         left = max(step - 60, 0)
         now = seen(step, min(step - left // 2, most), 20)
         known.observe(replace(now, eldest=1 + left))
-    assert known.let_go_at == until - 2
+    assert known.departures.let_go_at == until - 2
     assert leaving.outgrows(known, since=3) == outgrows
 
 
@@ -274,15 +275,15 @@ def test_garbage_grows_by_what_was_filled_later(spans, died):
 def test_a_tensor_that_is_begun_anew_lets_go():
     known = history(tensor(20, 4000))
     known.observe(tensor(30, 5000))
-    assert (known.gains, known.lets_go) == (1, False)
+    assert (known.gains, known.departures.lets_go) == (1, False)
     known.observe(tensor(40, 200))
-    assert known.lets_go
+    assert known.departures.lets_go
 
 
 def test_a_tensor_with_a_graph_is_not_judged_by_its_size():
     known = history(tensor(20, 4000, graph=5))
     known.observe(tensor(30, 200, graph=6))
-    assert not known.lets_go
+    assert not known.departures.lets_go
 
 
 def test_what_a_statement_needs_for_a_moment_is_no_growth_of_a_tensor():
@@ -590,10 +591,10 @@ def listed(tick: int, items: int, eldest: int) -> Observation:
 def test_a_list_that_fills_again_lets_go_of_nothing_meanwhile():
     known = history(listed(20, 60, 1))
     known.observe(listed(40, 20, 2))
-    assert (known.lets_go, known.let_go_at) == (True, 20)
+    assert known.departures.lets_go and known.departures.let_go_at == 20
     for tick in (50, 60, 70):
         known.observe(listed(tick, tick - 20, 2))
-    assert known.let_go_at == 20
+    assert known.departures.let_go_at == 20
 
 
 def test_epochs_that_get_longer_let_go_each_time():
@@ -604,18 +605,18 @@ def test_epochs_that_get_longer_let_go_each_time():
         for items in range(1, length):
             tick += 1
             known.observe(listed(tick, items, epoch))
-    assert known.lets_go and not known.outgrew
+    assert known.departures.lets_go and not known.departures.outgrew
     for items in range(200, 800):
         tick += 1
         known.observe(listed(tick, items, epoch))
-    assert known.outgrew and not known.lets_go
+    assert known.departures.outgrew and not known.departures.lets_go
 
 
 def test_a_list_that_was_cut_since_is_longer_and_yet_lets_go():
     known = history(listed(20, 60, 1))
     known.observe(listed(40, 20, 2))
     known.observe(listed(50, 30, 3))
-    assert known.let_go_at == 40
+    assert known.departures.let_go_at == 40
 
 
 def test_items_that_a_slice_led_to_first_are_not_measured() -> None:
@@ -681,9 +682,9 @@ def test_one_more_that_is_alike_is_nothing_that_left():
     again = heap.as_one([other, one])
     now = replace(seen(40, 41, 41), first=again.first, eldest=again.eldest)
     known.observe(now)
-    assert not known.lets_go and not known.let_go_at
+    assert not known.departures.lets_go and not known.departures.let_go_at
     known.observe(replace(seen(50, 41, 41), first=3, eldest=3))
-    assert known.lets_go
+    assert known.departures.lets_go
 
 
 def test_a_walk_that_measures_less_of_a_growing_graph_counts_anew():
