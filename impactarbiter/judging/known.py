@@ -21,6 +21,7 @@ from .look import Look
 from .memory import HolderHistory, Pace, Siblings, stands_for
 from .observation import Moment, observed
 from .statement import remakes
+from .turnover import Turnover
 
 #: No address, for holders whose path can't be followed.
 NOWHERE = Visit("unknown", None, 0, 0, 0)
@@ -284,7 +285,7 @@ class KnownHolders(dict[str, HolderHistory]):
                 look.began(held),
                 now,
                 now,
-                now,
+                Turnover(now),
                 fellows=fellows,
                 bound=held.bound,
                 gained_at=look.gained(fellows),

@@ -101,7 +101,7 @@ def leads_back(
     then = history.walked
     if now.items is None or not then.items or now.items > then.items:
         return False
-    if now.thinned or history.remaining < then.storages:
+    if now.thinned or history.turnover.is_thinner:
         return False
     if history.departures.let_go_at < then.at.now:
         return history.departures.leads_back  # nothing has left since

@@ -20,6 +20,7 @@ from .gains import Gains
 from .observation import Moment, Observation, dated, observed
 from .scaled import scaled
 from .sightings import Sightings
+from .turnover import Turnover
 
 #: Sizes of a tensor that are remembered, spread over its time: its halves are
 #: told from each other by two or three.
@@ -57,7 +58,7 @@ class HolderHistory(Changing):
     since: int  # position or tick since which its line keeps what it makes
     first: Observation
     last: Observation
-    walked: Observation  # the last that a walk measured
+    turnover: Turnover  # of what the last walk saw
     sites: Mapping[int, SiteNow] = field(default_factory=dict)
     # All that were told singly and are this one holder, `held` among them.
     fellows: Sequence[Held] = ()
@@ -85,18 +86,8 @@ class HolderHistory(Changing):
     bound: int | None = None  # the most items by its type
     full_at: Moment | None = None  # since when it was seen at its bound
     departures: Departures = field(default_factory=Departures)
-    # Its items had nothing of what they had: they stay, and what each has is
-    # made anew, as what a hook has seen last.
-    renews: bool = False
-    # It is as long as it was, and most of what came since the walk before went
-    # to items that had nothing yet.
-    fills: bool = False
-    # A turn's variable, made anew, had what its lines have not made since.
-    carries_over: bool = False
     # Garbage like it, which a walk had seen, was gone at a later one.
     was_collected: bool = False
-    # More than is left of what a walk saw of such garbage is gone.
-    freed_in_time: bool = False
     # What came with each item between two walks.
     each: Mapping[str, float] | None = None
     runs: int = 0  # of the collector, when it was found: `heap.collections`
@@ -116,13 +107,15 @@ class HolderHistory(Changing):
     finding: Finding | None = None
     ages: Ages | None = None  # of its lines, when it was judged last
     began: int = field(init=False)  # `since`, as it was found with
-    # Storages alive of those that the last walk saw in it, at most.
-    remaining: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.began = self.since
-        self.remaining = self.walked.storages
         self._note_fullness(self.last, self.last.at)
+
+    @property
+    def walked(self) -> Observation:
+        """The last that a walk measured."""
+        return self.turnover.walked
 
     @property
     def visitable(self) -> bool:
@@ -243,8 +236,7 @@ class HolderHistory(Changing):
             self.gains += 1
             if (now.items or now.is_plain) and now.at.ends_step:
                 self.rates.add(now, paused)
-        if now.carried_over:
-            self.carries_over = True
+        if self.turnover.observe(now):
             self.counts_from(now)
         left = self.departures
         if left.observe(now, before, graph_grows=self.graph_grows):
@@ -281,55 +273,17 @@ class HolderHistory(Changing):
             elif nodes < most and least > 0:
                 self.probed = {**self.probed, site: most}
 
-    def _carries_over(
-        self, items: int | None, lines: Mapping[int, SiteNow]
-    ) -> bool:
-        """Whether nothing is alive of what the last walk saw, and half as many
-        items as it had did not come from its ``lines`` since: read from a
-        checkpoint, or copied."""
-        walked, had = self.walked, self.last.items
-        if not (items and had and walked.items and walked.storages):
-            return False
-        came = sum(line.live_count for line in lines.values())
-        elsewhere = items - came * walked.items / walked.storages
-        return 2 * elsewhere >= had
-
     def _note_fullness(self, now: Observation, at: Moment) -> None:
         alike, items = max(len(self.fellows), 1), now.items or 0
         full = self.bound is not None and items >= self.bound * alike
         self.full_at = (self.full_at or at) if full else None
 
-    def is_emptied(
-        self,
-        items: int | None,
-        lines: Mapping[int, SiteNow],
-        alive: int,
-    ) -> bool:
-        """Whether all that the last walk saw in it has died since, and what it
-        has now, be it more, was made by its ``lines`` since then; ``alive``
-        is what has not died.
+    @property
+    def _counted_anew(self) -> bool:
+        """Whether rates are counted from a look after the last walk."""
+        return self.first.at.tick > self.walked.at.tick
 
-        As many items as then may each be made anew from the one before, and
-        what comes from elsewhere may be the old ones' copies.
-        """
-        walked = self.walked
-        if self.renews or items is None or walked.items in (None, items):
-            return False
-        if not walked.storages or self.first.at.tick > walked.at.tick:
-            return False  # nothing to go by, or that was seen already
-        if sum(line.live_count for line in lines.values()) < items:
-            return False
-        return not alive
-
-    def thins(self, alive: int) -> bool:
-        """Whether some of what the last walk saw in it must have died since
-        the last look: its lines have fewer storages of that time ``alive``,
-        with what others hold."""
-        fewer = alive < self.remaining
-        self.remaining = min(alive, self.remaining)
-        return fewer
-
-    def _alive_since_walked(self, older: Callable[[int, int], int]) -> int:
+    def _as_old_as_walked(self, older: Callable[[int, int], int]) -> int:
         """Storages of its lines that were there when it was walked to."""
         tick = self.walked.at.tick
         return sum(older(site, tick) for site in self.sites)
@@ -342,34 +296,14 @@ class HolderHistory(Changing):
     ) -> Observation:
         """What is seen now, with what is gone of what the last walk saw;
         ``older(site, tick)`` counts what has not died."""
-        alive = self._alive_since_walked(older)
-        all_died = not alive and self.remaining > 0
-        if all_died:
-            self.renews |= self._is_renewed(now, lines)
-        return replace(
+        return self.turnover.told_apart(
             now,
-            emptied=self.is_emptied(now.items, lines, alive),
-            thinned=self.thins(alive),
-            carried_over=(
-                all_died
-                and self.held.turn
-                and self._carries_over(now.items, lines)
-            ),
+            self.last,
+            _alive(lines),
+            self._as_old_as_walked(older),
+            counted_anew=self._counted_anew,
+            of_a_turn=self.held.turn,
         )
-
-    def _is_renewed(
-        self, now: Observation, lines: Mapping[int, SiteNow]
-    ) -> bool:
-        """Whether its items stay, and all that each had is made anew: it is
-        as long as at the look before, or longer by its eldest and others, of
-        which each may have as many as each had."""
-        if now.items == self.last.items:
-            return not now.lost_some(self.last)
-        then, alive = self.walked, sum(s.live_count for s in lines.values())
-        stays = 0 != now.eldest == then.eldest
-        if not stays or not then.items or (now.items or 0) < then.items:
-            return False
-        return alive * then.items >= then.storages * (now.items or 0)
 
     def walked_again(
         self,
@@ -391,8 +325,7 @@ class HolderHistory(Changing):
         self.fellows = fellows
         self.broken_at, self.comes_and_goes = None, False
         shared = now.nodes < self.last.nodes and self.graph_grows
-        copied = self.carries_over and self.first.at.tick > self.walked.at.tick
-        self.fills = self._fills(now)
+        copied = self.turnover.carries_over and self._counted_anew
         self.departures.walked_again(leads_back=leads_back)
         if leads_back:
             self.counts_from(self.walked)
@@ -404,18 +337,7 @@ class HolderHistory(Changing):
             self.counts_from(now)
         self.rates.measure(self.walked, now)
         self.each = now.each_since(self.walked) or self.each
-        self.walked = now
-        self.remaining = now.storages
-
-    def _fills(self, now: Observation) -> bool:
-        """Whether each of its items gets its own: that ends when all have."""
-        then = self.walked
-        if now.items is None or now.items != then.items or not then.ours:
-            return False
-        items, came = now.ours - then.ours, now.storages - then.storages
-        if not items and not came:
-            return self.fills
-        return 2 * items * then.storages > came * then.ours
+        self.turnover.walked_again(now)
 
     def consists_of(
         self,
@@ -467,7 +389,7 @@ class HolderHistory(Changing):
             signature=signature,
             told=self.told if signature == self.signature else None,
             last=walked,
-            walked=walked,
+            turnover=replace(self.turnover, walked=walked),
             sites=then,
             rates=Gains(),
             pace=replace(self.pace, bytes=size, storages=count),
@@ -551,13 +473,9 @@ class HolderHistory(Changing):
         lines: Mapping[int, SiteNow],
         older: Callable[[int, int], int],
     ) -> None:
-        """Takes in what is alive of the lines of garbage, which no visit
-        finds: where less is as old as what a walk saw than has gone of that,
-        the collector comes in time."""
-        seen = self.walked.storages
-        alive = sum(line.live_count for line in lines.values())
-        left = min(alive, self._alive_since_walked(older))
-        self.freed_in_time |= left < seen - left
+        """Takes in what is alive of the lines of garbage."""
+        old = self._as_old_as_walked(older)
+        self.turnover.collected(_alive(lines), old)
 
     def _went_with_the_end(
         self, visit: Visit, lines: Mapping[int, SiteNow]
@@ -566,10 +484,14 @@ class HolderHistory(Changing):
         turn of the program let go of it, its end did."""
         shorter = (visit.length or 0) < (self.last.items or 0)
         then = sum(line.at_tick for line in lines.values())
-        now = sum(line.live_count for line in lines.values())
-        return shorter and then >= self.last.storages > now
+        return shorter and then >= self.last.storages > _alive(lines)
 
     def overdue(self) -> bool:
         """Whether it has not gained for longer than a third of its age: as
         the criterion asks it of a line."""
         return 3 * (self.last.at.now - self.gained_at) > self.age
+
+
+def _alive(lines: Mapping[int, SiteNow]) -> int:
+    """Storages that lines have now."""
+    return sum(line.live_count for line in lines.values())

@@ -63,7 +63,8 @@ def case_of(
         in_time=_in_time(history, status, room) and not last_word,
         bounded=_fits(history, room),
         graph_grows=history.graph_grows,
-        fills=history.fills and history.walked.ours < (history.length or 0),
+        fills=history.turnover.fills
+        and history.walked.ours < (history.length or 0),
         limited=end is not None and end.kind == "length",
         # Whether keys come to an end, a program has shown where they paused,
         # or came ever more rarely.
@@ -201,7 +202,7 @@ def _cycle(history: HolderHistory, case: Case) -> Cycle | None:
     finding = history.finding
     if case.died or finding is None or finding.cycle is None:
         return None
-    return replace(finding.cycle, freed_in_time=history.freed_in_time)
+    return replace(finding.cycle, freed_in_time=history.turnover.freed_in_time)
 
 
 def _trains(history: HolderHistory, status: Status) -> bool:
@@ -405,7 +406,7 @@ def _in_time(history: HolderHistory, status: Status, room: int | None) -> bool:
     return (
         history.held.cycle is not None
         and status.collector
-        and not (history.held.forever or history.freed_in_time)
+        and not (history.held.forever or history.turnover.freed_in_time)
         and heap.collections() == history.runs
         and not is_much(history.last.bytes, room)
     )
@@ -420,7 +421,7 @@ def _is_one_turn(
     memory may not last until then, and what a turn hands to the next lasts."""
     if not (history.held.turn or evaluates) or history.walked.nodes:
         return False
-    if history.carries_over:
+    if history.turnover.carries_over:
         return False
     return not is_much(history.last.bytes, room)
 

@@ -27,6 +27,7 @@ from impactarbiter.judging.known import KnownHolders
 from impactarbiter.judging.memory import HolderHistory, Pace
 from impactarbiter.judging.observation import Moment, Observation
 from impactarbiter.judging.scaled import scaled
+from impactarbiter.judging.turnover import Turnover
 from impactarbiter.model.finding import GraphCost
 from impactarbiter.model.history import Ages
 from impactarbiter.model.path import Edge, Path
@@ -63,7 +64,7 @@ def history(first: Observation) -> HolderHistory:
         since=0,
         first=first,
         last=first,
-        walked=first,
+        turnover=Turnover(first),
         sites={LINE: SiteNow(0, 0, 0, 0, 0, 0)},
         departures=Departures(first.items or 0),
     )
@@ -73,16 +74,20 @@ def alive(count: int) -> dict[int, SiteNow]:
     return {LINE: SiteNow(count, 100 * count, 0, 0, count, 0)}
 
 
+def none_older(site: int, tick: int) -> int:
+    """All that a walk saw has died."""
+    return 0
+
+
 def tensor(tick: int, size: int, **more: Any) -> Observation:
     return replace(seen(tick, None, 1), size=size, **more)
 
 
 def test_a_list_that_is_longer_than_ever_was_emptied_if_all_of_it_died():
-    then, now = seen(20, 40, 40), seen(90, 60, 60)
-    known = history(then)
-    emptied = known.is_emptied(60, alive(60), 0)
-    assert emptied
-    known.observe(replace(now, emptied=emptied))
+    known = history(seen(20, 40, 40))
+    now = known.told_apart(seen(90, 60, 60), alive(60), none_older)
+    assert now.emptied
+    known.observe(now)
     assert known.departures.lets_go
 
 
@@ -107,19 +112,19 @@ def test_a_list_that_kept_one_item_was_not_emptied():
     ],
 )
 def test_what_the_ledger_cannot_tell_was_not_emptied(then, items):
-    assert not history(then).is_emptied(items, alive(9), 0)
+    assert not Turnover(then).is_emptied(items, alive=9, old=0)
 
 
 def test_a_list_that_was_read_from_a_checkpoint_was_not_emptied():
     """Of its 60 items 46 were made by the line that reads it."""
-    known = history(seen(20, 40, 40))
-    assert not known.is_emptied(60, alive(14), 0)
+    assert not Turnover(seen(20, 40, 40)).is_emptied(60, alive=14, old=0)
 
 
 def test_an_emptied_list_is_seen_once_for_a_walk():
     known = history(seen(20, 40, 40))
     known.observe(replace(seen(40, 50, 50), emptied=True))
-    assert not known.is_emptied(60, alive(60), 0)
+    now = known.told_apart(seen(60, 60, 60), alive(60), none_older)
+    assert not now.emptied
 
 
 def asked(step: int, items: int) -> Observation:
@@ -140,8 +145,8 @@ def test_a_report_in_the_middle_of_a_step_adds_none_to_a_rate(looks):
 
 
 def test_what_left_is_seen_once():
-    known = history(seen(20, 40, 40))
-    thinner = [known.thins(alive) for alive in (40, 31, 31, 30)]
+    since = Turnover(seen(20, 40, 40))
+    thinner = [since.thins(old) for old in (40, 31, 31, 30)]
     assert thinner == [False, True, False, True]
 
 
@@ -577,9 +582,9 @@ def test_what_is_read_from_a_checkpoint_outlasts_its_turn(came, carries):
     known = history(seen(70, 23, 23))
     known.observe(replace(seen(70, 23, 23), eldest=1))
     now = replace(seen(96, 28, 28), eldest=1)
-    now = known.told_apart(now, alive(came), lambda site, tick: 0)
+    now = known.told_apart(now, alive(came), none_older)
     known.observe(now)
-    assert known.carries_over == carries
+    assert known.turnover.carries_over == carries
     assert (known.first is known.last) == carries
 
 
@@ -764,7 +769,7 @@ def test_what_gives_each_of_its_items_one_thing_fills_up(
     known = history(with_items(16, 12, 24))
     for walk in (with_items(30, 30, 60), with_items(60, ours, storages)):
         known.walked_again(known.held, [fellow()], walk)
-    assert known.fills == fills
+    assert known.turnover.fills == fills
 
 
 def test_what_the_last_walk_has_found_is_as_old_as_it_was_made():
