@@ -45,7 +45,7 @@ class Judge:
                 continue
             self._see_lines(history, suspects)
             suspect = history.is_suspect(suspects)
-            grows = history.gains > 0 and not history.overdue()
+            grows = history.growth.gains > 0 and not history.overdue()
             if not (suspect or grows or history.confirmed_at):
                 continue
             sure = last_word and suspect
@@ -88,11 +88,11 @@ class Judge:
         ages = curves.ages(history.sites, status, status.kind)
         history.ages = ages or history.ages
         if history.last.is_plain:
-            history.was_made(curves.made_by(history.sites))
+            history.growth.was_made(curves.made_by(history.sites))
         lines = [suspects[site] for site in history.sites if site in suspects]
         if lines and len(history.fellows) > 1:
             # Those that began since the walk nobody visits.
-            history.gained_at = status.now
+            history.growth.went_on(status.now)
         history.rising = [s.since for s in lines if s.kinds & GROWS_STEADILY]
         history.lived = max((s.life for s in lines), default=history.lived)
 

@@ -16,10 +16,12 @@ from ..model.finding import Finding, Holder
 from .allowlist import AllowList
 from .departures import Departures
 from .fates import Fates, apart
+from .growth import Growth, Pace
 from .leaving import leads_back
 from .look import Look
-from .memory import HolderHistory, Pace, Siblings, stands_for
+from .memory import HolderHistory, Siblings, stands_for
 from .observation import Moment, observed
+from .reach import Reach
 from .statement import remakes
 from .turnover import Turnover
 
@@ -85,7 +87,7 @@ class KnownHolders(dict[str, HolderHistory]):
         lines whose cut does, has values on that one's graph: `states` beside
         `state`, `recent = history[-20:]` beside `history`."""
         for history in self.values():
-            history.graph_is_others = not history.frees_nodes and any(
+            history.reach.is_others = not history.frees_nodes and any(
                 other.frees_nodes
                 and (history.broken_at or not other.broken_at)
                 and other.is_suspect(history.sites)
@@ -288,9 +290,9 @@ class KnownHolders(dict[str, HolderHistory]):
                 Turnover(now),
                 fellows=fellows,
                 bound=held.bound,
-                gained_at=look.gained(fellows),
+                growth=Growth(look.gained(fellows)),
                 departures=Departures(now.items or 0),
-                probed=now.probed,
+                reach=Reach(now.probed),
                 runs=heap.collections(),
             )
             history.starts_over(
@@ -306,8 +308,9 @@ class KnownHolders(dict[str, HolderHistory]):
         history.was_collected |= self._was_collected(held)
         history.beside = _beside(finding)
         history.sites = lines
-        if held.root != "cycle" or size > history.pace.bytes:
-            history.pace = Pace(size, count, look.span(fellows), look.kind)
+        if held.root != "cycle" or size > history.growth.pace.bytes:
+            span = look.span(fellows)
+            history.growth.pace = Pace(size, count, span, look.kind)
         history.consists_of(siblings, now, size, count)
         alone = history.alike == 1 and look.is_one_of_many(held)
         history.remade = alone or (

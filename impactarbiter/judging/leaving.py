@@ -29,9 +29,9 @@ def pauses(history: HolderHistory) -> bool:
     last = max(group.last for group in groups)
     came = last - min(group.first for group in groups)
     count = sum(group.count for group in groups)
-    since = history.last.at.now - max(last, history.gained_at)
+    since = history.last.at.now - max(last, history.growth.gained_at)
     return count > 1 and since > max(
-        PAUSE * came / (count - 1), 2 * history.waited
+        PAUSE * came / (count - 1), 2 * history.growth.waited
     )
 
 
@@ -39,7 +39,7 @@ def slows(history: HolderHistory) -> bool:
     """Whether far less of it came in the later half of its time than an
     even pace would have brought: what ever fewer keys are new to."""
     if history.last.is_plain:
-        return _gets_slower(history.sizes)
+        return _gets_slower(history.growth.sizes)
     return _gets_rarer(history)
 
 

@@ -16,28 +16,12 @@ from ..core.wire import Held, SiteNow, Visit
 from ..model.finding import Finding, GraphCost
 from ..model.history import Ages
 from .departures import Departures
-from .gains import Gains
+from .growth import Growth
 from .observation import Moment, Observation, dated, observed
+from .reach import Reach
 from .scaled import scaled
 from .sightings import Sightings
 from .turnover import Turnover
-
-#: Sizes of a tensor that are remembered, spread over its time: its halves are
-#: told from each other by two or three.
-MOST_SIZES = 16
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How fast a holder grew until a walk, by when what it had was born:
-    ``bytes`` and ``storages`` a step, of that ``kind``, in so many ``steps``.
-    """
-
-    bytes: float = 0.0
-    storages: float = 0.0
-    steps: int = 0
-    kind: int = -1
-
 
 #: Holders that are alike, and what is told of each.
 Siblings: TypeAlias = list[tuple[Held, Finding]]
@@ -69,27 +53,13 @@ class HolderHistory(Changing):
     measured: bool = False  # by a walk over the whole heap
     retained: int = 0  # storages that were freed with it, by the last walk
     graph: GraphCost | None = None  # likewise
-    rates: Gains = field(default_factory=Gains)  # what they are counted from
-    # Nodes behind its lines' newest tensors when it was found, or the most of
-    # them before there were fewer; and the most so far.
-    probed: Mapping[int, int] = field(default_factory=dict)
-    farthest: Mapping[int, int] = field(default_factory=dict)
-    # When the graph behind as many items was last seen to reach further.
-    reached: Observation | None = None
-    pace: Pace = Pace()  # of garbage: by the walk that saw the most
-    gained_at: int = 0  # `now` of the last gain
-    gained: Moment | None = None  # of the last gain that was seen
-    gains: int = 0  # times that it was seen grown
-    waited: int = 0  # the longest time between two of them
-    # Of a tensor without a graph: some positions, and its bytes at them.
-    sizes: Sequence[tuple[int, int]] = ()
+    growth: Growth = field(default_factory=Growth)
+    reach: Reach = field(default_factory=Reach)
     bound: int | None = None  # the most items by its type
     full_at: Moment | None = None  # since when it was seen at its bound
     departures: Departures = field(default_factory=Departures)
     # Garbage like it, which a walk had seen, was gone at a later one.
     was_collected: bool = False
-    # What came with each item between two walks.
-    each: Mapping[str, float] | None = None
     runs: int = 0  # of the collector, when it was found: `heap.collections`
     broken_at: Moment | None = None  # a tick at which its path did not hold
     # Its path held again after that, or not while its statement was sought.
@@ -103,7 +73,6 @@ class HolderHistory(Changing):
     recurs: bool | None = None  # a tensor made from the one before it
     beside: tuple[str, ...] = ()  # tensors on the same graph
     rise_is_others: bool = False  # siblings keep what its lines keep
-    graph_is_others: bool = False  # its lines' graph, where that grows
     finding: Finding | None = None
     ages: Ages | None = None  # of its lines, when it was judged last
     began: int = field(init=False)  # `since`, as it was found with
@@ -165,15 +134,7 @@ class HolderHistory(Changing):
     @property
     def graph_grows(self) -> bool:
         """Whether the graph behind it reaches further back than it did."""
-        last, first = self.last, self.first
-        if self.graph_is_others:
-            return False
-        if last.reaches_further(self.probed):
-            return True
-        # One item's graph may have been in use beside at the first.
-        items = last.items or 1
-        own = last.nodes / items if items > 1 else 0
-        return last.items == first.items and last.nodes > first.nodes + own
+        return self.reach.grows(self.first, self.last)
 
     def is_suspect(self, sites: Container[int]) -> bool:
         """Whether one of its lines is among these."""
@@ -188,8 +149,8 @@ class HolderHistory(Changing):
     def known_at(self) -> Moment:
         """As of when its figures are: of several that are alike, those that
         began after the walk are in none."""
-        several = len(self.fellows) > 1
-        return self.gained if several and self.gained else self.last.at
+        gained = self.growth.gained if len(self.fellows) > 1 else None
+        return gained or self.last.at
 
     @property
     def is_remade(self) -> bool:
@@ -210,39 +171,23 @@ class HolderHistory(Changing):
     def observe(self, now: Observation, made: int | None = None) -> None:
         """Takes in what a walk or a visit saw; ``made``: when the youngest of
         what a walk has found there was."""
-        if self.graph_is_others:
-            now = replace(now, probed={})
-        before = self.last
-        seen_at = now.at
-        self._note_reach(now.probed)
-        self.last = now = dated(now, before)
+        before, seen_at = self.last, now.at
+        self.last = now = dated(self.reach.own(now), before)
         self._note_fullness(now, seen_at)
-        if now.is_plain:
-            self._note_size(now)
-        if now.items != before.items:
-            self.reached = None
-        elif now.nodes > before.nodes or now.reaches_further(before.probed):
-            self.reached = now
+        self.growth.see_size(now)
+        self.reach.observe(now, before)
         if now.exceeds(before):
-            paused = self.overdue() and now.at.now - self.gained_at
+            paused = self.overdue() and now.at.now - self.growth.gained_at
             if paused:
                 self.sightings.resume()
-            gained_at = now.at.now
-            if made is not None and now.grew_inside(before):
-                # No visit sees that: it may have been long ago.
-                gained_at = max(min(made, gained_at), self.gained_at)
-            self.waited = max(self.waited, gained_at - self.gained_at)
-            self.gained_at, self.gained = gained_at, now.at
-            self.gains += 1
-            if (now.items or now.is_plain) and now.at.ends_step:
-                self.rates.add(now, paused)
+            self.growth.add(now, before, made, paused)
         if self.turnover.observe(now):
             self.counts_from(now)
         left = self.departures
         if left.observe(now, before, graph_grows=self.graph_grows):
             self.confirmed_at = None
             if before is not self.first:
-                self.rates.let_go(self.first, before)
+                self.growth.rates.let_go(self.first, before)
             self.counts_from(now)
         elif left.lets_go and now.at.now - self.first.at.now > 2 * (
             self.first.at.now - self.since
@@ -250,28 +195,6 @@ class HolderHistory(Changing):
             # It did let go once: what has gathered for twice as long since
             # is not waiting for its turn.
             self.waits_no_more(self.first.at.now)
-
-    def was_made(self, by: int | None) -> None:
-        """All that its lines have was made by then: a tensor without a graph
-        is as large as when it was made, and a visit may come long after."""
-        if by is not None:
-            self.gained_at = min(self.gained_at, by)
-
-    def _note_size(self, now: Observation) -> None:
-        if len(self.sizes) == MOST_SIZES:
-            self.sizes = self.sizes[::2]
-        self.sizes = (*self.sizes, (now.at.now, now.size))
-
-    def _note_reach(self, probed: Mapping[int, int]) -> None:
-        """What a graph has to exceed to have grown: what it had when it was
-        found, and what it had before it was seen to have less."""
-        for site, nodes in probed.items():
-            least = self.probed.get(site, nodes)
-            most = self.farthest.get(site, least)
-            if nodes > most:
-                self.farthest = {**self.farthest, site: nodes}
-            elif nodes < most and least > 0:
-                self.probed = {**self.probed, site: most}
 
     def _note_fullness(self, now: Observation, at: Moment) -> None:
         alike, items = max(len(self.fellows), 1), now.items or 0
@@ -329,14 +252,13 @@ class HolderHistory(Changing):
         self.departures.walked_again(leads_back=leads_back)
         if leads_back:
             self.counts_from(self.walked)
-            self.gains, self.gained_at = self.gains + 1, now.at.now
+            self.growth.went_on(now.at.now, gains=1)
         self.observe(now, made)
         if shared or copied:
             # Something else has a part of its graph since then; copies are
             # none of its lines' storages.
             self.counts_from(now)
-        self.rates.measure(self.walked, now)
-        self.each = now.each_since(self.walked) or self.each
+        self.growth.walked_again(self.walked, now)
         self.turnover.walked_again(now)
 
     def consists_of(
@@ -383,7 +305,7 @@ class HolderHistory(Changing):
         then = {s: line for s, line in self.sites.items() if s in sites}
         walked = observed(fellows, visit, self.walked.at, then)
         share = walked.held / max(self.walked.held, 1)
-        size, count = self.pace.bytes * share, self.pace.storages * share
+        growth = self.growth.of_a_part(share)
         part = replace(
             self.copied(),
             signature=signature,
@@ -391,14 +313,13 @@ class HolderHistory(Changing):
             last=walked,
             turnover=replace(self.turnover, walked=walked),
             sites=then,
-            rates=Gains(),
-            pace=replace(self.pace, bytes=size, storages=count),
         )
         part.began = self.began
+        size, count = growth.pace.bytes, growth.pace.storages
         part.consists_of(siblings, walked, size, count)
         part.last = part._scaled(part._as_walked(visit, at, lines), lines)
         part.counts_from(part.last)
-        part.rates.resumed = True
+        part.growth = growth
         part.departures.has_at_most(part.last.items or 0)
         return part
 
@@ -415,8 +336,9 @@ class HolderHistory(Changing):
 
     def counts_from(self, now: Observation) -> None:
         """Rates are counted anew."""
-        self.first, self.reached, self.sizes = now, None, ()
-        self.rates.restart()
+        self.first = now
+        self.growth.restart()
+        self.reach.restart()
 
     def seen(
         self,
@@ -465,7 +387,7 @@ class HolderHistory(Changing):
             self.sites,
             lines,
             self.recurs,
-            self.each,
+            self.growth.each,
         )
 
     def sees(
@@ -489,7 +411,7 @@ class HolderHistory(Changing):
     def overdue(self) -> bool:
         """Whether it has not gained for longer than a third of its age: as
         the criterion asks it of a line."""
-        return 3 * (self.last.at.now - self.gained_at) > self.age
+        return 3 * (self.last.at.now - self.growth.gained_at) > self.age
 
 
 def _alive(lines: Mapping[int, SiteNow]) -> int:

@@ -14,12 +14,12 @@ EVEN = 0.8
 
 def rate(history: HolderHistory, kind: int, attribute: str) -> float | None:
     """Growth per step of that kind since the first look; None before."""
-    reached = history.reached
+    reached = history.reach.reached
     if attribute == "node_bytes" and reached is not None:
         # Between two probes nobody sees the graph grow.
         return growth(history.first, reached, kind, attribute)
     seen = growth(*_measured(history), kind, attribute)
-    filled = history.rates.filled
+    filled = history.growth.rates.filled
     if not seen and history.departures.lets_go and filled is not None:
         return growth(*filled, kind, attribute)
     return seen
@@ -41,11 +41,11 @@ def items_a_step(history: HolderHistory, kind: int) -> float | None:
     """How fast it gets longer, 0: what its items keep has grown; None for no
     container."""
     walked = history.walked
-    if history.gains and history.last.items == history.first.items:
+    if history.growth.gains and history.last.items == history.first.items:
         return None if history.last.items is None else 0.0
     if is_of_a_moment(history, kind) and walked.items and walked.storages:
         items = sum(one.branches for one in history.fellows)
-        return history.pace.storages * items / walked.storages
+        return history.growth.pace.storages * items / walked.storages
     return rate(history, kind, "items")
 
 
@@ -53,7 +53,7 @@ def is_of_a_moment(history: HolderHistory, kind: int) -> bool:
     """Whether visits have seen less of its growth than the walk that found
     it: what does not come at every step, or is in use beside, differs between
     two moments by more than a few steps leave behind."""
-    pace = history.pace
+    pace = history.growth.pace
     even = history.length is not None and (
         history.graph_grows or EVEN * pace.steps <= history.generations
     )
@@ -64,7 +64,7 @@ def is_of_a_moment(history: HolderHistory, kind: int) -> bool:
         and history.alike == max(len(history.fellows), 1)
         and history.held.root != "cycle"
         and not history.departures.lets_go
-        and not history.rates.resumed
+        and not history.growth.rates.resumed
         and not even
     )
 
@@ -73,9 +73,9 @@ def is_of_old_probes(history: HolderHistory, kind: int) -> bool:
     """Whether visits have seen fewer steps than lie between two probes of
     graphs, none of which has reached further: only probes see the graph
     behind as many items grow."""
-    if history.reached or history.last.items != history.first.items:
+    if history.reach.reached or history.last.items != history.first.items:
         return False
-    pace = history.pace
+    pace = history.growth.pace
     between = history.last.at.steps(kind) / PROBES_PER_DOUBLING
     return pace.kind == kind and _steps_seen(history, kind) < min(
         between, pace.steps
@@ -87,7 +87,7 @@ def nodes_as_walked(history: HolderHistory) -> float:
     with the items of its warm-up, which were made in no step that counts; a
     graph that is carried on reaches further back than what it leads to first,
     of which something else may have all but the last."""
-    walked, steps = history.walked, max(history.pace.steps, 1)
+    walked, steps = history.walked, max(history.growth.pace.steps, 1)
     if history.recurs or history.graph_grows:
         return walked.node_bytes / max(steps, _age(history))
     counted = walked.ours / walked.items if walked.items else 1.0
@@ -101,7 +101,7 @@ def _age(history: HolderHistory) -> int:
 def _measured(history: HolderHistory) -> tuple[Observation, Observation]:
     """Between which two its growth was seen; of what has just let go, while
     it gathered what it let go of."""
-    return history.rates.measured(history.first, history.last)
+    return history.growth.rates.measured(history.first, history.last)
 
 
 def _steps_seen(history: HolderHistory, kind: int) -> int:

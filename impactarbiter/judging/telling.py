@@ -151,7 +151,9 @@ def _grew_once(history: HolderHistory) -> bool:
     """Whether a tensor was seen made longer a single time: how often that
     happens, and so how fast it grows, the next time shows."""
     return (
-        history.length is None and history.last.is_plain and history.gains < 2
+        history.length is None
+        and history.last.is_plain
+        and history.growth.gains < 2
     )
 
 

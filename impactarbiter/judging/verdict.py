@@ -48,7 +48,7 @@ def case_of(
     room = forecast.room_of(finding)
     # Reading the source takes time: only for what would be told.
     asked = not last_word or pauses(history) or slows(history)
-    asked = asked and history.gains > 0 and history.age >= needed
+    asked = asked and history.growth.gains > 0 and history.age >= needed
     asked = asked and not history.departures.leads_back
     end = _end(history, room) if asked else None
     keys = end is not None and end.kind == "keys"
@@ -80,7 +80,7 @@ def case_of(
             or (last_word and history.departures.outgrew and not one_pass)
         ),
         overdue=history.overdue(),
-        gained=(history.gains > 0 and not history.is_the_same) or old,
+        gained=(history.growth.gains > 0 and not history.is_the_same) or old,
         one_pass=one_pass,
         one_turn=_is_one_turn(history, one_pass and status.trained, room),
         returned=history.broken_at is not None or history.died,
@@ -132,9 +132,9 @@ def finding_of(
     nodes = nodes or carried(history, kind, "node_bytes")
     if case.is_cycle and not size:
         # Nobody visits garbage; a walk may come after the collector.
-        size, count = history.pace.bytes, history.pace.storages
+        size, count = history.growth.pace.bytes, history.growth.pace.storages
     elif is_of_a_moment(history, kind):
-        size, count = history.pace.bytes, history.pace.storages
+        size, count = history.growth.pace.bytes, history.growth.pace.storages
     if history.walked.node_bytes and is_of_old_probes(history, kind):
         nodes = nodes_as_walked(history)
     confirmed = history.confirmed_at
@@ -227,9 +227,9 @@ def _more_than_walked(
 ) -> dict[str, Any]:
     """What a container has taken in since the last walk, counted alike."""
     last = history.last
-    if last.scale == last.longer == 1 or history.gained is None:
+    if last.scale == last.longer == 1 or history.growth.gained is None:
         return {}
-    last_step = max(finding.last_step, history.gained.steps(kind))
+    last_step = max(finding.last_step, history.growth.gained.steps(kind))
     return {
         "last_step": last_step,
         "generations": generations(
@@ -432,7 +432,7 @@ def _is_one_pass(history: HolderHistory, status: Status) -> bool:
     the same as a service that keeps them.  What grows without getting longer,
     as a tuple that leads to the one before, collects nothing."""
     held = history.held
-    if history.gains and history.last.items == history.first.items:
+    if history.growth.gains and history.last.items == history.first.items:
         return False
     if status.kind not in CALLS:
         return False

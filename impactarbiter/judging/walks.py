@@ -124,7 +124,7 @@ class Walks:
         known -= {
             site
             for history in self.known.values()
-            if history.gains and history.broken_at is None
+            if history.growth.gains and history.broken_at is None
             if history.overdue()
             for site in history.sites
         }

@@ -23,8 +23,9 @@ from impactarbiter.core.wire import (
 from impactarbiter.judging import leaving, rates
 from impactarbiter.judging.allowlist import AllowList
 from impactarbiter.judging.departures import Departures
+from impactarbiter.judging.growth import Pace
 from impactarbiter.judging.known import KnownHolders
-from impactarbiter.judging.memory import HolderHistory, Pace
+from impactarbiter.judging.memory import HolderHistory
 from impactarbiter.judging.observation import Moment, Observation
 from impactarbiter.judging.scaled import scaled
 from impactarbiter.judging.turnover import Turnover
@@ -280,7 +281,7 @@ def test_garbage_grows_by_what_was_filled_later(spans, died):
 def test_a_tensor_that_is_begun_anew_lets_go():
     known = history(tensor(20, 4000))
     known.observe(tensor(30, 5000))
-    assert (known.gains, known.departures.lets_go) == (1, False)
+    assert (known.growth.gains, known.departures.lets_go) == (1, False)
     known.observe(tensor(40, 200))
     assert known.departures.lets_go
 
@@ -295,7 +296,7 @@ def test_what_a_statement_needs_for_a_moment_is_no_growth_of_a_tensor():
     known = history(tensor(20, 4000))
     both = replace(tensor(30, 4000), storages=2, held=8000)
     known.observe(both)
-    assert known.gains == 0
+    assert known.growth.gains == 0
 
 
 def test_what_a_chain_frees_grows_with_its_lines():
@@ -526,7 +527,7 @@ def test_what_comes_now_and_then_grows_as_the_walk_measured(
     known = history(seen(20, 8, 8))
     known.fellows = [fellow()]
     known.generations = generations
-    known.pace = Pace(200.0, 2.0, 16, OPTIMIZER)
+    known.growth.pace = Pace(200.0, 2.0, 16, OPTIMIZER)
     known.observe(seen(21, 9, 9))
     known.observe(seen(until, 12, 12))
     assert rates.is_of_a_moment(known, OPTIMIZER) == is_of_a_moment
@@ -536,7 +537,7 @@ def test_what_comes_now_and_then_grows_as_the_walk_measured(
 def test_what_grows_again_is_looked_at_again():
     """By another statement, maybe."""
     known = history(seen(20, 8, 8))
-    known.gained_at = 20
+    known.growth.gained_at = 20
     known.sightings.take_in([Statement("fit.py", 61, "fit", 8, 8, 0)])
     for tick in (21, 60):
         known.observe(seen(tick, 9, 9))
@@ -714,7 +715,7 @@ def test_a_walk_that_measures_less_of_a_growing_graph_counts_anew():
 )
 def test_a_graph_that_is_now_larger_now_smaller_does_not_grow(nodes, grows):
     known = history(replace(seen(20, 5, 5), probed={LINE: nodes[0]}))
-    known.probed = known.first.probed
+    known.reach.probed = known.first.probed
     for step, count in enumerate(nodes[1:], 21):
         known.observe(replace(seen(step, 5, 5), probed={LINE: count}))
     assert known.graph_grows == grows
@@ -733,7 +734,7 @@ def test_items_of_the_warm_up_came_in_no_step_that_counts():
     """Three of sixteen: their nodes are in what the walk has measured."""
     walked = replace(seen(16, 16, 32), ours=13, node_bytes=16_000)
     known = history(walked)
-    known.pace = Pace(0.0, 0.0, 13, OPTIMIZER)
+    known.growth.pace = Pace(0.0, 0.0, 13, OPTIMIZER)
     assert rates.nodes_as_walked(known) == 1000
 
 
@@ -777,7 +778,7 @@ def test_what_the_last_walk_has_found_is_as_old_as_it_was_made():
     known = history(with_items(60, 57, 114))
     last = with_items(380, 147, 294)
     known.walked_again(known.held, [fellow()], last, 150)
-    assert known.gains == 1 and known.gained_at == 150
+    assert known.growth.gains == 1 and known.growth.gained_at == 150
     assert known.overdue()
 
 
@@ -787,5 +788,5 @@ def test_a_tensor_that_is_made_longer_now_and_then_grows_from_time_to_time():
     known = history(tensor(104, 3456, held=3456))
     for tick, size in sizes.items():
         known.observe(tensor(tick, size, held=size))
-    assert known.gains == 2
+    assert known.growth.gains == 2
     assert rates.rate(known, OPTIMIZER, "held") == 384 / 15
