@@ -14,7 +14,8 @@ from functools import lru_cache
 
 from ..base.records import dataclass
 from ..core.wire import Held, Visit
-from .memory import HolderHistory, Siblings
+from .memory import HolderHistory
+from .siblings import Siblings
 
 #: So many times as much, and as long, is far more than what lets go has.
 FAR_MORE = 2

@@ -19,9 +19,10 @@ from .fates import Fates, apart
 from .growth import Growth, Pace
 from .leaving import leads_back
 from .look import Look
-from .memory import HolderHistory, Siblings, stands_for
+from .memory import HolderHistory
 from .observation import Moment, observed
 from .reach import Reach
+from .siblings import Siblings, stands_for
 from .statement import remakes
 from .turnover import Turnover
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TypeAlias
 
 from ..base.records import Changing, dataclass
 from ..core.wire import Held, SiteNow, Visit
@@ -17,64 +16,69 @@ from ..model.finding import Finding, GraphCost
 from ..model.history import Ages
 from .departures import Departures
 from .growth import Growth
-from .observation import Moment, Observation, dated, observed
+from .observation import Moment, Observation, dated, observed, visited
 from .reach import Reach
 from .scaled import scaled
+from .siblings import Siblings, died_at_once, stands_for, told_as_one
 from .sightings import Sightings
 from .turnover import Turnover
-
-#: Holders that are alike, and what is told of each.
-Siblings: TypeAlias = list[tuple[Held, Finding]]
-
-
-def stands_for(siblings: Siblings) -> tuple[Held, Finding]:
-    """The one that stands for all: it grew last; of cycles one that the
-    collector never frees."""
-    return max(siblings, key=lambda pair: (pair[0].forever, pair[1].last_step))
 
 
 @dataclass
 class HolderHistory(Changing):
-    """One holder from look to look."""
+    """One holder from look to look.
+
+    Rates are counted from ``first``, the look that something left it at last,
+    or it was found at, to ``last``.
+    """
 
     signature: str
     held: Held  # as the last walk saw it
     since: int  # position or tick since which its line keeps what it makes
     first: Observation
     last: Observation
+
+    # What looks have seen of it.
     turnover: Turnover  # of what the last walk saw
-    sites: Mapping[int, SiteNow] = field(default_factory=dict)
-    # All that were told singly and are this one holder, `held` among them.
-    fellows: Sequence[Held] = ()
-    # With their findings.
-    siblings: Sequence[tuple[Held, Finding]] = ()
-    alike: int = 1  # with those that were too many for it
-    generations: int = 0  # as the last walk saw them
-    measured: bool = False  # by a walk over the whole heap
-    retained: int = 0  # storages that were freed with it, by the last walk
-    graph: GraphCost | None = None  # likewise
     growth: Growth = field(default_factory=Growth)
     reach: Reach = field(default_factory=Reach)
-    bound: int | None = None  # the most items by its type
-    full_at: Moment | None = None  # since when it was seen at its bound
     departures: Departures = field(default_factory=Departures)
-    # Garbage like it, which a walk had seen, was gone at a later one.
-    was_collected: bool = False
-    runs: int = 0  # of the collector, when it was found: `heap.collections`
+    sightings: Sightings = field(default_factory=Sightings)
+
+    # What the last walk found.
+    # All that were told singly and are this one holder, `held` among them.
+    fellows: Sequence[Held] = ()
+    siblings: Sequence[tuple[Held, Finding]] = ()  # with their findings
+    alike: int = 1  # with those that were too many for it
+    generations: int = 0  # steps that have left something there
+    retained: int = 0  # storages that were freed with it
+    graph: GraphCost | None = None  # likewise
+    measured: bool = False  # by a walk over the whole heap, this or another
+    beside: tuple[str, ...] = ()  # tensors on the same graph
+    remade: bool = False  # one value in place of another, as far as is known
+
+    # Its lines.
+    sites: Mapping[int, SiteNow] = field(default_factory=dict)  # as walked to
+    rising: Sequence[int] = ()  # since when they do, steadily
+    rise_is_others: bool = False  # siblings keep what its lines keep
+    lived: int = 0  # the longest lifetime of theirs that ended
+    ages: Ages | None = None  # when it was judged last
+
+    # Whether it is there still, and what it is.
     broken_at: Moment | None = None  # a tick at which its path did not hold
     # Its path held again after that, or not while its statement was sought.
     comes_and_goes: bool = False
-    rising: Sequence[int] = ()  # since when its lines do, steadily
-    lived: int = 0  # the longest lifetime of theirs that ended
+    recurs: bool | None = None  # a tensor made from the one before it
+    bound: int | None = None  # the most items by its type
+    full_at: Moment | None = None  # since when it was seen at its bound
+    # Garbage like it, which a walk had seen, was gone at a later one.
+    was_collected: bool = False
+    runs: int = 0  # of the collector, when it was found: `heap.collections`
+
+    # What was said of it.
+    finding: Finding | None = None
     confirmed_at: Moment | None = None
     told: str | None = None  # the verdict that was announced
-    sightings: Sightings = field(default_factory=Sightings)
-    remade: bool = False  # one value in place of another, as far as is known
-    recurs: bool | None = None  # a tensor made from the one before it
-    beside: tuple[str, ...] = ()  # tensors on the same graph
-    rise_is_others: bool = False  # siblings keep what its lines keep
-    finding: Finding | None = None
-    ages: Ages | None = None  # of its lines, when it was judged last
     began: int = field(init=False)  # `since`, as it was found with
 
     def __post_init__(self) -> None:
@@ -118,13 +122,8 @@ class HolderHistory(Changing):
 
     @property
     def died(self) -> bool:
-        """Whether it is garbage that came about at once.  Garbage grows by
-        more of it, filled one after another."""
-        if not self.fellows or not all(one.died for one in self.fellows):
-            return False
-        firsts = [min(g.first for g in one.groups) for one in self.fellows]
-        lasts = [max(g.last for g in one.groups) for one in self.fellows]
-        return max(firsts) <= min(lasts)
+        """Whether it is garbage that came about at once."""
+        return died_at_once(self.fellows)
 
     @property
     def frees_nodes(self) -> bool:
@@ -270,24 +269,15 @@ class HolderHistory(Changing):
     ) -> None:
         """These are the holder, and grew by so many bytes and storages a step
         until they were ``walked`` to; one stands for all."""
-        self.held, finding = stands_for(siblings)
+        self.held, _finding = stands_for(siblings)
         self.siblings = siblings
         self.fellows = [held for held, _finding in siblings]
-        self.generations = max(f.generations for _held, f in siblings)
-        self.retained = sum(held.storages for held in self.fellows)
-        self.graph = finding.graph
         self.alike = sum(1 + held.others for held in self.fellows)
-        self.finding = replace(
-            finding,
-            bytes_per_step=size,
-            tensors_per_step=count,
-            verdict=self.finding.verdict if self.finding else "growing",
-            retained_bytes=walked.bytes,
-            retained_tensors=self.retained,
-            generations=self.generations,
-            first_step=min(f.first_step for _held, f in siblings),
-            last_step=max(f.last_step for _held, f in siblings),
-        )
+        verdict = self.finding.verdict if self.finding else "growing"
+        told = told_as_one(siblings, walked, size, count, verdict)
+        self.finding, self.graph = told, told.graph
+        self.generations = told.generations
+        self.retained = told.retained_tensors
 
     def parted(
         self,
@@ -317,7 +307,7 @@ class HolderHistory(Changing):
         part.began = self.began
         size, count = growth.pace.bytes, growth.pace.storages
         part.consists_of(siblings, walked, size, count)
-        part.last = part._scaled(part._as_walked(visit, at, lines), lines)
+        part.last = part._scaled(visited(walked, visit, at, lines), lines)
         part.counts_from(part.last)
         part.growth = growth
         part.departures.has_at_most(part.last.items or 0)
@@ -358,24 +348,9 @@ class HolderHistory(Changing):
         self.broken_at = None
         if visit.recurs is not None:
             self.recurs = visit.recurs
-        now = self._as_walked(visit, at, lines)
+        now = visited(self.walked, visit, at, lines)
         now = self.told_apart(now, lines, older)
         self.observe(self._scaled(now, lines))
-
-    def _as_walked(
-        self, visit: Visit, at: Moment, lines: Mapping[int, SiteNow]
-    ) -> Observation:
-        return replace(
-            self.walked,
-            at=at,
-            items=visit.length,
-            probed={s: line.graph_nodes for s, line in lines.items()},
-            first=visit.first,
-            value=visit.value,
-            graph=visit.graph,
-            size=visit.bytes,
-            eldest=visit.eldest,
-        )
 
     def _scaled(
         self, now: Observation, lines: Mapping[int, SiteNow]

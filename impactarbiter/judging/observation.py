@@ -247,6 +247,27 @@ def observed(
     )
 
 
+def visited(
+    walked: Observation,
+    visit: Visit,
+    at: Moment,
+    lines: Mapping[int, SiteNow],
+) -> Observation:
+    """What a visit saw of what was ``walked`` to before: what only walks
+    measure is as it was then."""
+    return replace(
+        walked,
+        at=at,
+        items=visit.length,
+        probed={s: line.graph_nodes for s, line in lines.items()},
+        first=visit.first,
+        value=visit.value,
+        graph=visit.graph,
+        size=visit.bytes,
+        eldest=visit.eldest,
+    )
+
+
 def growth(
     first: Observation, last: Observation, kind: int, attribute: str
 ) -> float | None:
