@@ -27,9 +27,10 @@ class Case:
     ``bounded``: it has a bound that memory can hold, by its type or those of
     its items; ``fills``: it gets no longer, and each of its items gets its
     own; ``limited``: a test of its length in the source decides on
-    whether it grows, and the program goes on; ``may_end``: so it does, and the
-    source empties it somewhere, or asks for a key before it sets it; that is
-    said at a report too, where keys have paused or come ever more rarely.
+    whether it grows, and the program goes on; ``source_may_end``: so it does,
+    and the source empties it somewhere, or asks for a key before it sets it;
+    that is said at a report too, where keys have paused or come ever more
+    rarely.
     ``one_pass``: it is a variable of the very loop that fills it, where
     nothing but calls comes.  ``one_turn``: it is a variable of a call that a
     loop makes, one that a loop sets anew, or of one pass after a training;
@@ -48,7 +49,7 @@ class Case:
     bounded: bool = False
     fills: bool = False
     limited: bool = False
-    may_end: bool = False
+    source_may_end: bool = False
     graph_grows: bool = False
     remade: bool = False
     lets_go: bool = False
@@ -140,7 +141,7 @@ RULES: tuple[Rule, ...] = (
         lambda case: (
             case.outgrows
             and _settled(case)
-            and not (case.one_turn or case.limited or case.may_end)
+            and not (case.one_turn or case.limited or case.source_may_end)
         ),
         "leak",
         "less of what it held was seen leaving than coming, all along",
@@ -186,7 +187,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         MAY_END,
-        lambda case: case.may_end and _settled(case) and not case.graph_grows,
+        lambda case: (
+            case.source_may_end and _settled(case) and not case.graph_grows
+        ),
         "growing",
         "its source empties it elsewhere, or asks for a key before it sets it",
     ),

@@ -71,12 +71,14 @@ class Telling:
         if history is not None and _evidence(finding, history) < enough:
             if verdict == "growing":
                 return False
-            if room is not None and _may_wait(finding, history, room):
+            if room is not None and _gains_seldom(finding, history, room):
                 return False
         if (
             history is not None
             and room is not None
-            and (_grew_once(history) or _may_end(finding, history, room))
+            and (
+                _grew_once(history) or _slows_with_room(finding, history, room)
+            )
         ):
             return False
         if verdict == "growing" and (
@@ -141,7 +143,9 @@ def _evidence(finding: Finding, history: HolderHistory) -> int:
     return min(finding.generations, history.age)
 
 
-def _may_end(finding: Finding, history: HolderHistory, room: Room) -> bool:
+def _slows_with_room(
+    finding: Finding, history: HolderHistory, room: Room
+) -> bool:
     """Whether ever less comes to it, and it has little beside the memory that
     is left: where that ends, the program's end shows."""
     return slows(history) and not is_much(history.last.bytes, room(finding))
@@ -157,7 +161,9 @@ def _grew_once(history: HolderHistory) -> bool:
     )
 
 
-def _may_wait(finding: Finding, history: HolderHistory, room: Room) -> bool:
+def _gains_seldom(
+    finding: Finding, history: HolderHistory, room: Room
+) -> bool:
     """Whether something comes to it now and then, as it does to a cache until
     that has all there is, and it has little beside the memory that is left.
     Of one value nobody knows at how many steps it grew.  Nobody collects

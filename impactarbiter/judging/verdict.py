@@ -68,7 +68,7 @@ def case_of(
         limited=end is not None and end.kind == "length",
         # Whether keys come to an end, a program has shown where they paused,
         # or came ever more rarely.
-        may_end=end is not None
+        source_may_end=end is not None
         and (keys or not last_word)
         and not history.walked.nodes,
         remade=history.is_remade,

@@ -163,22 +163,22 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
         "leak",
     ),
     "what its own source may end": (
-        replace(LEAK, may_end=True),
+        replace(LEAK, source_may_end=True),
         "may-end",
         "growing",
     ),
     "the same, not old enough": (
-        replace(NEW, may_end=True),
+        replace(NEW, source_may_end=True),
         "unconfirmed",
         "growing",
     ),
     "the same, where less leaves than comes so far": (
-        replace(LEAK, may_end=True, outgrows=True),
+        replace(LEAK, source_may_end=True, outgrows=True),
         "may-end",
         "growing",
     ),
     "the same, and the graph behind it grows": (
-        replace(LEAK, may_end=True, graph_grows=True),
+        replace(LEAK, source_may_end=True, graph_grows=True),
         "keeps-all",
         "leak",
     ),
