@@ -15,9 +15,14 @@ from ..model.words import BOUNDED
 from .autograd import cause_of
 from .containers import MAPPINGS, MEMO, PLAIN
 from .ipython import shell_advice
+from .owners import (
+    of_a_gradient,
+    of_a_library,
+    of_an_iterator,
+    of_an_optimizer,
+    of_hooks,
+)
 
-#: Edges from an object to what is its own.
-_OWN = frozenset({"attribute", "local"})
 #: A remedy that stops less of the growth than this is no remedy.
 WORTHWHILE = 0.5
 
@@ -67,66 +72,19 @@ def advise(
             " its frames with `error.with_traceback(None)`: its traceback"
             " keeps the variables of every frame that it went through"
         )
-    if _is_of_hooks(finding):
-        return (
-            f"ever more hooks are registered in {where}: register one once,"
-            " or keep the handle that it returns and call `handle.remove()`"
-        )
-    if _is_of_an_optimizer(finding):
-        groups = where.removesuffix(".state`") + ".param_groups`"
-        return (
-            f"take what is trained no more out of {groups} and"
-            f" of {where}, or make a new optimizer: the one here keeps every"
-            " parameter that it ever had, with its state"
-        )
+    owned = of_hooks(finding, where) or of_an_optimizer(finding, where)
+    if owned:
+        return owned
     if finding.holder is not None and finding.holder.leads_back:
         return _of_links(where)
-    owner = _owner(finding)
-    if owner and _is_librarys(finding):
-        return _of_a_library(finding, where)
-    if owner:
-        return (
-            f"drop each {owner} from {where} once it has been used, or keep"
-            f" only what is needed of it: each one keeps its {finding.noun}s"
+    object_type = _type_of_objects(finding)
+    if object_type:
+        return of_a_library(finding, where) or (
+            f"drop each {object_type} from {where} once it has been used, or"
+            " keep only what is needed of it: each one keeps its"
+            f" {finding.noun}s"
         )
     return _of_values(finding, where, patched)
-
-
-def _is_librarys(finding: Finding) -> bool:
-    """Whether a library's module or variable leads to the holder by
-    attributes alone, and nothing of the program's by its name adds to it."""
-    path = finding.path
-    if path is None or not path.library or finding.holder is None:
-        return False
-    above = path.edges[: finding.holder_depth]
-    if not above or any(edge.kind not in _OWN for edge in above):
-        return False
-    adds = finding.grown_at or finding.maybe_grown_at
-    if adds is None:
-        return True
-    name = rf"\b{re.escape(above[-1].name)}\b"
-    return bool(adds.source) and not re.search(name, adds.source)
-
-
-def _of_a_library(finding: Finding, where: str) -> str:
-    """A library's own table, to which a call of the program's adds."""
-    site, noun = finding.grown_at, finding.noun
-    below = finding.below_holder
-    leads = "".join(edge.text for edge in below[1:])
-    each = f"each {below[0].type}" if below and below[0].is_item else "what is"
-    undo = (
-        f"undo what {site.place} does"
-        if site is not None
-        else f"look for the call that adds to {where}, and undo what it does"
-    )
-    said = (
-        f"{undo}: {where} is the library's own, and what takes things out of"
-        " it is the counterpart of that call (such as `remove`, `unregister`,"
-        " `cancel` or `detach`)"
-    )
-    return said + (
-        f"; {each} there leads to the {noun} by `{leads}`" if leads else ""
-    )
 
 
 def _of_links(where: str) -> str:
@@ -172,8 +130,9 @@ def _script_attribute(finding: Finding) -> str:
 
 def _of_values(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
     """Plain tensors, with or without a graph."""
-    if _is_of_a_gradient(finding):
-        return _of_a_gradient(where)
+    owned = of_a_gradient(finding, where)
+    if owned:
+        return owned
     holder, share = finding.holder, graph_share(finding)
     if _has_graph(finding) and (share is None or share >= WORTHWHILE):
         return _of_graph(finding, where, patched)
@@ -187,27 +146,6 @@ def _of_values(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
             " the tensors themselves are the rest"
         )
     return rest
-
-
-def _is_of_a_gradient(finding: Finding) -> bool:
-    """Whether the graph that hangs on a tensor made no tensor of it: it made
-    the gradient."""
-    holder, kept = finding.holder, finding.kept
-    return (
-        holder is not None
-        and holder.type in ("Parameter", "Tensor")
-        and finding.graph is not None
-        and kept is not None
-        and not kept.graphs
-    )
-
-
-def _of_a_gradient(where: str) -> str:
-    return (
-        f"set the gradient of {where} to None in each step, as zero_grad() of"
-        " an optimizer or a module does: backward(create_graph=True) adds to"
-        " it, and so it keeps the graph of every step so far"
-    )
 
 
 def graph_share(finding: Finding) -> float | None:
@@ -304,14 +242,10 @@ def _of_tensors(finding: Finding, where: str) -> str:
         )
     if holder is not None and holder.length is None:
         return _of_one(finding, where)
-    if _is_librarys(finding) and kind != MEMO:
-        return _of_a_library(finding, where)
-    if _is_saved_by_cycle(finding):
-        return (
-            "do without `itertools.cycle`: it saves every item of its first"
-            f" pass, in {where}, and lets none go; `while True: yield from"
-            " loader` begins the loader anew instead"
-        )
+    owned = "" if kind == MEMO else of_a_library(finding, where)
+    owned = owned or of_an_iterator(finding, where)
+    if owned:
+        return owned
     if holder is not None and _gets_no_longer(finding, holder):
         return (
             f"{where} gets no longer, but what its items lead to grows: keep"
@@ -367,14 +301,6 @@ def _of_one(finding: Finding, where: str) -> str:
     )
 
 
-def _is_saved_by_cycle(finding: Finding) -> bool:
-    """Whether the holder is the list of what `itertools.cycle` has given."""
-    if finding.path is None:
-        return False
-    above = finding.path.edges[: finding.holder_depth]
-    return bool(above) and above[-1].text == ".<saved>"
-
-
 def _gets_no_longer(finding: Finding, holder: Holder) -> bool:
     """Whether it was seen to be as long as ever, and keeps more than it has
     items: a named tuple that leads to the one before."""
@@ -398,30 +324,12 @@ def _of_cycle(cycle: Cycle, where: str) -> str:
     )
 
 
-def _is_of_hooks(finding: Finding) -> bool:
-    """Whether the holder is where a module or tensor has its hooks."""
-    if finding.path is None or finding.holder is None:
-        return False
-    edges = finding.path.edges[: finding.holder_depth]
-    return bool(edges) and edges[-1].name.endswith("_hooks")
-
-
-def _is_of_an_optimizer(finding: Finding) -> bool:
-    """Whether the holder is where an optimizer has the state of each
-    parameter, and parameters are what grows there."""
-    first = next(iter(finding.below_holder), None)
-    if first is None or first.type != "Parameter" or finding.path is None:
-        return False
-    edges = finding.path.edges[: finding.holder_depth]
-    return bool(edges) and edges[-1].name == "state"
-
-
 def _is_through_graph(finding: Finding) -> bool:
     """Whether the tensor hangs on the graph of what the holder has."""
     return any(edge.kind == "grad_fn" for edge in finding.below_holder)
 
 
-def _owner(finding: Finding) -> str | None:
+def _type_of_objects(finding: Finding) -> str | None:
     """Type of the objects in the holder, where they are no plain data."""
     if finding.holder is None or finding.holder.length is None:
         return None

@@ -1,0 +1,117 @@
+"""What to do where the holder has an owner that is known: a module with its
+hooks, an optimizer, a library, an iterator, a gradient's tensor.
+
+Each of these is asked of any finding, and has an empty answer where the holder
+is no such owner's; ``where`` is what the holder is called.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..model.finding import Finding
+
+#: Edges from an object to what is its own.
+_OWN = frozenset({"attribute", "local"})
+
+
+def of_hooks(finding: Finding, where: str) -> str:
+    """Where a module or tensor has its hooks."""
+    if finding.path is None or finding.holder is None:
+        return ""
+    edges = finding.path.edges[: finding.holder_depth]
+    if not edges or not edges[-1].name.endswith("_hooks"):
+        return ""
+    return (
+        f"ever more hooks are registered in {where}: register one once,"
+        " or keep the handle that it returns and call `handle.remove()`"
+    )
+
+
+def of_an_optimizer(finding: Finding, where: str) -> str:
+    """Where an optimizer has the state of each parameter, and parameters are
+    what grows there."""
+    first = next(iter(finding.below_holder), None)
+    if first is None or first.type != "Parameter" or finding.path is None:
+        return ""
+    edges = finding.path.edges[: finding.holder_depth]
+    if not edges or edges[-1].name != "state":
+        return ""
+    groups = where.removesuffix(".state`") + ".param_groups`"
+    return (
+        f"take what is trained no more out of {groups} and"
+        f" of {where}, or make a new optimizer: the one here keeps every"
+        " parameter that it ever had, with its state"
+    )
+
+
+def of_a_library(finding: Finding, where: str) -> str:
+    """A library's own table, to which a call of the program's adds."""
+    if not _is_librarys(finding):
+        return ""
+    site, noun = finding.grown_at, finding.noun
+    below = finding.below_holder
+    leads = "".join(edge.text for edge in below[1:])
+    each = f"each {below[0].type}" if below and below[0].is_item else "what is"
+    undo = (
+        f"undo what {site.place} does"
+        if site is not None
+        else f"look for the call that adds to {where}, and undo what it does"
+    )
+    said = (
+        f"{undo}: {where} is the library's own, and what takes things out of"
+        " it is the counterpart of that call (such as `remove`, `unregister`,"
+        " `cancel` or `detach`)"
+    )
+    return said + (
+        f"; {each} there leads to the {noun} by `{leads}`" if leads else ""
+    )
+
+
+def _is_librarys(finding: Finding) -> bool:
+    """Whether a library's module or variable leads to the holder by
+    attributes alone, and nothing of the program's by its name adds to it."""
+    path = finding.path
+    if path is None or not path.library or finding.holder is None:
+        return False
+    above = path.edges[: finding.holder_depth]
+    if not above or any(edge.kind not in _OWN for edge in above):
+        return False
+    adds = finding.grown_at or finding.maybe_grown_at
+    if adds is None:
+        return True
+    name = rf"\b{re.escape(above[-1].name)}\b"
+    return bool(adds.source) and not re.search(name, adds.source)
+
+
+def of_an_iterator(finding: Finding, where: str) -> str:
+    """The list of what `itertools.cycle` has given."""
+    if finding.path is None:
+        return ""
+    above = finding.path.edges[: finding.holder_depth]
+    if not above or above[-1].text != ".<saved>":
+        return ""
+    return (
+        "do without `itertools.cycle`: it saves every item of its first"
+        f" pass, in {where}, and lets none go; `while True: yield from"
+        " loader` begins the loader anew instead"
+    )
+
+
+def of_a_gradient(finding: Finding, where: str) -> str:
+    """Where the graph that hangs on a tensor made no tensor of it: it made
+    the gradient."""
+    holder, kept = finding.holder, finding.kept
+    if (
+        holder is None
+        or holder.type not in ("Parameter", "Tensor")
+        or finding.graph is None
+        or kept is None
+        or kept.graphs
+    ):
+        return ""
+    return (
+        f"set the gradient of {where} to None in each step, as zero_grad() of"
+        " an optimizer or a module does: backward(create_graph=True) adds to"
+        " it, and so it keeps the graph of every step so far"
+    )
