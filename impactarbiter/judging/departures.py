@@ -76,7 +76,7 @@ class Departures(Changing):
     def are_outgrown(self, since: int, began: int, now: int) -> bool:
         """Whether less leaves than comes: of the time ``since`` then, for a
         fourth it has gone on to let go and to be longer than ever, within the
-        last third at last; it was begun at ``began``.
+        last third at last; ``began``: since when its line keeps what it makes.
         What is left of it each time is no less than what it had when it let
         go first: one that is emptied has a peak by chance."""
         if self.lets_go_since is None or self.left_over < self.had_at_first:

@@ -28,8 +28,8 @@ from .turnover import Turnover
 class HolderHistory(Changing):
     """One holder from look to look.
 
-    Rates are counted from ``first``, the look that something left it at last,
-    or it was found at, to ``last``.
+    ``last`` is the last look, and ``first`` the one that rates are counted
+    from: what was before that says nothing of them.
     """
 
     signature: str

@@ -36,7 +36,7 @@ class Sightings(Changing):
     idle: Mapping[Key, float] = field(default_factory=dict)
     resumed: bool = False  # it had stopped growing since that was seen
     so_far: Sequence[Statement] = ()  # of a watch that still lasts
-    watches: int = 0  # by the name that it goes by
+    watches: int = 0  # times that it was watched
     age: int = 0  # how old it was at the last of them
     census: Mapping[Any, int] | None = None  # what its items were then
     # Where its name alone says that it may grow; None: nobody asked yet.
@@ -88,7 +88,7 @@ class Sightings(Changing):
         self.resumed |= bool(self.grown)
 
     def forget_watches(self) -> None:
-        """It goes by another name now, which they may last with."""
+        """It is watched anew, by a name that may last."""
         self.watches = 0
 
     @property
