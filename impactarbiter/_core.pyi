@@ -298,6 +298,7 @@ def diagnose(
     weigh: bool = False,
     ways: bool = False,
     near: bool = False,
+    alone: Sequence[int] = (),
     /,
 ) -> _Walk: ...
 def visit(

@@ -40,6 +40,7 @@ def walk(
     sites: Collection[int],
     any_age: Collection[int] = (),
     anew: Collection[int] = (),
+    alone: Collection[int] = (),
     *,
     remember: bool = True,
     weigh: bool = False,
@@ -55,7 +56,9 @@ def walk(
 
     Of those in ``any_age`` also what was made before the warm-up was over.
     What those in ``anew`` made is told apart one by one, for each step makes
-    all of it anew.  ``remember``: the holders' paths, for visits, until others
+    all of it anew.  What those in ``alone`` made is told apart from nothing:
+    there is no more of it, each is larger than the one before it in its place.
+    ``remember``: the holders' paths, for visits, until others
     are kept.
     """
     return wire.walk_of(
@@ -67,6 +70,7 @@ def walk(
             weigh,
             ways,
             near,
+            list(alone),
         )
     )
 

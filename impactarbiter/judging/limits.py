@@ -64,9 +64,11 @@ def ends(
     if limited is not None:
         return limited
     names = [(node, ast.unparse(target)) for node, target in grown]
-    if attribute is not None:
+    there = grown[0][0] if grown else _innermost(source, line)
+    if attribute is not None and there is not None:
+        # Named so here, or where the line's call leads to.
         named = ast.Attribute(ast.Name("_", ast.Load()), attribute, ast.Load())
-        grown += [(node, named) for node, _target in grown[:1]]
+        grown.append((there, named))
     for node, target in grown:
         emptying = ending(source, node, target)
         if emptying is not None:

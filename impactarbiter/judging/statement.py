@@ -19,7 +19,7 @@ from ..base.imports import names_of
 from ..core.ledger import is_library
 from ..knowledge.containers import ANY, GROWING, MAPPINGS
 from ..model.finding import Finding, Site
-from .source_file import FUNCTIONS, bare, mentions, name_of
+from .source_file import FUNCTIONS, Source, bare, mentions, name_of, parsed
 
 #: User modules whose source is searched.
 MOST_FILES = 200
@@ -50,10 +50,83 @@ def remakes(finding: Finding, seen: Site | None) -> bool:
     """
     if seen is None:
         return maybe_grown_at(finding) is not None
-    return any(
+    return _renews_from_before(seen.file, seen.line) or any(
         (s.file, s.line) == (seen.file, seen.line)
         for s in _all_candidates(finding)
     )
+
+
+#: Variables that lead from what a statement puts somewhere to what was there.
+MOST_VARIABLES = 3
+
+
+@lru_cache(maxsize=256)
+def _renews_from_before(file: str, line: int) -> bool:
+    """Whether a statement there reads what it replaces, by whatever name:
+    ``setattr(self, name, torch.cat([getattr(self, name), x]))``."""
+    source = parsed(file)
+    if source is None:
+        return False
+    return any(
+        _reads(source, value, place, MOST_VARIABLES)
+        for node in source.nodes
+        if isinstance(node, (ast.Expr, ast.Assign))
+        and node.lineno <= line <= (node.end_lineno or node.lineno)
+        for place, value in _replaced(node)
+    )
+
+
+def _replaced(node: ast.Expr | ast.Assign) -> Iterator[tuple[str, ast.expr]]:
+    """Where a statement puts something, as it would be read, and what."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield ast.unparse(target), node.value
+    elif isinstance(node.value, ast.Call):
+        call = node.value
+        if name_of(call.func) == "setattr" and len(call.args) == 3:
+            owner, name, value = call.args
+            yield _attribute(owner, name), value
+
+
+def _attribute(owner: ast.expr, name: ast.expr) -> str:
+    """``self.keys``, by a name that the source has or one that is made up."""
+    if isinstance(name, ast.Constant):
+        return f"{ast.unparse(owner)}.{name.value}"
+    return f"getattr({ast.unparse(owner)}, {ast.unparse(name)})"
+
+
+def _reads(source: Source, value: ast.expr, place: str, steps: int) -> bool:
+    """Whether what stands there is read for a value, by way of at most so
+    many variables of its function."""
+    for node in ast.walk(value):
+        read = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+        if read and ast.unparse(node) == place:
+            return True
+        if (
+            isinstance(node, ast.Call)
+            and name_of(node.func) == "getattr"
+            and len(node.args) > 1
+            and _attribute(node.args[0], node.args[1]) == place
+        ):
+            return True
+        if steps and isinstance(node, ast.Name) and any(
+            _reads(source, made, place, steps - 1)
+            for made in _values_of(source, node)
+        ):
+            return True
+    return False
+
+
+def _values_of(source: Source, name: ast.Name) -> Iterator[ast.expr]:
+    """What a variable is set to, in the function that it stands in."""
+    variable = source.variable(name)
+    for node in source.nodes:
+        if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name)
+            and source.variable(target) == variable
+            for target in node.targets
+        ):
+            yield node.value
 
 
 def _all_candidates(finding: Finding) -> list[Site]:

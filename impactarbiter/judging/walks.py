@@ -19,7 +19,7 @@ from dataclasses import field
 
 from ..base.records import dataclass
 from ..core import heap, ledger
-from ..core.wire import GROWS_ANEW, GROWS_COUNT, Status, Suspect, Walk
+from ..core.wire import GROWS_ANEW, GROWS_BYTES, GROWS_COUNT, Status, Suspect, Walk
 from ..model.live import LiveTable
 from ..model.words import BOUNDED
 from . import account
@@ -69,6 +69,9 @@ class Walks:
     #: Whether libraries' modules were seen to hold what a holder has, too.
     _besides: bool = False
     _looked: dict[int, int] = field(default_factory=dict)
+    #: Lines of which there is no more, each larger in its place, when they
+    #: were suspect last.
+    _alone: set[int] = field(default_factory=set)
     _seconds: float = 0.0
     _walk_seconds: float = 0.0  # of the last walk
     _last_seconds: float = FIRST_WALK  # of a walk that left nothing out
@@ -273,8 +276,13 @@ class Walks:
             site for site, s in suspects.items() if not s.kinds & GROWS_COUNT
         ]
         anew = [i for i, s in suspects.items() if s.kinds & GROWS_ANEW]
+        self._alone.difference_update(suspects)
+        self._alone.update(
+            i for i, s in suspects.items() if s.kinds == GROWS_BYTES
+        )
+        alone = self._alone & sites
         self.last = walk = heap.walk(
-            sites, any_age, anew, weigh=weigh, ways=ways, near=near
+            sites, any_age, anew, alone, weigh=weigh, ways=ways, near=near
         )
         self.count += 1
         if not walk.near:

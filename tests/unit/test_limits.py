@@ -627,6 +627,21 @@ def test_what_is_grown_by_another_name_is_emptied_by_its_own(tmp_path):
     assert end is not None and (end.kind, end.site.line) == ("emptied", line)
 
 
+def test_what_a_call_makes_grow_is_emptied_by_its_own_name(tmp_path):
+    source = """
+        class Handler(logging.handlers.MemoryHandler):
+            def flush(self):
+                self.buffer.clear()  # there
+        def train(steps):
+            for step in range(steps):
+                log.debug("loss %s", loss)  # here
+    """
+    assert says(tmp_path, source)[0] is None
+    assert says(tmp_path, source, "target")[0] is None
+    end, line = says(tmp_path, source, "buffer")
+    assert end is not None and (end.kind, end.site.line) == ("emptied", line)
+
+
 @pytest.mark.parametrize(
     ("function", "ends_it"),
     [

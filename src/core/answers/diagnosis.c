@@ -57,7 +57,10 @@ typedef struct {
 static int
 read_sites(diagnosis *d, PyObject *sites, uint8_t mark)
 {
-    PyObject *list = PySequence_Fast(sites, "sites must be a sequence of int");
+    PyObject *list =
+        sites == NULL
+            ? PyTuple_New(0)
+            : PySequence_Fast(sites, "sites must be a sequence of int");
     if (list == NULL)
         return -1;
     d->all &= PySequence_Fast_GET_SIZE(list) == 0;
@@ -77,7 +80,7 @@ read_sites(diagnosis *d, PyObject *sites, uint8_t mark)
 }
 
 static int
-read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age, PyObject *anew)
+read_wanted(diagnosis *d, const ia_asked_sites *asked)
 {
     ia_ledger_lock();
     d->wanted.nsites = ia_ledger_sites();
@@ -90,11 +93,11 @@ read_wanted(diagnosis *d, PyObject *sites, PyObject *any_age, PyObject *anew)
     d->wanted.of_site = calloc(d->wanted.nsites + 1, 1);
     if (d->wanted.of_site == NULL)
         return ia_no_memory();
-    if (read_sites(d, sites, IA_WANTED) < 0)
+    if (read_sites(d, asked->sites, IA_WANTED) < 0 ||
+        read_sites(d, asked->any_age, IA_WANTED_ANY_AGE) < 0 ||
+        read_sites(d, asked->anew, IA_WANTED_EACH) < 0)
         return -1;
-    if (read_sites(d, any_age, IA_WANTED_ANY_AGE) < 0)
-        return -1;
-    return anew == NULL ? 0 : read_sites(d, anew, IA_WANTED_EACH);
+    return read_sites(d, asked->alone, IA_WANTED_ALONE);
 }
 
 /* Those of the last step may be in the hands of the running call.  A near walk
@@ -558,8 +561,8 @@ finish(diagnosis *d)
 }
 
 PyObject *
-ia_diagnose(PyObject *sites, PyObject *any_age, int remember, PyObject *anew,
-            int weigh, int ways, int near)
+ia_diagnose(const ia_asked_sites *asked, int remember, int weigh, int ways,
+            int near)
 {
     diagnosis d = {
         .remember = remember, .measures_ways = ways, .near = near, .all = 1};
@@ -575,7 +578,7 @@ ia_diagnose(PyObject *sites, PyObject *any_age, int remember, PyObject *anew,
     ia_ledger_unlock();
     if (weigh && ia_tally_begin(&d.tally) < 0)
         ia_no_memory();
-    else if (read_wanted(&d, sites, any_age, anew) == 0 && walk(&d) == 0 &&
+    else if (read_wanted(&d, asked) == 0 && walk(&d) == 0 &&
              find(&d) == 0) {
         d.seconds = ia_seconds() - start;
         result = build(&d);

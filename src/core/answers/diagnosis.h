@@ -8,10 +8,16 @@
  * at more places hears of the largest first. */
 #define IA_MAX_HOLDERS 24
 
-/* _core.diagnose(sites, any_age, remember, anew, weigh, ways, near) -> dict;
- * see _core.pyi for its shape.  `anew` may be NULL.  Near: where the user's
- * own roots lead to all that is wanted, libraries' modules are not walked. */
-PyObject *ia_diagnose(PyObject *sites, PyObject *any_age, int remember,
-                      PyObject *anew, int weigh, int ways, int near);
+/* Sites that are asked about, by what of them is wanted (groups.h); sequences
+ * of int, borrowed, NULL for none. */
+typedef struct {
+    PyObject *sites, *any_age, *anew, *alone;
+} ia_asked_sites;
+
+/* _core.diagnose(sites, any_age, remember, anew, weigh, ways, near, alone) ->
+ * dict; see _core.pyi for its shape.  Near: where the user's own roots lead to
+ * all that is wanted, libraries' modules are not walked. */
+PyObject *ia_diagnose(const ia_asked_sites *, int remember, int weigh,
+                      int ways, int near);
 
 #endif /* IA_DIAGNOSIS_H */

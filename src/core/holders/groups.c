@@ -10,10 +10,11 @@
 
 /* A single storage has nothing to part from: the tensor stands for itself. */
 static uint32_t
-holder_of(const ia_walk *w, const ia_parting *s, uint32_t entry,
+holder_of(const ia_walk *w, const ia_parting *s, const ia_member *member,
           ia_peers_memo *memo)
 {
-    if (s->weight[entry] < 2)
+    uint32_t entry = w->storages->items[member->storage].entry;
+    if (member->alone || s->weight[entry] < 2)
         return s->above[entry];
     uint32_t best = s->above[s->best[entry]];
     if (memo->entry != best) {
@@ -199,9 +200,11 @@ list_targets(const ia_walk *w, const ia_wanted *wanted, ia_member **out,
             continue;
         uint32_t birth =
             ia_birth_by(wanted->clock, r->position, r->generation);
-        int each = wanted->of_site[r->site] == IA_WANTED_EACH;
+        int how = wanted->of_site[r->site];
         list[(*count)++] =
-            (ia_member){0, r->site, birth, i, each ? i : birth};
+            (ia_member){0, r->site, birth, i,
+                        how == IA_WANTED_EACH ? i : birth,
+                        how == IA_WANTED_ALONE};
     }
     return 0;
 }
@@ -228,7 +231,8 @@ list_homeless(const ia_walk *w, const ia_parting *s, const ia_member *members,
     for (uint32_t i = 0; i < n; i++) {
         uint32_t entry = w->storages->items[members[i].storage].entry;
         uint32_t root = s->root[entry];
-        if (s->weight[entry] >= 2 || !is_module(w, root))
+        if (members[i].alone || s->weight[entry] >= 2 ||
+            !is_module(w, root))
             continue;
         out[found] = members[i];
         out[found].holder = root;
@@ -265,7 +269,6 @@ ia_groups_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
 {
     ia_parting s = {0};
     ia_peers_memo memo = {.entry = IA_NO_ENTRY, .holder = IA_NO_ENTRY};
-    const ia_reached *items = w->storages->items;
     ia_member *members = NULL;
     uint32_t n = 0;
     int result = -1;
@@ -279,8 +282,7 @@ ia_groups_find(const ia_walk *w, const ia_wanted *wanted, ia_groups *out)
     if (ia_parting_find(w, members, n, &s) < 0)
         goto done;
     for (uint32_t i = 0; i < n; i++)
-        members[i].holder =
-            holder_of(w, &s, items[members[i].storage].entry, &memo);
+        members[i].holder = holder_of(w, &s, &members[i], &memo);
     if (settle_homeless(w, &s, members, n) < 0)
         goto done;
     result = make_groups(w, &s, members, n, out);

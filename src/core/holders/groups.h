@@ -36,6 +36,9 @@ typedef struct {
 /* All of them, and they part by themselves: every step makes all of them
  * anew, and one more, so that generations tell nothing. */
 #define IA_WANTED_EACH 3
+/* All of them, and none parts from another: there are no more of them, each
+ * is made anew, and larger, in its place. */
+#define IA_WANTED_ALONE 4
     uint32_t nsites;
     ia_clock clock; /* that births are compared by */
     uint32_t since; /* first position, or tick, that counts */

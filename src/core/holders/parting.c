@@ -287,7 +287,7 @@ score_entries(const ia_walk *w, ia_parting *s)
             uint32_t entry = s->path[i - 1];
             if (s->own[entry])
                 note_part(s, entry, s->own[entry], s->own[entry]);
-            if (parent == IA_NO_ENTRY)
+            if (parent == IA_NO_ENTRY || s->newest[entry] == 0)
                 continue;
             s->branch[n++] = stretch_of(w, s, entry);
             note_part(s, parent, s->oldest[entry], s->newest[entry]);
@@ -459,6 +459,8 @@ ia_parting_find(const ia_walk *w, const ia_member *members, uint32_t n,
     s->dated = 1;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t entry = w->storages->items[members[i].storage].entry;
+        if (members[i].alone)
+            continue;
         s->dated &= members[i].part == members[i].generation;
         if (members[i].part + 1 > s->own[entry])
             s->own[entry] = members[i].part + 1;

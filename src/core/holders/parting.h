@@ -14,6 +14,7 @@
 typedef struct {
     uint32_t holder, site, generation, storage;
     uint32_t part; /* branches are told apart by it */
+    int alone;     /* or not at all: the storage stands for itself */
 } ia_member;
 
 /* What hangs on one branch: its first and last part, and how many parts are
@@ -27,7 +28,8 @@ typedef struct {
     uint32_t count; /* targets in there */
 } ia_stretch;
 
-/* What is known of each entry on the paths; arrays are owned. */
+/* What is known of each entry on the paths; arrays are owned.  Nothing parts
+ * what stands for itself: below an entry, it is not there. */
 typedef struct {
     uint32_t *path;   /* entries that lead to a target, in order */
     uint32_t npath;

@@ -13,13 +13,14 @@
 static PyObject *
 diagnose(PyObject *self, PyObject *args)
 {
-    PyObject *sites, *any_age, *anew = NULL;
+    ia_asked_sites asked = {NULL, NULL, NULL, NULL};
     int remember = 0, weigh = 0, ways = 0, near = 0;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO|pOppp:diagnose", &sites, &any_age,
-                          &remember, &anew, &weigh, &ways, &near))
+    if (!PyArg_ParseTuple(args, "OO|pOpppO:diagnose", &asked.sites,
+                          &asked.any_age, &remember, &asked.anew, &weigh,
+                          &ways, &near, &asked.alone))
         return NULL;
-    return ia_diagnose(sites, any_age, remember, anew, weigh, ways, near);
+    return ia_diagnose(&asked, remember, weigh, ways, near);
 }
 
 static PyObject *
@@ -149,7 +150,7 @@ test_footprint(PyObject *self, PyObject *op)
 
 DOC(diagnose,
     "(sites, any_age, remember=False, anew=(), weigh=False, ways=False,\n"
-    "near=False)",
+    "near=False, alone=())",
     "Walk the heap and say who holds the storages of these sites; of those\n"
     "in any_age also the ones born before the warm-up was over.  Weigh: the\n"
     "bytes of Python's objects by type, and of autograd nodes.  Ways: what\n"
