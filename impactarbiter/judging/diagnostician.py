@@ -413,5 +413,6 @@ class Diagnostician:
                 census or history.sightings.census,
                 history.sightings.other_growth,
                 chained=history.graph_grows,
+                elsewhere=history.sightings.elsewhere,
             )
         return found

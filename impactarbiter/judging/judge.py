@@ -15,6 +15,10 @@ from .leaving import has_just_gone
 from .memory import HolderHistory
 from .verdict import case_of, finding_of, stood_at_the_end
 
+#: Bytes a step that are worth a word: a program that ends within a million
+#: steps never has a megabyte of less.
+LEAST_RATE = 1.0
+
 
 @dataclass(frozen=True)
 class Judge:
@@ -50,8 +54,10 @@ class Judge:
                 continue
             sure = last_word and suspect
             finding = self._finding(history, needed, sure, last_word)
-            if finding is not None:
-                history.finding = finding
+            if finding is None:
+                continue
+            history.finding = finding
+            if not 0 < finding.cost_per_step < LEAST_RATE:
                 found.append(finding)
         return found
 
@@ -69,7 +75,7 @@ class Judge:
             made = self._finding(history, needed, True, True)
             # What is gone and was never seen to grow was in passing: a value
             # that a thread holds while others make steps.
-            if made is None or made.all_bytes_per_step <= 0:
+            if made is None or made.cost_per_step < LEAST_RATE:
                 continue
             last = history.known_at.steps(self.status.kind)
             history.finding = replace(

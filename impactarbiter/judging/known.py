@@ -23,7 +23,6 @@ from .memory import HolderHistory
 from .observation import Moment, observed
 from .reach import Reach
 from .siblings import Siblings, stands_for
-from .statement import remakes
 from .turnover import Turnover
 
 #: No address, for holders whose path can't be followed.
@@ -313,11 +312,8 @@ class KnownHolders(dict[str, HolderHistory]):
             span = look.span(fellows)
             history.growth.pace = Pace(size, count, span, look.kind)
         history.consists_of(siblings, now, size, count)
-        alone = history.alike == 1 and look.is_one_of_many(held)
-        history.remade = alone or (
-            look.only_bytes_grow(held)
-            and not remakes(finding, history.sightings.grown_at)
-        )
+        history.one_of_many = history.alike == 1 and look.is_one_of_many(held)
+        history.only_larger = look.only_bytes_grow(held)
 
     def _absorb(self, signature: str, present: Collection[str]) -> None:
         """Makes one of it and of what was taken for the holder before: the

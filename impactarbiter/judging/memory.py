@@ -55,7 +55,8 @@ class HolderHistory(Changing):
     graph: GraphCost | None = None  # likewise
     measured: bool = False  # by a walk over the whole heap, this or another
     beside: tuple[str, ...] = ()  # tensors on the same graph
-    remade: bool = False  # one value in place of another, as far as is known
+    one_of_many: bool = False  # of lines that keep ever more
+    only_larger: bool = False  # there is no more of it
 
     # Its lines.
     sites: Mapping[int, SiteNow] = field(default_factory=dict)  # as walked to
@@ -66,6 +67,8 @@ class HolderHistory(Changing):
 
     # Whether it is there still, and what it is.
     broken_at: Moment | None = None  # a tick at which its path did not hold
+    # Nothing is alive of what the last walk saw: that went with its path.
+    is_gone: bool = False
     # Its path held again after that, or not while its statement was sought.
     comes_and_goes: bool = False
     recurs: bool | None = None  # a tensor made from the one before it
@@ -153,8 +156,12 @@ class HolderHistory(Changing):
 
     @property
     def is_remade(self) -> bool:
-        """Whether it is one value in place of another."""
-        return self.remade if self.recurs is None else not self.recurs
+        """Whether it is one value in place of another, as far as is known."""
+        if self.recurs is not None:
+            return not self.recurs
+        return self.one_of_many or (
+            self.only_larger and not self.sightings.renew(self.finding)
+        )
 
     @property
     def is_the_same(self) -> bool:
@@ -245,7 +252,8 @@ class HolderHistory(Changing):
             self.last = replace(self.last, first=0, eldest=0)
         self.held = held
         self.fellows = fellows
-        self.broken_at, self.comes_and_goes = None, False
+        self.broken_at, self.is_gone = None, False
+        self.comes_and_goes = False
         shared = now.nodes < self.last.nodes and self.graph_grows
         copied = self.turnover.carries_over and self._counted_anew
         self.departures.walked_again(leads_back=leads_back)
@@ -343,9 +351,11 @@ class HolderHistory(Changing):
             return
         if visit.state != "intact" or self._went_with_the_end(visit, lines):
             self.broken_at = self.broken_at or at
+            if _alive(lines) >= _at_tick(lines):  # the program goes on
+                self.is_gone |= self._as_old_as_walked(older) == 0
             return
         self.comes_and_goes |= self.broken_at is not None
-        self.broken_at = None
+        self.broken_at, self.is_gone = None, False
         if visit.recurs is not None:
             self.recurs = visit.recurs
         now = visited(self.walked, visit, at, lines)
@@ -380,13 +390,19 @@ class HolderHistory(Changing):
         """Whether what is gone was all there when the last tick ended: no
         turn of the program let go of it, its end did."""
         shorter = (visit.length or 0) < (self.last.items or 0)
-        then = sum(line.at_tick for line in lines.values())
-        return shorter and then >= self.last.storages > _alive(lines)
+        return shorter and _at_tick(lines) >= self.last.storages > _alive(
+            lines
+        )
 
     def overdue(self) -> bool:
         """Whether it has not gained for longer than a third of its age: as
         the criterion asks it of a line."""
         return 3 * (self.last.at.now - self.growth.gained_at) > self.age
+
+
+def _at_tick(lines: Mapping[int, SiteNow]) -> int:
+    """Storages that lines had when the last tick ended."""
+    return sum(line.at_tick for line in lines.values())
 
 
 def _alive(lines: Mapping[int, SiteNow]) -> int:

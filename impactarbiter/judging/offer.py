@@ -48,11 +48,13 @@ class Holding:
     that it grew this holder.
     ``chained``: the graph of an item reaches further back than that of the
     one before.
+    ``elsewhere``: the part that other statements were seen to bring.
     """
 
     census: Seen | None
     others: float = 0.0
     chained: bool = False
+    elsewhere: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def _planned(
     holdings: Mapping[str, Holding],
 ) -> _Plan:
     """All changes of one line; NoPatchError says why there are none."""
-    _check(text, site, group)
+    _check(text, site, group, holdings)
     source = Source(text)
     additions = source.additions(site.line)
     new: dict[ast.expr, str] = {}
@@ -177,9 +177,18 @@ def _planned(
     return _Plan(source, new, methods, refused)
 
 
-def _check(text: str, site: Site, group: Sequence[Finding]) -> None:
-    """NoPatchError where nothing at this line can be changed."""
+def _check(
+    text: str,
+    site: Site,
+    group: Sequence[Finding],
+    holdings: Mapping[str, Holding],
+) -> None:
+    """NoPatchError where nothing at this line can be changed, or that would
+    stop too little."""
     for finding in group:
+        holding = holdings.get(finding.signature)
+        if holding is not None and holding.elsewhere > 1.0 - ENOUGH:
+            raise NoPatchError("it grows at another line, too")
         if finding.holder is not None and finding.holder.beside:
             others = finding.holder.others
             raise NoPatchError(f"{others} keeps the same graph, too")

@@ -12,11 +12,14 @@ from ..base.records import Changing, dataclass
 from ..core.sources import site_at
 from ..core.wire import Statement
 from ..model.finding import Finding, Site
-from .statement import maybe_grown_at, user_files
+from .statement import maybe_grown_at, remakes, user_files
 
 #: Watches of one holder in a row; later ones wait until it is twice as old,
 #: as what grows at every hundredth step is rarely caught.
 TRIES = 3
+#: A statement that was seen is sought again once the holder is so many times
+#: as old: most of what it has by then came since, by another maybe.
+AGAIN = 4
 
 #: A statement's file, line and function.
 Key: TypeAlias = tuple[str, int, str]
@@ -30,9 +33,9 @@ class Sightings(Changing):
     unless a watch lasts.
     """
 
-    # Items that a statement brought, and how often it ran for nothing, for
-    # each time that it grew this holder.
-    grown: Mapping[Key, int] = field(default_factory=dict)
+    # How much of its age each statement stands for, and how often it ran for
+    # nothing, for each time that it grew this holder.
+    grown: Mapping[Key, float] = field(default_factory=dict)
     idle: Mapping[Key, float] = field(default_factory=dict)
     resumed: bool = False  # it had stopped growing since that was seen
     so_far: Sequence[Statement] = ()  # of a watch that still lasts
@@ -41,13 +44,16 @@ class Sightings(Changing):
     census: Mapping[Any, int] | None = None  # what its items were then
     # Where its name alone says that it may grow; None: nobody asked yet.
     guessed: Collection[tuple[str, int]] | None = None
+    # A statement, and whether the source says that it makes its value from the
+    # one before; None: nobody asked yet.
+    read: tuple[Site | None, bool] | None = None
     # Of the user's, where what may end it is looked for; None: not yet.
     files: tuple[str, ...] | None = None
 
     def is_wanted(self, age: int) -> bool:
         """Whether a watch is worth it for a holder that is so old."""
         if self.grown and not self.resumed:
-            return False
+            return age >= self.age * AGAIN
         return self.watches < TRIES or age > self.age * 2
 
     def begin(self) -> None:
@@ -66,17 +72,19 @@ class Sightings(Changing):
         age: int,
     ) -> None:
         """A watch has ended, and its holder was so old then."""
-        self.take_in(statements)
+        self.take_in(statements, max(age - self.age, 1))
         self.so_far = ()
         self.census, self.age = census, age
 
-    def take_in(self, statements: Sequence[Statement]) -> None:
-        """Adds the statements that a watched tick has shown."""
+    def take_in(self, statements: Sequence[Statement], time: int = 1) -> None:
+        """Adds the statements that a watched tick has shown: what came in so
+        much ``time``, until then, came by them."""
         if self.resumed and statements:
             self.grown, self.idle, self.resumed = {}, {}, False
+        brought = sum(s.items for s in statements)
         for s in statements:
             key = (s.file, s.line, s.function)
-            items = self.grown.get(key, 0) + s.items
+            items = self.grown.get(key, 0.0) + time * s.items / brought
             # Once shows too little of what else the statement grows.
             ratio = s.idle / s.times if s.times > 1 else s.idle * math.inf
             idle = max(self.idle.get(key, 0.0), ratio if s.idle else 0)
@@ -99,6 +107,23 @@ class Sightings(Changing):
             most = max(self.so_far, key=lambda s: s.items)
             key = most.file, most.line, most.function
         return None if key is None else site_at(*key)
+
+    def renew(self, finding: Finding | None) -> bool:
+        """Whether they make the value of the holder in its ``finding`` from
+        the one before it."""
+        seen = self.grown_at
+        if finding is None:
+            return False
+        if self.read is None or self.read[0] != seen:
+            self.read = seen, remakes(finding, seen)
+        return self.read[1]
+
+    @property
+    def elsewhere(self) -> float:
+        """The part of what it has that other statements were seen to bring."""
+        if not self.grown:
+            return 0.0
+        return 1.0 - max(self.grown.values()) / sum(self.grown.values())
 
     @property
     def other_growth(self) -> float:

@@ -90,7 +90,7 @@ def _replaced(node: ast.Expr | ast.Assign) -> Iterator[tuple[str, ast.expr]]:
 
 def _attribute(owner: ast.expr, name: ast.expr) -> str:
     """``self.keys``, by a name that the source has or one that is made up."""
-    if isinstance(name, ast.Constant):
+    if isinstance(name, ast.Constant) and isinstance(name.value, str):
         return f"{ast.unparse(owner)}.{name.value}"
     return f"getattr({ast.unparse(owner)}, {ast.unparse(name)})"
 
@@ -109,9 +109,13 @@ def _reads(source: Source, value: ast.expr, place: str, steps: int) -> bool:
             and _attribute(node.args[0], node.args[1]) == place
         ):
             return True
-        if steps and isinstance(node, ast.Name) and any(
-            _reads(source, made, place, steps - 1)
-            for made in _values_of(source, node)
+        if (
+            steps
+            and isinstance(node, ast.Name)
+            and any(
+                _reads(source, made, place, steps - 1)
+                for made in _values_of(source, node)
+            )
         ):
             return True
     return False

@@ -68,9 +68,7 @@ def case_of(
         limited=end is not None and end.kind == "length",
         # Whether keys come to an end, a program has shown where they paused,
         # or came ever more rarely.
-        source_may_end=end is not None
-        and (keys or not last_word)
-        and not history.walked.nodes,
+        source_may_end=end is not None and (keys or not last_word),
         remade=history.is_remade,
         lets_go=history.departures.lets_go or may_wait(history),
         # What leaves from below a new key is no answer to how many come.
@@ -82,7 +80,9 @@ def case_of(
         overdue=history.overdue(),
         gained=(history.growth.gains > 0 and not history.is_the_same) or old,
         one_pass=one_pass,
-        one_turn=_is_one_turn(history, one_pass and status.trained, room),
+        one_turn=_is_one_turn(
+            history, one_pass and status.trained, room, last_word
+        ),
         returned=history.broken_at is not None or history.died,
         last_word=last_word,
         age=history.age,
@@ -280,7 +280,7 @@ def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
         return False
     if _came_after_the_last_step(broken, status) and not history.overdue():
         return True
-    if broken.tick >= status.ticks:
+    if broken.tick >= status.ticks or history.is_gone:
         return False
     age = max(walked.at.now - history.since, 1)
     more = GOES_ON * (status.now - walked.at.now) / age
@@ -413,13 +413,19 @@ def _in_time(history: HolderHistory, status: Status, room: int | None) -> bool:
 
 
 def _is_one_turn(
-    history: HolderHistory, evaluates: bool, room: int | None
+    history: HolderHistory,
+    evaluates: bool,
+    room: int | None,
+    last_word: bool,
 ) -> bool:
     """Whether all that leads to it is a variable of a call that a loop makes,
     or of one pass after a training: what an epoch or an evaluation collects is
-    let go with it, but a graph is collected by nobody for a purpose, much
-    memory may not last until then, and what a turn hands to the next lasts."""
-    if not (history.held.turn or evaluates) or history.walked.nodes:
+    let go with it, but graphs that are there at the end were collected for no
+    purpose, much memory may not last until then, and what a turn hands to the
+    next lasts."""
+    if not (history.held.turn or evaluates):
+        return False
+    if last_word and history.walked.nodes:
         return False
     if history.turnover.carries_over:
         return False

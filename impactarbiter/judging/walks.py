@@ -19,7 +19,14 @@ from dataclasses import field
 
 from ..base.records import dataclass
 from ..core import heap, ledger
-from ..core.wire import GROWS_ANEW, GROWS_BYTES, GROWS_COUNT, Status, Suspect, Walk
+from ..core.wire import (
+    GROWS_ANEW,
+    GROWS_BYTES,
+    GROWS_COUNT,
+    Status,
+    Suspect,
+    Walk,
+)
 from ..model.live import LiveTable
 from ..model.words import BOUNDED
 from . import account

@@ -89,5 +89,6 @@ def _turns(history: HolderHistory) -> int:
     """A graph that grows has one storage to show, whatever its pace."""
     if history.graph_grows:
         return TURNS
-    gap = history.age / max(history.generations, 1)
+    gains = history.growth.gains  # of a value, which is of one step
+    gap = history.age / max(history.generations, gains, 1)
     return min(max(TURNS, round(GAPS * gap) + 1), MOST_TURNS)

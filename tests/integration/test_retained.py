@@ -394,7 +394,7 @@ def test_looks_do_not_measure_it() -> None:
     impactarbiter.watching.arbiter.current().stop()  # type: ignore[union-attr]
     with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
         _owner, add = one_object()
-        for _ in range(40):
+        for _ in range(110):
             add(torch.ones(16))
             arbiter.step()
     assert told and way_of(told[0])[0].retained_bytes is None

@@ -170,6 +170,86 @@ def test_what_stays_is_told(program: ModuleType, name: str) -> None:
     assert len(told(program, in_a_function(source))) == 1
 
 
+GRAPHS_OF_A_TURN = {
+    "cleared": """
+        losses = []
+        for epoch in range(3):
+            for batch in range(EPOCH):
+                losses.append((weight * batch).sum())
+                step()
+            losses.clear()
+        """,
+    "of a turn": """
+        for epoch in range(3):
+            losses = []
+            for batch in range(EPOCH):
+                losses.append((weight * batch).sum())
+                step()
+        """,
+    "of an evaluation that returns": """
+        class Report:
+            def begin(self):
+                self.outputs = []
+            def add(self, batch):
+                self.outputs.append((weight * batch).sum())
+        def report():
+            of = Report()
+            of.begin()
+            for batch in range(EPOCH):
+                of.add(batch)
+                step()
+        for epoch in range(3):
+            report()
+        """,
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS_OF_A_TURN)
+def test_graphs_that_the_source_lets_go_of_are_not_told(
+    program: ModuleType, name: str
+) -> None:
+    """Each has one of its own: none reaches further back."""
+    vars(program)["weight"] = torch.ones(64, requires_grad=True)
+    assert told(program, in_a_function(GRAPHS_OF_A_TURN[name])) == []
+
+
+def test_what_went_with_its_path_did_not_stand_at_the_end(
+    program: ModuleType,
+) -> None:
+    """The lines of the first evaluation have as much again at the end, in
+    another list."""
+    source = """
+        class Report:
+            def begin(self):
+                self.outputs = []
+            def add(self, batch):
+                self.outputs.append(torch.ones(64))
+        def report(batches):
+            of = Report()
+            of.begin()
+            for batch in range(batches):
+                of.add(batch)
+                step()
+        def train():
+            for batch in range(EPOCH):
+                step()
+        def main():
+            report(2 * EPOCH)
+            train()
+            report(6 * EPOCH)
+        """
+    source = textwrap.dedent(source)
+    Path(str(program.__file__)).write_text(source)
+    names = vars(program)
+    names.update(torch=torch, EPOCH=EPOCH)
+    with impactarbiter.watch(step="manual") as ours:
+        names["step"] = ours.step
+        exec(compile(source, str(program.__file__), "exec"), names)
+        names["main"]()
+        verdicts = {f.verdict for f in ours.report().findings}
+    assert verdicts <= {"accumulation"}
+
+
 # -- containers of what has a bound ------------------------------------------
 
 

@@ -57,6 +57,57 @@ def holder_of(finding: Finding) -> str:
     return finding.holder.expression.split("().", 1)[1]
 
 
+# -- values that are made larger in their places -----------------------------
+
+
+class Banks:
+    """Each of the two grows at every second step, by one statement."""
+
+    def __init__(self) -> None:
+        self.weak, self.strong = torch.ones(8, 16), torch.ones(8, 16)
+
+    def push(self, name: str, keys: torch.Tensor) -> None:
+        merged = torch.cat([getattr(self, name), keys])
+        setattr(self, name, merged)
+
+    def fill(self, name: str, keys: torch.Tensor) -> None:
+        setattr(self, name, torch.ones(len(keys) * len(keys), 16))
+
+
+def test_values_that_grow_in_turns_are_told_singly() -> None:
+    """No container grows: it has two, as ever."""
+    banks = Banks()
+    by_name = {"a": torch.ones(8, 16), "b": torch.ones(8, 16)}
+
+    def turn(step: int) -> None:
+        banks.push(("weak", "strong")[step % 2], torch.ones(32, 16))
+        key = "ab"[step % 2]
+        by_name[key] = torch.cat([by_name[key], torch.ones(32, 16)])
+
+    report = watched(turn, 120)
+    assert {holder_of(f) for f in report.findings} == {
+        "banks.weak",
+        "banks.strong",
+        "by_name['a']",
+        "by_name['b']",
+    }
+    for finding in report.findings:
+        assert finding.verdict == "leak"
+        assert finding.grown_at is not None
+        assert finding.grown_at.source.startswith(("setattr", "by_name[key]"))
+        size = 32 * 16 * 4 / 2
+        assert finding.bytes_per_step == pytest.approx(size, rel=0.1)
+
+
+def test_larger_values_that_are_no_longer_the_one_before() -> None:
+    banks = Banks()
+
+    def turn(step: int) -> None:
+        banks.fill(("weak", "strong")[step % 2], torch.ones(4 + step // 4))
+
+    assert watched(turn, 120).findings == ()
+
+
 # -- containers in containers -------------------------------------------------
 
 

@@ -550,6 +550,21 @@ def test_what_grows_again_is_looked_at_again():
     assert not known.sightings.resumed
 
 
+def test_a_statement_is_sought_again_when_most_came_since():
+    """The later one stands for three of the four times its age."""
+    known = history(seen(20, 8, 8)).sightings
+    first = Statement("serve.py", 51, "warm_up", 3, 3, 0)
+    known.end([first], None, 10)
+    assert not known.is_wanted(39) and known.is_wanted(40)
+    assert known.grown_at is not None and known.grown_at.line == 51
+    assert known.elsewhere == 0.0
+    second = Statement("serve.py", 54, "search", 1, 1, 0)
+    known.end([second], None, 40)
+    assert known.grown_at.line == 54
+    assert known.elsewhere == pytest.approx(0.25)
+    assert not known.is_wanted(159) and known.is_wanted(160)
+
+
 def test_calls_that_no_position_counts_are_steps_of_a_service():
     """100 of them came before they were steps, and 12 since."""
     status = Status(

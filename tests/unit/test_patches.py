@@ -104,6 +104,20 @@ class Program:
         return after.splitlines()[4].strip()
 
 
+@pytest.mark.parametrize(
+    ("elsewhere", "offered"), [(0.05, True), (0.3, False)]
+)
+def test_a_statement_beside_others(
+    program: Program, elsewhere: float, offered: bool
+) -> None:
+    program.write("history.append(loss)")
+    found = program.finding()
+    seen = Holding({LOSS: 8}, elsewhere=elsewhere)
+    (made,) = with_patches([found], {found.signature: seen})
+    assert (made.patch is not None) == offered
+    assert offered or made.patch_note == "it grows at another line, too"
+
+
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     """The tests are no part of the program."""
