@@ -39,8 +39,11 @@ def scaled(
         more = _as_its_items(now, walked, fellows, now.items or 0, lines, each)
         return _as_large(more, now, walked, fellows, before, lines)
     if now.is_plain and walked.is_plain and now.items is None:
-        # Its own size is seen, whatever else its line has alive.
+        # Its own size is seen, whatever else its line has alive; those that
+        # were too many to be visited have grown like the others.
         grown = now.size - walked.size
+        if any(one.others for one in fellows):
+            grown = round(grown * walked.held / walked.size)
         return replace(now, held=now.held + grown, bytes=now.bytes + grown)
     now = _as_its_lines(now, walked, before, lines)
     return _as_its_graph(now, walked, recurs)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import array
 import collections
 import gc
+import io
 import sys
 import tracemalloc
 from typing import Any
@@ -45,6 +46,12 @@ def shrunk() -> dict[int, int]:
     return made
 
 
+def written() -> io.BytesIO:
+    made = io.BytesIO()
+    made.write(b"x" * 5000)
+    return made
+
+
 ZOO: list[Any] = [
     [],
     [1, 2, 3],
@@ -78,6 +85,9 @@ ZOO: list[Any] = [
     collections.deque(),
     collections.deque(range(1000)),
     array.array("d", range(100)),
+    io.BytesIO(),
+    io.BytesIO(b"x" * 1000),
+    written(),
     Slotted(),
     len,
     slice(1, 2),

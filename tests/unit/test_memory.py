@@ -471,8 +471,14 @@ def test_garbage_that_stays_is_known_by_any_of_its_objects(
 
 
 def fellow(**more: Any) -> Held:
-    usual = {"branches": 20, "older": 0, "alone": 1.0, "length": 20}
-    return cast(Held, SimpleNamespace(**usual, **more))
+    usual = {
+        "branches": 20,
+        "older": 0,
+        "alone": 1.0,
+        "length": 20,
+        "others": 0,
+    }
+    return cast(Held, SimpleNamespace(**usual | more))
 
 
 def test_what_came_is_as_large_as_what_its_line_has_gained():
@@ -482,6 +488,18 @@ def test_what_came_is_as_large_as_what_its_line_has_gained():
     visit = replace(seen(60, 60, 20))
     grown = scaled(visit, walked, [fellow()], then, now, None)
     assert (grown.storages, grown.held, grown.bytes) == (60, 30_000, 30_000)
+
+
+@pytest.mark.parametrize(("others", "grown"), [(0, 60), (29, 1_800)])
+def test_tensors_that_nobody_visits_grow_like_the_others(
+    others: int, grown: int
+):
+    """Of thirty that are alike one is visited: its memory was 100 B."""
+    one = fellow(length=None, branches=0, others=others)
+    walked = replace(seen(20, None, 1 + others), size=100)
+    visit = replace(walked, at=at(60), size=160)
+    now = scaled(visit, walked, [one], {}, {}, None)
+    assert now.held - walked.held == now.bytes - walked.bytes == grown
 
 
 def test_what_another_holder_took_is_not_this_one_s():

@@ -116,8 +116,8 @@ add_dict(PyObject *op, ia_footprint *f)
     }
 }
 
-/* The beginning of collections.deque and of array.array, as they have been
- * since Python 3.5. */
+/* The beginning of collections.deque, array.array and io.BytesIO, as they have
+ * been since Python 3.5. */
 typedef struct {
     PyObject_VAR_HEAD
     void *left, *right;
@@ -135,6 +135,22 @@ typedef struct {
         int size;
     } *kind;
 } array_head;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *buffer; /* exact bytes */
+} bytes_io_head;
+
+/* What it was made from, and what somebody reads it by, has a place of its
+ * own: bytes that nothing else has are its memory. */
+static void
+add_bytes_io(PyObject *op, ia_footprint *f)
+{
+    PyObject *buffer = ((bytes_io_head *)op)->buffer;
+    if (buffer != NULL && PyBytes_CheckExact(buffer) && Py_REFCNT(buffer) == 1)
+        add_block(f, (size_t)Py_TYPE(buffer)->tp_basicsize +
+                         (size_t)Py_SIZE(buffer));
+}
 
 static void
 add_deque(PyObject *op, ia_footprint *f)
@@ -160,6 +176,9 @@ add_of_library(PyObject *op, ia_footprint *f)
     if (first == 'c' &&
         is_exactly(type, "collections.deque", sizeof(deque_head)))
         add_deque(op, f);
+    else if (first == '_' &&
+             is_exactly(type, "_io.BytesIO", sizeof(bytes_io_head)))
+        add_bytes_io(op, f);
     else if (first == 'a' &&
              is_exactly(type, "array.array", sizeof(array_head)))
         add_block(f, (size_t)((array_head *)op)->room *
