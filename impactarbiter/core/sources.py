@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import platform
 import sys
@@ -13,6 +12,7 @@ from functools import lru_cache
 from .. import __version__
 from ..base.ranks import rank
 from ..base.shell import cell_name
+from ..base.source_text import source_line, source_lines
 from ..model.finding import Reader, Site
 from ..model.history import Excerpt
 from . import frameworks, ledger
@@ -23,7 +23,7 @@ NOWHERE = Site("", 0, "")
 
 @lru_cache(maxsize=4096)
 def _line(file: str, line: int) -> str:
-    return linecache.getline(file, line).strip()
+    return source_line(file, line)
 
 
 def _site(frame: Frame) -> Site:
@@ -72,7 +72,7 @@ def excerpts(sites: Iterable[Site]) -> tuple[Excerpt, ...]:
 
 
 def _excerpts_of(file: str, numbers: list[int]) -> Iterator[Excerpt]:
-    source = linecache.getlines(file)
+    source = source_lines(file)
     run: list[int] = []
     for number in (n for n in [*numbers, 0] if n <= len(source)):
         if run and number != run[-1] + 1:

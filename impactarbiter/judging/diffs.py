@@ -6,7 +6,10 @@ import difflib
 import io
 import os
 import re
+import stat
 import tokenize
+
+from ..base.source_text import MOST_BYTES, may_be_read
 
 
 def read_source(file: str) -> tuple[str, str]:
@@ -14,6 +17,11 @@ def read_source(file: str) -> tuple[str, str]:
 
     Raises OSError, SyntaxError (of the encoding's name) or UnicodeError.
     """
+    found = os.stat(file)
+    if stat.S_ISREG(found.st_mode) and not found.st_size:
+        return "", "utf-8"
+    if not may_be_read(found):
+        raise OSError(f"expected a text file of at most {MOST_BYTES:,} bytes")
     with open(file, "rb") as stream:
         encoding, _lines = tokenize.detect_encoding(stream.readline)
         stream.seek(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import linecache
 import os
 import re
 import unicodedata
@@ -12,6 +11,7 @@ from dataclasses import field
 from functools import cached_property, lru_cache
 
 from ..base.records import dataclass
+from ..base.source_text import source_line, source_lines
 
 _DEFINED = re.compile(r"\bdef\s+(\w+)")
 
@@ -88,7 +88,7 @@ def mentions(file: str, words: Collection[str]) -> bool:
     In most files of a large program none does, and to parse them would take
     most of a report's time.
     """
-    text = "".join(linecache.getlines(file))
+    text = "".join(source_lines(file))
     if not text.isascii():  # as Python reads names
         text = unicodedata.normalize("NFKC", text)
     return any(word in text for word in words)
@@ -96,7 +96,7 @@ def mentions(file: str, words: Collection[str]) -> bool:
 
 def defines(file: str, functions: Collection[str]) -> bool:
     """Whether one of the functions seems to be defined in a file."""
-    text = "".join(linecache.getlines(file))
+    text = "".join(source_lines(file))
     return any(name in functions for name in _DEFINED.findall(text))
 
 
@@ -111,7 +111,7 @@ def parsed(file: str) -> Source | None:
     not to be filled with syntax trees."""
     source = Source(file)
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = ast.parse("".join(source_lines(file)))
         _note(source, tree, "module")
     except (SyntaxError, ValueError, RecursionError):
         return None
@@ -197,5 +197,5 @@ def line_of(node: ast.AST) -> int:
 def shown(source: Source, node: ast.AST) -> str:
     """The line that a node begins in, for a reader."""
     number = line_of(node)
-    line = linecache.getline(source.file, number).strip()
+    line = source_line(source.file, number)
     return f"`{line}` ({os.path.basename(source.file)}:{number})"

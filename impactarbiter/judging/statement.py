@@ -8,7 +8,6 @@ answer, several are none.
 from __future__ import annotations
 
 import ast
-import linecache
 import re
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from functools import lru_cache
 
 from ..base.files import own_prefix
 from ..base.imports import names_of
+from ..base.source_text import source_lines
 from ..core.ledger import is_library
 from ..knowledge.containers import ANY, GROWING, MAPPINGS
 from ..model.finding import Finding, Site
@@ -171,7 +171,7 @@ def user_files(finding: Finding) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _candidates(file: str, name: str, kind: str) -> tuple[Site, ...]:
-    lines = linecache.getlines(file)
+    lines = source_lines(file)
     try:
         tree = ast.parse("".join(lines))
     except (SyntaxError, ValueError, RecursionError):

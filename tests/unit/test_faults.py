@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import linecache
+import os
 import warnings
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import warm
 
 import impactarbiter
 from impactarbiter import _torch
+from impactarbiter.base.source_text import source_line, source_lines
 from impactarbiter.judging.diagnostician import Diagnostician
 
 # -- names that are longer than our buffers ----------------------------------
@@ -107,3 +113,84 @@ def test_nodes_whose_buffers_are_freed_are_no_failures() -> None:
             kept.append(loss)
             arbiter.step()
         assert arbiter.report().warnings == ()
+
+
+# -- files that are none, folders that are gone -------------------------------
+
+
+def test_source_is_read_from_regular_files_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(name: str) -> object:
+        raise AssertionError(f"{name!r} was opened")
+
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large.py").touch()
+    os.truncate(tmp_path / "large.py", 1 << 30)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", ["/proc/self", "/dev"])
+    monkeypatch.setattr("tokenize.open", opened)
+    for name in (
+        *("pipe", "large.py", "zero", "mem", "", "nowhere.py", "a\0b"),
+        *("/dev/zero", "/dev/stdin", "/proc/self/mem", "/proc/kmsg", "<x>"),
+        *(str(tmp_path / "pipe"), str(tmp_path), "..", "\udce4", "x" * 9999),
+    ):
+        assert source_lines(name) == [], name
+        assert source_line(name, 1) == ""
+
+
+def test_source_that_is_in_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loading(name: str) -> str:
+        raise AssertionError("a loader of the program's was run")
+
+    (tmp_path / "beside.py").write_text("one = 1\n\n  two = 2")
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    assert source_lines("beside.py") == ["one = 1\n", "\n", "  two = 2\n"]
+    assert source_line("beside.py", 3) == "two = 2"
+    assert source_line("beside.py", 4) == source_line("beside.py", 0) == ""
+    (tmp_path / "beside.py").unlink()  # what was read stays
+    assert source_line("beside.py", 1) == "one = 1"
+    cell = (5, None, ["x = 1\n"], "<cell>")
+    monkeypatch.setitem(linecache.cache, "<cell>", cell)
+    monkeypatch.setitem(linecache.cache, "/dev/zero", cell)
+    assert source_line("<cell>", 1) == source_line("/dev/zero", 1) == "x = 1"
+    lazy = (partial(loading, "x"),)
+    monkeypatch.setitem(linecache.cache, "lazy.py", lazy)
+    assert source_lines("lazy.py") == []
+    assert linecache.cache["lazy.py"] is lazy
+    module = torch.fx.symbolic_trace(torch.nn.Linear(2, 2))
+    file = type(module).forward.__code__.co_filename
+    assert any("def forward" in line for line in source_lines(file))
+
+
+def test_code_that_came_through_a_pipe(tmp_path: Path) -> None:
+    """Its name is still there, and nobody writes into it any more."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "program.py").write_text(
+        """if True:
+        import sys, torch
+        text = "def keep(kept):\\n    kept.append(torch.ones(9))\\n"
+        kept = {name: [] for name in ("pipe", "/dev/stdin", "/dev/zero", ".")}
+        steps = []
+        for name in kept:
+            names = {"torch": torch}
+            exec(compile(text, name, "exec"), names)
+            steps.append((names["keep"], kept[name]))
+        model = torch.nn.Linear(3, 3)
+        for _ in range(40):
+            for step, of in steps:
+                step(of)
+            model(torch.ones(2, 3)).sum().backward()
+        print(sys.stdin.read())
+        """
+    )
+    done = warm.run(
+        ["-m", "impactarbiter", "run", "program.py"],
+        cwd=tmp_path,
+        text="what it was to read",
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, "what it was to read\n")
+    assert "pipe:2 in keep" in done.stderr and "warning" not in done.stderr
