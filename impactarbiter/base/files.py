@@ -106,6 +106,24 @@ def _unwritable(path: str | os.PathLike[str], error: OSError) -> ReportError:
     )
 
 
+def from_here(file: str) -> str | None:
+    """A file's name from the working folder; None where it is not below it,
+    or where there is none any more."""
+    try:
+        here, full = os.getcwd() + os.sep, os.path.abspath(file)
+    except (OSError, ValueError):
+        return None
+    return full[len(here) :] if full.startswith(here) else None
+
+
+def absolute(path: str) -> str:
+    """``os.path.abspath``, also where there is no working folder any more."""
+    try:
+        return os.path.abspath(path)
+    except OSError:
+        return os.path.normpath(path)
+
+
 def own_prefix() -> str:
     """The folder of this package, as its files' names begin."""
     room = os.path.dirname(os.path.abspath(__file__))

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..base.errors import UsageError
@@ -58,7 +59,9 @@ def script_target(script: str, args: list[str]) -> Target:
     argv = [script, *args]
     if not script:
         raise LaunchError("the script's name is empty: expected a file")
-    full = script if os.path.isabs(script) else os.getcwd() + "/" + script
+    full = script
+    with suppress(OSError):  # without a working folder there is no such file
+        full = script if os.path.isabs(script) else f"{os.getcwd()}/{script}"
     importer = pkgutil.get_importer(full)
     if importer is not None:
         return _importable_target(importer, full, argv)
@@ -107,7 +110,10 @@ def _importable_target(importer: Any, full: str, argv: list[str]) -> Target:
 
 def module_target(module: str, args: list[str]) -> Target:
     """``python -m module args``; LaunchError where there is no such one."""
-    path0 = None if sys.flags.safe_path else os.getcwd()
+    path0 = None
+    if not sys.flags.safe_path:
+        with suppress(OSError):  # there may be no such folder any more
+            path0 = os.getcwd()
     top = module.partition(".")[0]
     if not _module_exists(top, path0):
         raise LaunchError(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
-from ..base.files import own_prefix
+from ..base.files import absolute, own_prefix
 from ..base.imports import names_of
 from . import frameworks
 from .built import torch_module
@@ -41,7 +41,7 @@ def _library_prefixes() -> tuple[str, ...]:
         file = getattr(sys.modules.get(name), "__file__", None)
         if file is not None:
             paths.add(os.path.dirname(file))
-    prefixes = {os.path.abspath(p) + os.sep for p in paths if p}
+    prefixes = {absolute(p) + os.sep for p in paths if p}
     # The standard library as its own modules name it.
     prefixes.add(os.path.dirname(os.__file__) + os.sep)
     prefixes.add(own_prefix())

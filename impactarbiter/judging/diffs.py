@@ -9,6 +9,7 @@ import re
 import stat
 import tokenize
 
+from ..base.files import from_here
 from ..base.source_text import MOST_BYTES, may_be_read
 
 
@@ -35,17 +36,13 @@ def lines_of(source: str) -> list[str]:
 
 def diff(file: str, before: str, after: str) -> str:
     """A unified diff that ``patch -p1`` takes in the current folder."""
-    name = os.path.relpath(file) if _is_below(file) else file.lstrip("/")
+    name = from_here(file) or file.lstrip("/")
     made = difflib.unified_diff(
         lines_of(before), lines_of(after), f"a/{name}", f"b/{name}"
     )
     return "".join(
         line if line.endswith("\n") else line + _NO_END for line in made
     )
-
-
-def _is_below(file: str) -> bool:
-    return os.path.abspath(file).startswith(os.getcwd() + os.sep)
 
 
 #: What stands after a file's last line that has no end.

@@ -50,7 +50,9 @@ def with_patches(
         holding = holdings.get(finding.signature)
         kept = kept_of(finding, holding.census if holding else None)
         finding = replace(finding, kept=kept)
-        made[at] = replace(finding, advice=_advice(finding, holding))
+        made[at] = finding
+        with Tolerated():
+            made[at] = replace(finding, advice=_advice(finding, holding))
         if finding.verdict == "leak" and finding.grown_at is not None:
             site = finding.grown_at
             lines.setdefault((site.file, site.line), []).append(at)
@@ -91,16 +93,24 @@ def _mended(
     """Findings of one line, with the patch of that line or a note."""
     site = group[0].grown_at
     assert site is not None
-    plan = None
-    # Whatever the parser makes of a program's source, the report goes on.
+    mended = list(group)
+    # Whatever becomes of a program's source, the report goes on.
     with Tolerated():
         try:
             before, _encoding = read_source(site.file)
             plan = _planned(before, site, group, holdings)
         except NoPatchError as reason:
             return [_without(f, reason) for f in group]
-    if plan is None:
-        return list(group)
+        mended = _with_patch(group, plan, before)
+    return mended
+
+
+def _with_patch(
+    group: Sequence[Finding], plan: _Plan, before: str
+) -> list[Finding]:
+    """Those of the findings that the plan is for have its patch."""
+    site = group[0].grown_at
+    assert site is not None
     after = plan.source.with_values(plan.new)
     patch = diff(site.file, before, after)
     methods = tuple(sorted(plan.methods))

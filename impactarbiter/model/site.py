@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import os
 
+from ..base.files import from_here
 from ..base.records import dataclass
 from ..base.shell import cell_name
-
-
-def _from_here(file: str) -> str:
-    """A file below the working folder by its relative name."""
-    try:
-        here = os.getcwd() + os.sep
-    except OSError:
-        return file
-    return file[len(here) :] if file.startswith(here) else file
 
 
 @dataclass(frozen=True)
@@ -39,7 +31,9 @@ class Site:
         """File and line, without the function."""
         if not self.known:
             return "outside Python"
-        file = cell_name(self.file) or _from_here(self.file)
+        file = cell_name(self.file) or self.file
+        if os.path.isabs(file):
+            file = from_here(file) or file
         return f"{file}:{self.line}" if self.line > 0 else file
 
     def __str__(self) -> str:

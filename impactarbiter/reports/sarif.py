@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -38,7 +39,7 @@ def sarif_log(report: Report) -> dict[str, Any]:
     """The log as plain dicts and lists."""
     children = report.children.findings if report.children else ()
     findings = (*report.findings, *(c.worst for c in children))
-    base = repository_of(report.environment.get("cwd") or os.getcwd())
+    base = _base_of(report)
     version = report.environment.get("impactarbiter")
     driver: dict[str, Any] = {
         "name": "ImpactArbiter",
@@ -63,6 +64,14 @@ def sarif_log(report: Report) -> dict[str, Any]:
         ],
     }
     return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _base_of(report: Report) -> str:
+    """Where its files' names begin; empty where no folder is known."""
+    folder = report.environment.get("cwd", "")
+    with suppress(OSError):  # there may be none any more
+        folder = folder or os.getcwd()
+    return repository_of(folder) if folder else ""
 
 
 def repository_of(folder: str) -> str:
@@ -156,7 +165,7 @@ def _location(site: Site, base: str) -> dict[str, Any]:
 def _artifact(site: Site, base: str) -> dict[str, str]:
     path = site.file
     if os.path.isabs(path):
-        relative = os.path.relpath(path, base)
+        relative = os.path.relpath(path, base) if base else os.pardir
         if relative.split(os.sep, 1)[0] == os.pardir:
             return {"uri": "file://" + _quoted(path)}
         path = relative

@@ -194,3 +194,54 @@ def test_code_that_came_through_a_pipe(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (0, "what it was to read\n")
     assert "pipe:2 in keep" in done.stderr and "warning" not in done.stderr
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_the_working_folder_is_gone(tmp_path: Path, early: bool) -> None:
+    gone = "os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')"
+    (tmp_path / "program.py").write_text(
+        f"""if True:
+        import os, sys, torch, impactarbiter
+        sys.path.append("lib/site-packages")
+        {gone if early else ""}
+        arbiter = impactarbiter.watch(step="manual")
+        model = torch.nn.Linear(3, 3)
+        kept = []
+        for _ in range(40):
+            loss = model(torch.ones(2, 3)).sum()
+            loss.backward()
+            kept.append(loss)
+            arbiter.step()
+        {"" if early else gone}
+        report = arbiter.stop()
+        (finding,) = report.findings
+        assert finding.patch, finding
+        assert not report.warnings, report.warnings
+        assert __file__ in finding.grown_at.place
+        report.to_sarif(sys.argv[1])
+        """
+    )
+    file = str(tmp_path / "program.py")
+    done = warm.run([file, str(tmp_path / "x.sarif")], cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"file://{file}" in (tmp_path / "x.sarif").read_text()
+
+
+def test_a_patch_that_fails_costs_no_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(*_given: object) -> str:
+        raise LookupError("no such thing")
+
+    monkeypatch.setattr("impactarbiter.judging.patches.diff", failing)
+    model = torch.nn.Linear(3, 3)
+    kept = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(40):
+            loss = model(torch.ones(2, 3)).sum()
+            loss.backward()
+            kept.append(loss)
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = report.findings
+    assert finding.grown_at is not None and finding.patch is None

@@ -33,6 +33,7 @@ def _ours() -> None:
 
 
 _ours()
-sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _here]
+# ``site`` has made ours absolute; there may be no working folder to ask for.
+sys.path[:] = [entry for entry in sys.path if os.path.normpath(entry) != _here]
 if __name__ == "sitecustomize":
     _the_others()
