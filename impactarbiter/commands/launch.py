@@ -266,30 +266,54 @@ def _call_hook(
 def ending(error: BaseException | None) -> str:
     """How a program ended, in a word; prints nothing."""
     if isinstance(error, SystemExit):
-        code = getattr(error, "code", error)
-        if code is None or code == 0:
+        number = _number(_code_of(error))
+        if number == 0:
             return FINISHED
-        return f"exit {int(code)}" if isinstance(code, int) else "exit 1"
+        is_long = number is not None and -(2**63) <= number < 2**63
+        return f"exit {number}" if is_long else "exit 1"
     return FINISHED if error is None else type(error).__name__
 
 
 def exit_code(error: SystemExit) -> int:
     """The code a SystemExit asks for; prints its message, if it is one."""
-    code = getattr(error, "code", error)
-    if code is None:
-        return 0
-    if isinstance(code, int):
-        return int(code)
-    _write(f"{code}\n")
+    code = _code_of(error)
+    number = _number(code)
+    if number is not None:
+        return number
+    if getattr(sys, "stderr", None) is None:
+        _write(code)
+    else:
+        with suppress(BaseException):
+            sys.stderr.write(str(code))
+    _write("\n")
     return 1
 
 
-def _write(text: str) -> None:
-    stream = sys.stderr
-    if stream is None:
-        return
+def _code_of(error: SystemExit) -> object:
     try:
-        stream.write(text)
-        stream.flush()
-    except Exception:
-        return
+        return error.code
+    except BaseException:  # a property of a subclass's
+        return error
+
+
+def _number(code: object) -> int | None:
+    """Without a method of the program's; None where it is a message."""
+    if code is None:
+        return 0
+    is_int = issubclass(type(code), int)
+    return int.__index__(code) if is_int else None  # type: ignore[arg-type]
+
+
+def _write(text: object) -> None:
+    """To ``sys.stderr``, and where that is no stream to C's.
+
+    Nothing is raised: what a stream of the program's raises is passed over.
+    """
+    try:
+        sys.stderr.write(text)  # type: ignore[arg-type]
+    except BaseException:
+        with suppress(BaseException):
+            os.write(2, str(text).encode("utf-8", "backslashreplace"))
+    else:
+        with suppress(BaseException):
+            sys.stderr.flush()

@@ -83,6 +83,61 @@ ENDINGS = {
     "exit_huge": "import sys; sys.exit(1 << 70)",
     "exit_text": "import sys; sys.exit('out of cheese')",
     "exit_tuple": "raise SystemExit('a', 2)",
+    "exit_object": """
+        import sys
+        class Code:
+            def __str__(self):
+                return 'as text'
+            def __format__(self, spec):
+                print('formatted')
+                return 'otherwise'
+            def __eq__(self, other):
+                print('compared')
+                return True
+            __hash__ = None
+        sys.exit(Code())
+    """,
+    "exit_unshown": """
+        import sys
+        class Code:
+            def __str__(self):
+                raise ValueError('not to be shown')
+            __format__ = None
+        sys.exit(Code())
+    """,
+    "exit_number": """
+        import sys
+        class Code(int):
+            __eq__ = __int__ = __index__ = __bool__ = __hash__ = None
+        sys.exit(Code(3))
+    """,
+    "exit_endless": "import sys; sys.exit(10 ** 5000)",
+    "exit_property": """
+        class Exit(SystemExit):
+            @property
+            def code(self):
+                raise ValueError('none to be had')
+        raise Exit('in its place')
+    """,
+    "exit_written": """
+        import sys
+        class Stream:
+            def write(self, text):
+                print(repr(text))
+        sys.stderr = Stream()
+        sys.exit('in two parts')
+    """,
+    "exit_nowhere": """
+        import sys
+        sys.stderr = None
+        sys.exit('out of \\udce4 cheese')
+    """,
+    "hook_and_stream_gone": """
+        import sys
+        del sys.excepthook
+        sys.stderr = None
+        raise ValueError('x')
+    """,
     "raises": """
         def inner():
             raise ValueError('no [bold]markup[/] here')
@@ -408,6 +463,8 @@ def test_stderr_that_the_program_closed(tmp_path: Path) -> None:
     script(tmp_path, "import sys; sys.stderr.close(); print('on')")
     done = warm_call(["prog.py"], tmp_path)
     assert (done.returncode, done.stdout) == (0, "on\n")
+    script(tmp_path, "import sys; sys.stderr.close(); sys.exit('why')")
+    assert_same(tmp_path, "prog.py", report=False, fresh=False)
 
 
 def test_other_commands_stay_light(tmp_path: Path) -> None:
