@@ -42,6 +42,7 @@ from .offer import Holding
 from .one_at_a_time import OneAtATime
 from .patches import with_patches
 from .sheet import Sheet
+from .source_file import each_parsed_once
 from .statement import maybe_grown_at
 from .telling import Telling
 from .walks import Walks
@@ -147,6 +148,7 @@ class Diagnostician:
         hooks.look_at(tick + 1)
         self._alone.run(lambda: self._look(tick), lambda: None)
 
+    @each_parsed_once()
     def _look(self, tick: int) -> None:
         status = ledger.status()
         if self._watch.goes_on(status) and tick < self._next_visit:
@@ -289,6 +291,7 @@ class Diagnostician:
             warnings=("a look was just being made: no figures of now",),
         )
 
+    @each_parsed_once()
     def _report(self) -> Report:
         ledger.refresh()
         ledger.settle()

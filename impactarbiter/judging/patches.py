@@ -10,6 +10,7 @@ finding says why there is none.
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -31,7 +32,7 @@ from .offer import (
     taking_of,
 )
 from .rewrite import Addition, Source, Thinning
-from .source_file import Names
+from .source_file import MOST_PARSED, Names, is_unread
 from .statement import last_name, user_files
 from .uses import is_tensor, uses_of
 
@@ -195,6 +196,8 @@ def _check(
 ) -> None:
     """NoPatchError where nothing at this line can be changed, or that would
     stop too little."""
+    if len(text) > MOST_PARSED:
+        raise NoPatchError("the file is too large to be read")
     for finding in group:
         holding = holdings.get(finding.signature)
         if holding is not None and holding.elsewhere > 1.0 - ENOUGH:
@@ -362,7 +365,8 @@ def _thin(
             " carries on"
         )
     plain = all(t.shape == () for t in finding.tensors)
-    uses = uses_of(names, [site.file, *user_files(finding)], zero_dim=plain)
+    files = [site.file, *user_files(finding)]
+    uses = uses_of(names, files, zero_dim=plain)
     if kept is not None and not kept.graphs and not kept.numbers:
         raise NoPatchError(_itself(finding))
     if uses.graph and kept is not None and kept.graphs:
@@ -370,6 +374,10 @@ def _thin(
             f"the graph may be needed by {uses.graph}",
             needs_graph(finding, uses.graph),
         )
+    unread = next((f for f in files if is_unread(f, names.words)), None)
+    if unread is not None:
+        name = os.path.basename(unread)
+        raise NoPatchError(f"{name}, which names it, is too large to be read")
 
     # Other holders' numbers, and sums, are not looked after.
     if not uses.number and (addition.single or not known):

@@ -7,6 +7,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import field
 from functools import cached_property, lru_cache
 
@@ -14,6 +15,10 @@ from ..base.records import dataclass
 from ..base.source_text import source_line, source_lines
 
 _DEFINED = re.compile(r"\bdef\s+(\w+)")
+
+#: Characters of a file that is parsed: of usual source so many take some 100
+#: ms, of data that was written as source three times as long.
+MOST_PARSED = 1 << 18
 
 #: What has variables of its own.
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -23,9 +28,10 @@ Variable = tuple[str, str]
 
 @dataclass
 class Source:
-    """What was read of one file."""
+    """What was read of one file, which has ``size`` characters."""
 
     file: str
+    size: int = 0
     words: set[str] = field(default_factory=set)
     nodes: list[ast.AST] = field(default_factory=list)
     parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
@@ -88,7 +94,16 @@ def mentions(file: str, words: Collection[str]) -> bool:
     In most files of a large program none does, and to parse them would take
     most of a report's time.
     """
-    text = "".join(source_lines(file))
+    return _mentions(_text(file) or "", words)
+
+
+def is_unread(file: str, words: Collection[str]) -> bool:
+    """Whether one of them stands in a file that is too large to be parsed."""
+    lines = source_lines(file)
+    return _is_too_much(lines) and _mentions("".join(lines), words)
+
+
+def _mentions(text: str, words: Collection[str]) -> bool:
     if not text.isascii():  # as Python reads names
         text = unicodedata.normalize("NFKC", text)
     return any(word in text for word in words)
@@ -96,8 +111,18 @@ def mentions(file: str, words: Collection[str]) -> bool:
 
 def defines(file: str, functions: Collection[str]) -> bool:
     """Whether one of the functions seems to be defined in a file."""
-    text = "".join(source_lines(file))
+    text = _text(file) or ""
     return any(name in functions for name in _DEFINED.findall(text))
+
+
+def _text(file: str) -> str | None:
+    """None where there is too much of it."""
+    lines = source_lines(file)
+    return None if _is_too_much(lines) else "".join(lines)
+
+
+def _is_too_much(lines: list[str]) -> bool:
+    return sum(map(len, lines)) > MOST_PARSED
 
 
 @lru_cache(maxsize=256)
@@ -107,12 +132,38 @@ def source_of(file: str) -> Source | None:
 
 
 def parsed(file: str) -> Source | None:
-    """The same, and nobody remembers it: while the program runs its heap is
-    not to be filled with syntax trees."""
-    source = Source(file)
+    """The same, remembered until the look is over: while the program runs its
+    heap is not to be filled with syntax trees."""
+    trees = next(iter(_trees), {})
+    if file in trees:
+        return trees.get(file)
+    text = _text(file)
+    source = None if text is None else _parsed(file, text)
+    known = sum(one.size for one in trees.values() if one)
+    if source is not None and known + source.size > MOST_PARSED:
+        trees.clear()
+    trees[file] = source
+    return source
+
+
+#: One table while a look is being made; none else.
+_trees: list[dict[str, Source | None]] = []
+
+
+@contextmanager
+def each_parsed_once() -> Iterator[None]:
+    """In it a file is parsed once, whatever is asked of it."""
+    _trees[:] = [{}]
     try:
-        tree = ast.parse("".join(source_lines(file)))
-        _note(source, tree, "module")
+        yield
+    finally:
+        _trees.clear()
+
+
+def _parsed(file: str, text: str) -> Source | None:
+    source = Source(file, len(text))
+    try:
+        _note(source, ast.parse(text), "module")
     except (SyntaxError, ValueError, RecursionError):
         return None
     return source

@@ -15,11 +15,11 @@ from functools import lru_cache
 
 from ..base.files import own_prefix
 from ..base.imports import names_of
-from ..base.source_text import source_lines
 from ..core.ledger import is_library
+from ..core.sources import site_at
 from ..knowledge.containers import ANY, GROWING, MAPPINGS
 from ..model.finding import Finding, Site
-from .source_file import FUNCTIONS, Source, bare, mentions, name_of, parsed
+from .source_file import Source, bare, mentions, name_of, parsed
 
 #: User modules whose source is searched.
 MOST_FILES = 200
@@ -171,29 +171,22 @@ def user_files(finding: Finding) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _candidates(file: str, name: str, kind: str) -> tuple[Site, ...]:
-    lines = source_lines(file)
-    try:
-        tree = ast.parse("".join(lines))
-    except (SyntaxError, ValueError, RecursionError):
+    source = parsed(file)
+    if source is None:
         return ()
     return tuple(
-        Site(file, node.lineno, function, lines[node.lineno - 1].strip())
-        for function, node in _statements(tree, "<module>")
-        if name in _grown_names(node, kind)
+        site_at(file, node.lineno, _function(source, node))
+        for node in source.nodes
+        if isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign))
+        and name in _grown_names(node, kind)
     )
 
 
-def _statements(
-    tree: ast.AST, function: str
-) -> Iterator[tuple[str, ast.stmt]]:
-    """Every statement with the name of the function that it stands in."""
-    for child in ast.iter_child_nodes(tree):
-        inner = function
-        if isinstance(child, FUNCTIONS):
-            inner = child.name
-        if isinstance(child, (ast.Expr, ast.Assign, ast.AugAssign)):
-            yield function, child
-        yield from _statements(child, inner)
+def _function(source: Source, node: ast.AST) -> str:
+    """The name of the function that it stands in."""
+    return source.scope(node).partition(".")[2].rpartition(".")[2] or (
+        "<module>"
+    )
 
 
 def _grown_names(node: ast.stmt, kind: str) -> set[str]:

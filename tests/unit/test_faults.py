@@ -245,3 +245,32 @@ def test_a_patch_that_fails_costs_no_report(
         report = arbiter.report()
     (finding,) = report.findings
     assert finding.grown_at is not None and finding.patch is None
+
+
+def test_a_large_file_of_generated_source(tmp_path: Path) -> None:
+    """It is not parsed, and its line is shown all the same."""
+    data = "".join(f"DATA[{n}] = [{n}, {n}, {n}]\n" for n in range(20_000))
+    (tmp_path / "program.py").write_text(
+        f"""import ast, sys, torch
+DATA = {{}}
+{data}
+parse = ast.parse
+def refused(text, *given, **others):
+    assert len(text) < 100_000, "a large file is parsed"
+    return parse(text, *given, **others)
+ast.parse = refused
+model = torch.nn.Linear(3, 3)
+kept = []
+for _ in range(40):
+    loss = model(torch.ones(2, 3)).sum()
+    loss.backward()
+    kept.append(loss)
+"""
+    )
+    done = warm.run(
+        ["-m", "impactarbiter", "run", "program.py"], cwd=tmp_path
+    )
+    assert done.returncode == 0
+    assert "kept.append(loss)" in done.stderr
+    assert "the file is too large to be read" in done.stderr
+    assert "warning" not in done.stderr

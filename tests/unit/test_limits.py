@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from impactarbiter.judging import source_file
 from impactarbiter.judging.limits import (
     End,
     ends,
+    limit,
     taken_out,
     taken_out_elsewhere,
 )
@@ -758,3 +761,43 @@ def test_what_an_item_leads_to_by_what_is_its_own(
 def test_a_file_that_is_not_there() -> None:
     assert ends("/no/such/file.py", 1) is None
     assert taken_out("/no/such/file.py", 1, ("sessions",)) is None
+
+
+def test_a_look_parses_each_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And keeps no tree when it is over."""
+    parsed: list[int] = []
+    parse = ast.parse
+
+    def counted(text: str) -> ast.Module:
+        parsed.append(len(text))
+        return parse(text)
+
+    monkeypatch.setattr(ast, "parse", counted)
+    here = "def f(one, two):\n    one.append(two)\n"
+    files = []
+    for number in range(3):
+        (tmp_path / f"part{number}.py").write_text(here + "# more" * 20_000)
+        files.append(str(tmp_path / f"part{number}.py"))
+    (tmp_path / "large.py").write_text(here + "x = [1, 2, 3]\n" * 20_000)
+    large = str(tmp_path / "large.py")
+
+    with source_file.each_parsed_once():
+        for file in files[:2]:
+            assert limit(file, 2) is ends(file, 2) is None
+            assert taken_out(file, 2, ("one",)) is None
+        assert len(parsed) == 2
+        assert limit(large, 2) is ends(large, 2) is None
+        assert len(parsed) == 2
+        # Of trees there are no more than of one file of that size.
+        assert ends(files[2], 2) is None
+        assert [*source_file._trees[0]] == files[2:]
+    assert not source_file._trees
+    for file in (*files[:2], large):
+        assert limit(file, 2) is ends(file, 2) is None
+    assert len(parsed) == 3
+    assert source_file.source_of(large) is None
+    assert not source_file.mentions(large, ("one",))
+    assert source_file.is_unread(large, ("one",))
+    assert not source_file.is_unread(files[0], ("one",))

@@ -366,6 +366,31 @@ def test_a_line_that_has_changed_is_left_alone(program: Program) -> None:
     assert made.patch is None
 
 
+def test_a_file_that_is_too_large_to_be_read(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = "".join(f"DATA{n} = [{n}, {n}, {n}]\n" for n in range(12_000))
+    program.write("history.append(loss)", after=data)
+    made = program.made({LOSS: 8})
+    assert made.patch is None
+    assert made.patch_note == "the file is too large to be read"
+    # So may its uses be where another file has the statement.
+    other = program.file.with_name("other.py")
+    program.file.rename(other)
+    program.write("history.append(loss)")
+    monkeypatch.setattr(
+        "impactarbiter.judging.patches.user_files", lambda _: [str(other)]
+    )
+    made = program.made({LOSS: 8})
+    assert made.patch is None
+    assert made.patch_note == (
+        "other.py, which names it, is too large to be read"
+    )
+    other.write_text(data)
+    linecache.checkcache()
+    assert program.made({LOSS: 8}).patch is not None
+
+
 # -- what was seen to pass ----------------------------------------------------
 
 
