@@ -130,14 +130,15 @@ class Live:
 
     # -- signals ------------------------------------------------------------
 
-    def _signal(self, number: int) -> None:
+    def _signal(self, number: int) -> bool:
         if number == self.asking:
             if not self._over:
                 self.arbiter.when_free(self._write_now)
-            return
+            return True
         self.came.append(number)
         if not self._over and not self._writing:
             self.arbiter.when_free(self._end_by_signal)
+        return False
 
     def _write_now(self) -> None:
         """The report as of now; a second wish meanwhile is done after it."""

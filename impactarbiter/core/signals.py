@@ -17,9 +17,13 @@ class Signals:
     """
 
     def __init__(
-        self, numbers: Iterable[int], tell: Callable[[int], object]
+        self, numbers: Iterable[int], tell: Callable[[int], bool]
     ) -> None:
-        """On the main thread.  RuntimeError where no signal is left."""
+        """On the main thread.  RuntimeError where no signal is left.
+
+        ``tell`` says whether a second signal is as good as the first: else
+        it ends a program that is still at work on that.
+        """
         self._tell = tell
         self._carrier = _free_signal()
         signal.signal(self._carrier, self._came)
@@ -32,8 +36,8 @@ class Signals:
     def _came(self, _number: int, _frame: object) -> None:
         # Nothing to tell: a signal came again before it was told.
         for number in self.taken:
-            if _signals.pop(number):
-                self._tell(number)
+            if _signals.pop(number) and self._tell(number):
+                _signals.answer(number)
 
     def give_back(self) -> None:
         """Everything as it was; on the main thread."""

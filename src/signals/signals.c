@@ -15,11 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A second signal after so many seconds ends a program that has not come
- * back to Python since the first one. */
+/* A second signal after so many seconds ends a program in which what the
+ * first one is for has not been done. */
 enum { PATIENCE = 5 };
 
-static volatile sig_atomic_t came[NSIG];
+/* Since it was asked last; since it was answered last, and when first. */
+static volatile sig_atomic_t came[NSIG], is_open[NSIG];
 static volatile time_t first_came[NSIG];
 static pid_t owner;
 static int carrier;
@@ -47,14 +48,14 @@ static void
 on_signal(int number)
 {
     int error = errno;
-    if (getpid() != owner || (came[number] && now() - first_came[number] >=
-                                                  PATIENCE)) {
+    if (getpid() != owner || (is_open[number] && now() - first_came[number] >=
+                                                     PATIENCE)) {
         let_it_end(number);
     }
     else {
-        if (!came[number])
+        if (!is_open[number])
             first_came[number] = now();
-        came[number] = 1;
+        came[number] = is_open[number] = 1;
         PyErr_SetInterruptEx(carrier);
     }
     errno = error;
@@ -100,7 +101,7 @@ take(PyObject *Py_UNUSED(self), PyObject *args)
         return free_to_take < 0 ? NULL : Py_NewRef(Py_False);
     owner = getpid();
     carrier = via;
-    came[number] = 0;
+    came[number] = is_open[number] = 0;
     /* No SA_RESTART: Python looks for signals when a call is interrupted. */
     struct sigaction ours = {.sa_handler = on_signal};
     sigemptyset(&ours.sa_mask);
@@ -125,6 +126,20 @@ pop(PyObject *Py_UNUSED(self), PyObject *arg)
     return PyBool_FromLong(was);
 }
 
+PyDoc_STRVAR(answer_doc, "answer($module, number, /)\n--\n\n"
+                         "What this signal is for has been done.");
+
+static PyObject *
+answer(PyObject *Py_UNUSED(self), PyObject *arg)
+{
+    long number = PyLong_AsLong(arg);
+    if (number == -1 && PyErr_Occurred())
+        return NULL;
+    if (number > 0 && number < NSIG)
+        is_open[number] = 0;
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(give_back_doc,
              "give_back($module, number, /)\n--\n\n"
              "The default disposition again, unless somebody else has set\n"
@@ -143,6 +158,7 @@ give_back(PyObject *Py_UNUSED(self), PyObject *arg)
         return NULL;
     if (ours)
         signal((int)number, SIG_DFL);
+    is_open[number] = 0;
     return PyBool_FromLong(ours);
 }
 
@@ -274,6 +290,7 @@ static PyMethodDef methods[] = {
     {"let_go", let_go_method, METH_NOARGS, let_go_doc},
     {"take", take, METH_VARARGS, take_doc},
     {"pop", pop, METH_O, pop_doc},
+    {"answer", answer, METH_O, answer_doc},
     {"give_back", give_back, METH_O, give_back_doc},
     {NULL, NULL, 0, NULL},
 };

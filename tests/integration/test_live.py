@@ -266,6 +266,27 @@ def test_a_main_thread_that_waits(tmp_path: Path) -> None:
     assert report_of(tmp_path)["findings"]
 
 
+def test_a_look_that_never_ends(tmp_path: Path) -> None:
+    """A second signal ends the program, some seconds after the first."""
+    text = loop(
+        """
+    from impactarbiter.judging.diagnostician import Diagnostician
+    def stuck(self, tick):
+        print("stuck", flush=True)
+        while True:
+            time.sleep(0.01)
+    Diagnostician._look = stuck
+    """
+    )
+    with running(tmp_path, text, ready="stuck") as process:
+        for _ in range(60):
+            process.terminate()
+            time.sleep(0.5)
+            if process.poll() is not None:
+                break
+        assert process.poll() == -signal.SIGTERM
+
+
 def test_quiet_and_stdout(tmp_path: Path) -> None:
     args = "-q", "--live", "--json", "-"
     with running(tmp_path, loop(steps=100), *args) as process:

@@ -94,6 +94,7 @@ def test_signals_of_others_are_left_alone() -> None:
     for wrong in (0, -1, signal.SIGKILL, 1 << 20):
         with pytest.raises(ValueError, match="no signal"):
             _signals.take(free, wrong)
+        _signals.answer(wrong)
 
 
 def test_a_look_that_gets_no_memory_is_made_later(
