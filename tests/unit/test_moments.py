@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 
@@ -97,10 +98,19 @@ def test_signals_of_others_are_left_alone() -> None:
         _signals.answer(wrong)
 
 
+@pytest.mark.parametrize(
+    "shortage",
+    [
+        MemoryError(),
+        OSError(errno.EMFILE, "of the process"),
+        OSError(errno.ENFILE, "of the machine"),
+    ],
+)
 def test_a_look_that_gets_no_memory_is_made_later(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, shortage: Exception
 ) -> None:
-    """A program near the end of its memory is watched to the end."""
+    """A program near the end of its memory, or with no file left, is watched
+    to the end."""
     kept: list[torch.Tensor] = []
     refused: list[int] = []
     with impactarbiter.watch(step="manual") as arbiter:
@@ -109,7 +119,7 @@ def test_a_look_that_gets_no_memory_is_made_later(
         def scarce(tick: int) -> object:
             if len(refused) < 3:
                 refused.append(tick)
-                raise MemoryError
+                raise type(shortage)(*shortage.args)
             return look(tick)
 
         monkeypatch.setattr(arbiter._diagnostician, "_look", scarce)

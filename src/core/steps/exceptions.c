@@ -3,6 +3,8 @@
 #include "../base/compat.h"
 #include "exceptions.h"
 
+#include <errno.h>
+
 static int
 raise_again(void *exception)
 {
@@ -26,12 +28,29 @@ ia_pass_on_exception(void)
     Py_XDECREF(traceback);
 }
 
-/* What came of asking, not of a handler: no room for the call. */
+/* The process may open no more files, or the machine may not. */
 static int
-is_shortage(void)
+is_out_of_files(void)
+{
+    PyObject *type, *value, *traceback;
+    long number = 0;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (PyObject_TypeCheck(value, (PyTypeObject *)PyExc_OSError)) {
+        PyObject *given = ((PyOSErrorObject *)value)->myerrno;
+        if (given != NULL && PyLong_CheckExact(given))
+            number = PyLong_AsLong(given);
+    }
+    PyErr_Restore(type, value, traceback);
+    return number == EMFILE || number == ENFILE;
+}
+
+int
+ia_is_shortage(void)
 {
     return PyErr_ExceptionMatches(PyExc_RecursionError) ||
-           PyErr_ExceptionMatches(PyExc_MemoryError);
+           PyErr_ExceptionMatches(PyExc_MemoryError) ||
+           (PyErr_ExceptionMatches(PyExc_OSError) && is_out_of_files());
 }
 
 int
@@ -47,7 +66,8 @@ ia_is_programs(PyObject *whose)
     if (traceback != NULL)
         PyException_SetTraceback(value, traceback);
     PyObject *answer = PyObject_CallOneArg(whose, value);
-    if (answer == NULL && is_shortage()) {
+    /* What came of asking, not of a handler: no room for the call. */
+    if (answer == NULL && ia_is_shortage()) {
         PyErr_Restore(type, value, traceback);
         return 0;
     }

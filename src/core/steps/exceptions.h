@@ -9,5 +9,7 @@ void ia_pass_on_exception(void);
  * of an Exception?  What a handler raises while that is asked takes its place;
  * where there is no room to ask, it is not. */
 int ia_is_programs(PyObject *whose);
+/* Is it want of stack, of memory or of file descriptors? */
+int ia_is_shortage(void);
 
 #endif /* IA_EXCEPTIONS_H */

@@ -135,14 +135,7 @@ probe_graphs(uint32_t now, uint32_t *next)
 }
 
 /* The program is so deep in calls that a look has no room on its stack, or has
- * no memory left for it: it is made in a while. */
-static int
-has_no_room(void)
-{
-    return PyErr_ExceptionMatches(PyExc_RecursionError) ||
-           PyErr_ExceptionMatches(PyExc_MemoryError);
-}
-
+ * no memory or no file left for it: it is made in a while. */
 static void
 look_later(void)
 {
@@ -164,7 +157,7 @@ call_back(void)
     Py_DECREF(callback);
     if (result == NULL && ia_is_programs(whose))
         ia_pass_on_exception();
-    else if (result == NULL && has_no_room())
+    else if (result == NULL && ia_is_shortage())
         look_later();
     else if (result == NULL)
         ia_fail_with_exception("a look at the suspects failed");
