@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
-from typing import NamedTuple, Protocol
+from types import FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .. import _core
 from ..base.signals import is_from_handler
@@ -14,6 +14,12 @@ from . import frameworks
 from .built import torch_module
 from .code import prepare
 from .cuda_events import cuda
+
+if TYPE_CHECKING:
+    from ..model.finding import Finding
+
+#: What the names of our modules begin with.
+_OURS = __name__.partition(".")[0] + "."
 
 
 class Handle(Protocol):
@@ -111,6 +117,16 @@ def note_same(obj: object) -> None:
     _core.note_same(obj)
 
 
+def call_theirs(
+    function: Callable[[Finding], object], finding: Finding
+) -> object:
+    """``function(finding)``, traced as any code of the program's even where a
+    look is being made; one of ours is not."""
+    if _is_ours(function):
+        return function(finding)
+    return _core.call_theirs(function, finding)
+
+
 @contextmanager
 def ended_by(error: BaseException | None) -> Iterator[None]:
     """While one looks at a program that has ended so: the calls whose frames
@@ -125,6 +141,17 @@ def ended_by(error: BaseException | None) -> Iterator[None]:
 def still_stands(address: int) -> bool:
     """Whether one was noted there, and no other seen in its place."""
     return _core.still_stands(address)
+
+
+def _is_ours(function: object) -> bool:
+    """Asks no object of the program's for an attribute."""
+    if type(function) is MethodType:
+        function = function.__func__
+    return (
+        type(function) is FunctionType
+        and type(function.__module__) is str
+        and function.__module__.startswith(_OURS)
+    )
 
 
 def _install(torch: ModuleType | None, numpy: bool) -> Hooks:

@@ -136,7 +136,7 @@ def _matches(rule: AllowRule, finding: Finding, types: Sequence[str]) -> bool:
         return rule.__name__ in types
     if isinstance(rule, str):
         return _glob(rule, finding)
-    return bool(rule(finding))
+    return bool(hooks.call_theirs(rule, finding))
 
 
 def _glob(rule: str, finding: Finding) -> bool:

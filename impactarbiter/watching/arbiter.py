@@ -308,7 +308,7 @@ class Arbiter:
         failure: Exception | None = None
         for listener in tuple(self._listeners):
             with Tolerated() as tolerated:
-                listener(finding)
+                hooks.call_theirs(listener, finding)
             failure = failure or tolerated.error
         if failure is not None:
             raise failure

@@ -16,6 +16,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -785,6 +786,113 @@ def test_results_are_the_same() -> None:
     for name in without:
         assert watched[name] == without[name], name
         assert again[name] == without[name], name
+
+
+#: Told of what is kept within 40 steps.
+SOON: dict[str, Any] = {"step": "manual", "warmup": 1, "window": 2}
+
+
+class Kept(list[torch.Tensor]):
+    """Grows at steps that no code of ours in Python ends."""
+
+    def grow(self) -> None:
+        weight = torch.rand(4, requires_grad=True)
+        for _ in range(40):
+            self.append((weight * torch.rand(4)).square().sum())
+            _core.step()
+
+
+def is_ours(frame: FrameType) -> bool:
+    package = os.path.dirname(impactarbiter.__file__)
+    return frame.f_code.co_filename.startswith(package)
+
+
+@pytest.mark.parametrize("how", ["settrace", "setprofile"])
+def test_looks_are_not_traced_and_what_they_call_is(how: str) -> None:
+    """Neither a debugger nor a profiler has to do with our code; a
+    breakpoint in what a look calls is met."""
+    seen: list[str] = []
+    ours: list[str] = []
+    told: list[int] = []
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        (ours if is_ours(frame) else seen).append(frame.f_code.co_name)
+        return trace
+
+    def note(finding: impactarbiter.Finding) -> None:
+        told.append(len(seen))
+
+    def is_allowed(finding: impactarbiter.Finding) -> bool:
+        return False
+
+    before = sys.gettrace(), sys.getprofile()
+    kept, allow = Kept(), (is_allowed,)
+    with impactarbiter.watch(on_finding=note, allow=allow, **SOON):
+        getattr(sys, how)(trace)
+        try:
+            kept.grow()
+            after = sys.gettrace(), sys.getprofile()
+        finally:
+            sys.settrace(before[0])
+            sys.setprofile(before[1])
+        assert told and trace in after
+    assert {"note", "is_allowed", "grow"} <= set(seen)
+    assert len(seen) > told[-1]  # as before, when the look was over
+    assert ours == []
+
+
+def test_a_callback_may_set_a_tracer() -> None:
+    """As a debugger does that is started there: it stays."""
+    seen: list[str] = []
+    ours: list[str] = []
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        (ours if is_ours(frame) else seen).append(frame.f_code.co_name)
+        return trace
+
+    def inner() -> None:
+        pass
+
+    def note(finding: impactarbiter.Finding) -> None:
+        sys.settrace(trace)
+        inner()
+
+    kept = Kept()
+    before = sys.gettrace()
+    try:
+        with impactarbiter.watch(on_finding=note, **SOON):
+            kept.grow()
+            assert sys.gettrace() is trace
+            inner()
+            sys.settrace(before)
+    finally:
+        sys.settrace(before)
+    assert len(seen) > 2 and set(seen) == {"inner"}
+    assert ours == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="no sys.monitoring")
+def test_looks_are_not_monitored() -> None:
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+    files: list[str] = []
+    tool = monitoring.COVERAGE_ID
+    kept = Kept()
+    with impactarbiter.watch(**SOON):
+        monitoring.use_tool_id(tool, "test")
+        try:
+            monitoring.register_callback(
+                tool,
+                monitoring.events.PY_START,
+                lambda code, at: files.append(code.co_filename),
+            )
+            monitoring.set_events(tool, monitoring.events.PY_START)
+            kept.grow()
+        finally:
+            monitoring.set_events(tool, 0)
+            monitoring.free_tool_id(tool)
+    package = os.path.dirname(impactarbiter.__file__)
+    assert __file__ in files
+    assert not any(file.startswith(package) for file in files)
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -410,6 +410,13 @@ CASES: dict[str, tuple[str, str]] = {
         "kept = []",
         "_core.note_same(kept); other = []; _core.note_same(other)",
     ),
+    "_core.call_theirs": (
+        "def add(*args): return [*args]",
+        "assert _core.call_theirs(add, 1, 2) == [1, 2];"
+        " raises(ZeroDivisionError, _core.call_theirs, divmod, 1, 0);"
+        " raises(TypeError, _core.call_theirs);"
+        " raises(TypeError, _core.call_theirs, None)",
+    ),
     "_core.still_stands": (
         "kept = []",
         "_core.note_same(kept); assert _core.still_stands(id(kept));"

@@ -12,6 +12,7 @@
 #include "../steps/criterion.h"
 #include "../steps/failure.h"
 #include "../steps/steps.h"
+#include "../steps/unseen.h"
 #include "../holders/statement.h"
 #include "../heap/own.h"
 #include "../heap/turns.h"
@@ -305,6 +306,18 @@ set_ended(PyObject *self, PyObject *error)
 }
 
 static PyObject *
+call_theirs(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    (void)self;
+    if (count == 0) {
+        PyErr_SetString(PyExc_TypeError,
+                        "call_theirs() expects something to call");
+        return NULL;
+    }
+    return ia_call_theirs(args[0], args + 1, count - 1);
+}
+
+static PyObject *
 look_at(PyObject *self, PyObject *args)
 {
     PyObject *tick;
@@ -393,6 +406,8 @@ DOC(set_ended, "(error)",
     "Walks take the calls that the exception has ended for running ones; "
     "None:\n"
     "for ended.");
+DOC(call_theirs, "(callable, *args)",
+    "callable(*args), which is the program's: traced as without a look.");
 DOC(look_at, "(tick, within=0.0)",
     "Call back at that tick in any case, or at the first after so many\n"
     "seconds, whichever comes sooner; 0: not for that.");
@@ -437,6 +452,7 @@ PyMethodDef ia_watching_methods[] = {
     {"note_same", note_same, METH_O, note_same_doc},
     {"still_stands", still_stands, METH_O, still_stands_doc},
     {"set_ended", set_ended, METH_O, set_ended_doc},
+    {"call_theirs", FAST(call_theirs), METH_FASTCALL, call_theirs_doc},
     {"look_at", look_at, METH_VARARGS, look_at_doc},
     {"recorder_arm", FAST(ia_recorder_arm), METH_VARARGS | METH_KEYWORDS,
      recorder_arm_doc},

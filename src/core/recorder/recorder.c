@@ -6,6 +6,7 @@
 #include "../ledger/ledger.h"
 #include "../ledger/ring.h"
 #include "../ledger/sites.h"
+#include "../steps/unseen.h"
 #include "bundle.h"
 #include "recorder.h"
 
@@ -226,7 +227,9 @@ complete(PyObject *second_stage, const char *name)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
+    int seen = ia_unseen_begin();
     Py_XDECREF(PyObject_CallFunction(second_stage, "s", name));
+    ia_unseen_end(seen);
     if (is_to_end()) {
         Py_XDECREF(type);
         Py_XDECREF(value);

@@ -24,6 +24,7 @@
 #include "optimizers.h"
 #include "steps.h"
 #include "sweep.h"
+#include "unseen.h"
 
 #include <string.h>
 #include <time.h>
@@ -150,6 +151,7 @@ call_back(void)
     double start = ia_seconds();
     int collecting = PyGC_Disable();
     uint32_t this_run = serial;
+    int seen = ia_unseen_begin();
     run.collector_waits = collecting;
     PyObject *callback = Py_NewRef(run.options.callback);
     PyObject *whose = Py_XNewRef(run.options.is_programs);
@@ -163,6 +165,7 @@ call_back(void)
         ia_fail_with_exception("a look at the suspects failed");
     Py_XDECREF(result);
     Py_XDECREF(whose);
+    ia_unseen_end(seen);
     if (collecting)
         PyGC_Enable();
     if (serial != this_run)
