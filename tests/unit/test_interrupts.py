@@ -7,6 +7,7 @@ lose by it is said, or made up for.
 from __future__ import annotations
 
 import dis
+import gc
 import os
 import signal
 import subprocess
@@ -478,6 +479,124 @@ def test_another_thread_in_a_look(
     if what == "report":
         assert isinstance(given[0], impactarbiter.Report)
         assert "a look was just being made" in given[0].warnings[0]
+
+
+@pytest.fixture
+def collecting() -> Iterator[None]:
+    before = gc.isenabled()
+    gc.enable()
+    yield
+    (gc.enable if before else gc.disable)()
+
+
+def many_cycles() -> None:
+    for _ in range(10 * gc.get_threshold()[0]):
+        cycle: list[object] = []
+        cycle.append(cycle)
+
+
+@pytest.mark.usefixtures("collecting")
+@pytest.mark.parametrize("wanted", [True, False])
+@pytest.mark.parametrize("where", ["on_finding", "another thread"])
+def test_the_collector_is_the_program_s_in_a_look(
+    where: str, wanted: bool, in_look: Callable[..., None]
+) -> None:
+    """What it wants of it in the middle of a look is so, then and after."""
+    seen: list[bool] = []
+
+    def work() -> None:
+        seen.append(gc.isenabled())
+        (gc.enable if wanted else gc.disable)()
+        seen.append(gc.isenabled())
+
+    def tell(finding: impactarbiter.Finding) -> None:
+        if not seen:
+            work()
+
+    if not wanted:
+        given = [True, False]
+    else:
+        gc.disable()
+        given = [False, True]
+    if where == "on_finding":
+        numbers, _report = watched(on_finding=tell)
+    else:
+        in_look(lambda: elsewhere(work))
+        numbers, _report = watched()
+    assert seen == given
+    assert gc.isenabled() == wanted
+    assert numbers == plain()
+
+
+@pytest.mark.usefixtures("collecting")
+def test_no_collection_begins_in_a_look_by_itself(
+    in_look: Callable[..., None],
+) -> None:
+    phases: list[str] = []
+    begun: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        phases.append(phase)
+
+    def work() -> None:
+        del phases[:]
+        many_cycles()
+        begun.append(len(phases))
+        gc.collect()  # what is asked for is done
+        begun.append(len(phases))
+
+    in_look(work)
+    gc.callbacks.append(note)
+    try:
+        watched()
+        del phases[:]
+        many_cycles()
+    finally:
+        gc.callbacks.remove(note)
+    assert begun == [0, 2]
+    assert phases  # and all is as ever
+    assert 0 <= gc.get_count()[0] < 10 * gc.get_threshold()[0]
+
+
+@pytest.mark.usefixtures("collecting")
+def test_walks_let_nobody_see_the_collector_off() -> None:
+    """A walk waits a little for threads that run without the GIL."""
+    seen: set[bool] = set()
+    over = threading.Event()
+
+    def watch_it() -> None:
+        while not over.is_set():
+            seen.add(gc.isenabled())
+
+    thread = threading.Thread(target=watch_it)
+    thread.start()
+    try:
+        watched()
+    finally:
+        over.set()
+        thread.join()
+    assert seen == {True}
+
+
+@pytest.mark.usefixtures("collecting")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_the_child_of_a_fork_in_a_look_collects(
+    in_look: Callable[..., None],
+) -> None:
+    codes: list[int] = []
+
+    def fork() -> None:
+        before = gc.get_stats()[0]["collections"]
+        child = os.fork()
+        if child == 0:
+            many_cycles()
+            after = gc.get_stats()[0]["collections"]
+            os._exit(0 if gc.isenabled() and after > before else 1)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    in_look(lambda: elsewhere(fork))
+    watched()
+    assert codes == [0]
 
 
 def test_all_threads_stop_at_once() -> None:

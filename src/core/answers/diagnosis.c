@@ -2,6 +2,7 @@
  *
  * Everything between the first root and the last name happens under the GIL,
  * with the collector off, without Python code: no pointer outlives the call.
+ * It is switched off and on while the GIL is kept, so that nobody sees it.
  */
 
 #include "../base/compat.h"
@@ -15,6 +16,7 @@
 #include "../ledger/ledger.h"
 #include "../ledger/sites.h"
 #include "../steps/steps.h"
+#include "../steps/unseen.h"
 #include "../heap/turns.h"
 #include "../heap/unrooted.h"
 #include "../heap/weigh.h"
@@ -568,10 +570,11 @@ ia_diagnose(const ia_asked_sites *asked, int remember, int weigh, int ways,
         .remember = remember, .measures_ways = ways, .near = near, .all = 1};
     PyObject *result = NULL;
     double start = ia_seconds();
-    int collecting = PyGC_Disable();
-    ia_stepping_refresh(); /* the collector may have come since the last */
+    ia_collector_hold(); /* others may run until the GIL is kept */
     if (ia_the_framework != NULL)
         d.still = ia_the_framework->walk_begin(1);
+    ia_stepping_refresh(); /* the collector may have come since the last */
+    int collecting = PyGC_Disable();
     ia_kinds_forget();
     ia_ledger_lock();
     ia_stacks_pin(); /* ids are kept until the answer is made */
@@ -589,5 +592,6 @@ ia_diagnose(const ia_asked_sites *asked, int remember, int weigh, int ways,
     ia_ledger_unlock();
     if (collecting)
         PyGC_Enable();
+    ia_collector_release();
     return result;
 }

@@ -34,6 +34,7 @@ in_child(void)
     ia_journal_after_fork();
     ia_ledger_after_fork();
     ia_recorder_after_fork();
+    ia_collector_after_fork();
 }
 
 static PyObject *

@@ -72,7 +72,6 @@ static struct {
     int trained; /* a backward or an optimizer was seen: by hand, too */
     int settled; /* a report was asked for before the strong kind came */
     int busy; /* inside a boundary: events of our own don't count */
-    int collector_waits; /* the program's collector is on, but for this look */
     uint32_t look_at; /* tick; 0: none */
     double look_by; /* seconds; 0: whenever */
     uint32_t moved_at;     /* tick at which the position last moved */
@@ -149,10 +148,9 @@ static int
 call_back(void)
 {
     double start = ia_seconds();
-    int collecting = PyGC_Disable();
     uint32_t this_run = serial;
     int seen = ia_unseen_begin();
-    run.collector_waits = collecting;
+    ia_collector_hold();
     PyObject *callback = Py_NewRef(run.options.callback);
     PyObject *whose = Py_XNewRef(run.options.is_programs);
     PyObject *result = PyObject_CallFunction(callback, "I", run.tick);
@@ -165,12 +163,10 @@ call_back(void)
         ia_fail_with_exception("a look at the suspects failed");
     Py_XDECREF(result);
     Py_XDECREF(whose);
+    ia_collector_release();
     ia_unseen_end(seen);
-    if (collecting)
-        PyGC_Enable();
     if (serial != this_run)
         return 0;
-    run.collector_waits = 0;
     run.callback_seconds += ia_seconds() - start;
     return 1;
 }
@@ -495,7 +491,7 @@ ia_stepping_status(void)
         run.boundary_seconds, "callback_seconds", run.callback_seconds,
         "tick_seconds", run.tick_seconds, "elapsed_seconds",
         ia_seconds() - run.started, "collector",
-        run.collector_waits || PyGC_IsEnabled() ? Py_True : Py_False,
+        PyGC_IsEnabled() ? Py_True : Py_False,
         "rises", ia_curves_rise() ? Py_True : Py_False, "silent",
         is_long_silent(run.tick - run.moved_at) ? Py_True : Py_False, "failure",
         failed ? ia_str(failed) : Py_NewRef(Py_None));
