@@ -1,13 +1,18 @@
 """What a signal's handler raises belongs to the program.
 
 It comes between any two bytecodes, so also out of code of ours, where it must
-not pass for a failure of ours: a time limit by alarm would be lost.
+not pass for a failure of ours: a time limit by alarm would be lost.  So does
+what another thread raises in this one (``PyThreadState_SetAsyncExc``), as
+limits of time do that need no signal.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
+from collections.abc import Iterator
 from functools import partial
+from opcode import opmap
 from types import (
     CodeType,
     FunctionType,
@@ -17,20 +22,70 @@ from types import (
 
 from .errors import in_words
 
+#: Modules whose code looks run, and whose exceptions may come of that.
+_LIBRARIES = sys.stdlib_module_names | {
+    __name__.partition(".")[0],
+    "jax",
+    "jaxlib",
+    "numpy",
+    "tensorflow",
+    "torch",
+}
+#: Raise nothing by themselves: handlers and other threads do, there.
+_PAUSES = frozenset(
+    opmap[name] for name in ("RESUME", "JUMP_BACKWARD") if name in opmap
+)
+#: But for these.
+_SHORTAGES = (MemoryError, RecursionError)
 
-def is_from_handler(error: BaseException) -> bool:
+
+def is_programs(error: BaseException) -> bool:
+    """Whether a handler of signals raised it, or another thread.
+
+    What another thread raises is known by the instruction that it came at,
+    or as a class of the program's that came where no code of its ran.
+    """
+    entries = list(_entries(error.__traceback__))
+    if not entries or isinstance(error, _SHORTAGES):
+        return _is_from_handler(entries)
+    return (
+        _is_from_handler(entries)
+        or _came_at_a_pause(entries[-1])
+        or not (
+            _is_of_libraries(type(error).__module__)
+            or any(map(_is_of_program, entries))
+        )
+    )
+
+
+def _entries(at: TracebackType | None) -> Iterator[TracebackType]:
+    while at is not None:
+        yield at
+        at = at.tb_next
+
+
+def _is_from_handler(entries: list[TracebackType]) -> bool:
     """Whether one of the handlers that are installed raised it."""
     handlers = {
         code
         for number in signal.valid_signals()
         if (code := _code_of(signal.getsignal(number))) is not None
     }
-    at = error.__traceback__
-    while at is not None:
-        if at.tb_frame.f_code in handlers:
-            return True
-        at = at.tb_next
-    return False
+    return any(at.tb_frame.f_code in handlers for at in entries)
+
+
+def _came_at_a_pause(last: TracebackType) -> bool:
+    code, at = last.tb_frame.f_code.co_code, last.tb_lasti
+    return 0 <= at < len(code) and code[at] in _PAUSES
+
+
+def _is_of_program(at: TracebackType) -> bool:
+    return not _is_of_libraries(at.tb_frame.f_globals.get("__name__"))
+
+
+def _is_of_libraries(module: object) -> bool:
+    """By its name; what has none is nobody's."""
+    return type(module) is not str or module.partition(".")[0] in _LIBRARIES
 
 
 def _code_of(handler: object) -> CodeType | None:
@@ -66,7 +121,7 @@ class Tolerated:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        if not isinstance(error, Exception) or is_from_handler(error):
+        if not isinstance(error, Exception) or is_programs(error):
             return False
         self.error = error
         return True

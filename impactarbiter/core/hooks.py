@@ -9,7 +9,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .. import _core
-from ..base.signals import is_from_handler
+from ..base.signals import is_programs
 from . import frameworks
 from .built import torch_module
 from .code import prepare
@@ -53,7 +53,8 @@ def start(
     """Counting and hooks begin; what to give to ``stop`` at the end.
 
     ``callback(tick)`` is called at a tick where something is due.  What it
-    raises ends the watch, unless that came from a handler of signals.
+    raises ends the watch, unless a handler of signals raised that, or
+    another thread did.
     Raises RuntimeError where torch refuses a hook; then nothing is left.
     """
     torch = prepare()
@@ -63,7 +64,7 @@ def start(
         window=window,
         manual=manual,
         callback=callback,
-        is_programs=is_from_handler,
+        is_programs=is_programs,
     )
     try:
         return _install(torch, numpy)

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from ..base.files import write_atomic
 from ..base.ranks import MASKED_HOST, host_name, place
-from ..base.signals import Tolerated, is_from_handler
+from ..base.signals import Tolerated, is_programs
 from ..base.text import clean
 from ..model.process import FINISHED, Process
 from ..model.report import Report
@@ -199,7 +199,7 @@ class JobFile:
                 os.unlink(self._path)  # written before its rank was known
             self._path = path
         except Exception as error:
-            if is_from_handler(error):
+            if is_programs(error):
                 raise
             self._complain(error)
         took = time.monotonic() - began

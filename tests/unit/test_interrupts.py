@@ -6,6 +6,7 @@ lose by it is said, or made up for.
 
 from __future__ import annotations
 
+import ctypes
 import dis
 import gc
 import os
@@ -15,6 +16,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -24,7 +26,8 @@ import torch
 
 import impactarbiter
 from impactarbiter import _core, _torch
-from impactarbiter.core import heap
+from impactarbiter.base.signals import is_programs
+from impactarbiter.core import heap, hooks
 from impactarbiter.judging.diagnostician import Diagnostician
 from impactarbiter.judging.memory import HolderHistory
 from impactarbiter.watching.arbiter import current
@@ -849,6 +852,96 @@ def test_a_handler_that_exits() -> None:
     """
     )
     assert (done.returncode, done.stdout) == (9, "True\n"), done.stderr
+
+
+# -- what another thread raises -----------------------------------------------
+
+
+class Halt(Exception):
+    pass
+
+
+class Away(BaseException):
+    pass
+
+
+def raise_in(thread: int, kind: type[BaseException]) -> Callable[..., object]:
+    """Of C alone: at the end of the call the thread raises it."""
+    return partial(
+        ctypes.pythonapi.PyThreadState_SetAsyncExc,
+        ctypes.c_ulong(thread),
+        ctypes.py_object(kind),
+    )
+
+
+@pytest.mark.parametrize("where", ["the main thread", "another one"])
+@pytest.mark.parametrize("kind", [Halt, Away])
+def test_what_another_thread_raises_in_a_look_comes_to_the_program(
+    kind: type[BaseException], where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caught: list[int] = []
+
+    def work() -> None:
+        training, here = Training(), threading.get_ident()
+        with monkeypatch.context() as patch:
+            patch.setattr(hooks, "look_at", raise_in(here, kind))
+            try:
+                for _ in range(STEPS):
+                    training.step()
+                    arbiter.step()
+            except kind:
+                caught.append(here)
+            assert len(training.numbers) < STEPS
+        for _ in range(STEPS):
+            training.step()
+            arbiter.step()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with impactarbiter.watch(**WATCH) as arbiter:
+            if where == "another one":
+                elsewhere(work)
+            else:
+                work()
+            assert len(caught) == 1 and _core.is_active()
+    assert (caught[0] == threading.get_ident()) == (where != "another one")
+
+
+def test_what_another_thread_raises_is_known_by_its_place() -> None:
+    """Of any class; what code raises by itself is not."""
+    ready = threading.Event()
+
+    def wait() -> None:
+        ready.set()
+        while True:
+            pass
+
+    def work() -> bool:
+        try:
+            wait()
+        except ValueError as error:
+            return is_programs(error)
+        raise AssertionError
+
+    given: list[bool] = []
+    thread = threading.Thread(target=lambda: given.append(work()))
+    thread.start()
+    ready.wait()
+    assert thread.ident is not None
+    loop = wait.__code__.co_firstlineno + 2
+    while True:  # until it is in there: the call of set() would have it
+        frame = sys._current_frames()[thread.ident]
+        if frame.f_code is wait.__code__ and frame.f_lineno >= loop:
+            break
+    del frame
+    raise_in(thread.ident, ValueError)()
+    thread.join()
+    assert given == [True]
+    for kind in (ValueError, Halt, MemoryError):
+        try:
+            raise kind
+        except kind as error:
+            assert not is_programs(error)
 
 
 # -- memory that fails for ever -----------------------------------------------

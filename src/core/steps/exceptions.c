@@ -14,6 +14,17 @@ raise_again(void *exception)
     return -1;
 }
 
+/* A thread takes a class from outside: what it raises was made without
+ * arguments, as what came to it so was.  What has come to it since takes its
+ * place, as it would have done. */
+static void
+raise_on_this_thread(PyObject *type)
+{
+    if (PyThreadState_Get()->async_exc == NULL)
+        PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), type);
+}
+
+/* Pending calls are the main thread's, and there is room for few. */
 void
 ia_pass_on_exception(void)
 {
@@ -22,8 +33,10 @@ ia_pass_on_exception(void)
     PyErr_NormalizeException(&type, &value, &traceback);
     if (traceback != NULL)
         PyException_SetTraceback(value, traceback);
-    if (Py_AddPendingCall(raise_again, value) < 0)
+    if (!_Py_IsMainThread() || Py_AddPendingCall(raise_again, value) < 0) {
+        raise_on_this_thread((PyObject *)Py_TYPE(value));
         Py_DECREF(value);
+    }
     Py_XDECREF(type);
     Py_XDECREF(traceback);
 }

@@ -3,7 +3,8 @@
 #ifndef IA_EXCEPTIONS_H
 #define IA_EXCEPTIONS_H
 
-/* Clears the exception that is set, and raises it where the program goes on. */
+/* Clears the exception that is set, and raises it where this thread's program
+ * goes on. */
 void ia_pass_on_exception(void);
 /* Is the exception that is set the program's, by asking `whose` (NULL: nobody)
  * of an Exception?  What a handler raises while that is asked takes its place;
