@@ -230,6 +230,7 @@ class HolderHistory(Changing):
             self.last,
             _alive(lines),
             self._as_old_as_walked(older),
+            gone=self.is_gone,
             counted_anew=self._counted_anew,
             of_a_turn=self.held.turn,
         )
@@ -355,11 +356,11 @@ class HolderHistory(Changing):
                 self.is_gone |= self._as_old_as_walked(older) == 0
             return
         self.comes_and_goes |= self.broken_at is not None
-        self.broken_at, self.is_gone = None, False
         if visit.recurs is not None:
             self.recurs = visit.recurs
         now = visited(self.walked, visit, at, lines)
         now = self.told_apart(now, lines, older)
+        self.broken_at, self.is_gone = None, False
         self.observe(self._scaled(now, lines))
 
     def _scaled(

@@ -57,6 +57,7 @@ class Turnover(Changing):
         alive: int,
         old: int,
         *,
+        gone: bool,
         counted_anew: bool,
         of_a_turn: bool,
     ) -> Observation:
@@ -64,16 +65,18 @@ class Turnover(Changing):
         is the look before, and ``alive`` what its lines have, of which so much
         is as ``old`` as the walk.
 
-        ``counted_anew``: what went since the walk was seen already;
-        ``of_a_turn``: it is a variable that a loop's turn makes anew.
+        ``gone``: all that was there had gone with its path, so that nothing
+        stays, whatever lies at the old addresses; ``counted_anew``: what went
+        since the walk was seen already; ``of_a_turn``: it is a variable that
+        a loop's turn makes anew.
         """
         all_died = not old and self.remaining > 0
-        if all_died:
+        if all_died and not gone:
             self.renews |= self._is_renewed(now, last, alive)
         return replace(
             now,
-            emptied=not counted_anew
-            and self.is_emptied(now.items, alive, old),
+            emptied=gone
+            or (not counted_anew and self.is_emptied(now.items, alive, old)),
             thinned=self.thins(old),
             carried_over=(
                 all_died

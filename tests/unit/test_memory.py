@@ -92,6 +92,17 @@ def test_a_list_that_is_longer_than_ever_was_emptied_if_all_of_it_died():
     assert known.departures.lets_go
 
 
+def test_what_is_found_again_where_all_had_gone_was_let_go():
+    """Its eldest item lies where the old one's lay: nothing stays."""
+    known = history(replace(seen(20, 40, 40), eldest=7))
+    known.seen(Visit("broken", None, 0, 0, 0), at(50), alive(0), none_older)
+    assert known.is_gone
+    again = Visit("intact", 60, 1, 0, 0, eldest=7)
+    known.seen(again, at(90), alive(60), none_older)
+    assert known.departures.lets_go and not known.is_gone
+    assert known.broken_at is None and not known.turnover.renews
+
+
 def test_a_list_that_kept_one_item_was_not_emptied():
     asked = []
 

@@ -532,21 +532,26 @@ seed_outside(ia_walk *w, ia_roots *roots, const orphans *o, int tensors)
 #define UNSEEN (UINT32_MAX - 1)
 #define ON_THE_WAY (UINT32_MAX - 2)
 
-/* The first member of the cycle that an orphan is on. */
+/* The member that the cycle that an orphan is on goes by: a call that is on
+ * it, whose variables have names, and the first that the collector lists, which
+ * changes with its runs. */
 static uint32_t
 first_of_cycle(const orphans *o, uint32_t member)
 {
-    uint32_t least = member;
+    uint32_t chosen = member;
     for (uint32_t i = o->items[member].before; i != member;
-         i = o->items[i].before)
-        if (i < least)
-            least = i;
-    return least;
+         i = o->items[i].before) {
+        int is_call = PyFrame_Check(o->items[i].op) != 0;
+        int was_call = PyFrame_Check(o->items[chosen].op) != 0;
+        if (is_call != was_call ? is_call : i < chosen)
+            chosen = i;
+    }
+    return chosen;
 }
 
 /* Going back along referrers from an object whose references all come from
- * inside must meet some object twice: that one is on a cycle.  The first
- * member of the cycle stands for it.  NONE where the way back ends at
+ * inside must meet some object twice: that one is on a cycle, and one member
+ * stands for it.  NONE where the way back ends at
  * something that only the caller of ours holds.  Each way is followed once:
  * garbage may be one chain.  Owned array, or NULL when memory is short. */
 static uint32_t *
