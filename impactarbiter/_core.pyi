@@ -137,7 +137,7 @@ class _Holder(TypedDict):
     needed: tuple[int, list[tuple[str, str, int]]] | None
 
 class _Tally(TypedDict):
-    types: dict[str, tuple[int, int]]
+    types: dict[str, tuple[int, int, tuple[int, int, _Path | None]]]
     bytes: int
     malloc: int
     own: int

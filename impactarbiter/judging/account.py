@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from ..base.records import dataclass
 from ..core import ledger
-from ..core.wire import Counts, ProcessMemory, Tally, Totals
+from ..core.wire import Counts, OfType, ProcessMemory, Tally, Totals
 from ..model.devices import is_on_host, noun_of
 from ..model.growth import ProcessGrowth, TypeGrowth
+from ..model.path import Path
 
 #: Types that are told, and the part of all Python objects' growth from which
 #: one is.
@@ -154,17 +155,31 @@ def _elsewhere(heap: int, shared: int, files: int) -> tuple[int, int, int]:
 
 
 def _types(
-    before: Mapping[str, tuple[int, int]],
-    after: Mapping[str, tuple[int, int]],
+    before: Mapping[str, OfType],
+    after: Mapping[str, OfType],
     objects: int,
     steps: int,
 ) -> tuple[TypeGrowth, ...]:
     """Those that grew most, the fastest first."""
     found = []
-    for name, (count, size) in after.items():
-        was, had = before.get(name, (0, 0))
-        if size - had > LEAST_PART * objects:
-            rates = (size - had) / steps, (count - was) / steps
-            found.append(TypeGrowth(name, *rates))
+    for name, now in after.items():
+        then = before.get(name, OfType())
+        more = now.bytes - then.bytes
+        if more > LEAST_PART * objects:
+            rates = more / steps, (now.objects - then.objects) / steps
+            found.append(TypeGrowth(name, *rates, _owner(then, now)))
     found.sort(key=lambda one: -one.bytes_per_step)
     return tuple(found[:MOST_TYPES])
+
+
+def _owner(then: OfType, now: OfType) -> Path | None:
+    """What has most of what came of a type, if something surely has: what it
+    has now, at least, less what it may have had."""
+    if not then.owner:
+        had = then.bytes * 3 / 4
+    elif then.owner == now.owner:
+        had = (then.bytes + then.owned) / 2
+    else:
+        had = (then.bytes - then.owned) / 2
+    sure = 2 * (now.owned - had) >= now.bytes - then.bytes
+    return now.path if sure else None

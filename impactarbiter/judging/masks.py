@@ -211,7 +211,10 @@ def _process(
 ) -> ProcessGrowth | None:
     if growth is None:
         return None
-    types = tuple(replace(t, type=masks.type(t.type)) for t in growth.types)
+    types = tuple(
+        replace(t, type=masks.type(t.type), path=masks.path(t.path))
+        for t in growth.types
+    )
     return replace(growth, types=types)
 
 

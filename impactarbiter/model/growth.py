@@ -10,11 +10,16 @@ from .words import StepKind
 
 @dataclass(frozen=True)
 class TypeGrowth:
-    """Python objects of one type, what each alone owns counted with it."""
+    """Python objects of one type, what each alone owns counted with it.
+
+    ``path`` leads to what surely has most of those that came; None where
+    nothing is known to.
+    """
 
     type: str
     bytes_per_step: float
     objects_per_step: float
+    path: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..base.shell import cell_name
 from ..base.units import format_bytes, format_count
 from ..model.finding import Finding, Site
-from ..model.growth import LaterGrowth, LaterLine, ProcessGrowth
+from ..model.growth import LaterGrowth, LaterLine, ProcessGrowth, TypeGrowth
 from ..model.report import Report
 from ..model.words import BOUNDED
 
@@ -281,6 +281,10 @@ def beside_tensors(report: Report) -> str:
     )
 
 
+def _where(one: TypeGrowth) -> str:
+    return "" if one.path is None else f" mostly in {one.path}"
+
+
 def _split(growth: ProcessGrowth, noun: str) -> str:
     """All kinds, in one sentence; ``noun``: of what is no NumPy array."""
     said = []
@@ -291,7 +295,7 @@ def _split(growth: ProcessGrowth, noun: str) -> str:
         text = f"{format_bytes(size)} {what}"
         if field == "objects" and growth.types:
             text += " (" + ", ".join(
-                f"{one.type} {format_bytes(one.bytes_per_step)}"
+                f"{one.type} {format_bytes(one.bytes_per_step)}{_where(one)}"
                 for one in growth.types[:MOST_KINDS]
             )
             text += ")"

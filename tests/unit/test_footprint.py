@@ -9,15 +9,16 @@ import gc
 import io
 import sys
 import tracemalloc
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from impactarbiter import _core
 from impactarbiter.core import heap, ledger, wire
-from impactarbiter.core.wire import Counts, ProcessMemory, Tally
+from impactarbiter.core.wire import Counts, OfType, ProcessMemory, Tally
 from impactarbiter.judging import account, closure
 from impactarbiter.model.growth import ProcessGrowth
+from impactarbiter.model.path import Path
 from impactarbiter.model.report import Report
 from impactarbiter.reports import growth as words
 
@@ -144,11 +145,10 @@ def test_what_only_a_plain_container_refers_to_counts() -> None:
     before = weighed()
     kept = {"numbers": tuple(range(10**6, 10**6 + 20000))}
     after = weighed()
-    count, size = after.types["int"]
-    had, was = before.types.get("int", (0, 0))
-    assert count - had == pytest.approx(20000, abs=200)
+    ints, were = after.types["int"], before.types.get("int", wire.OfType())
+    assert ints.objects - were.objects == pytest.approx(20000, abs=200)
     _asked, each, _malloc = _core._footprint(10**6)  # malloc takes more
-    assert size - was == pytest.approx(20000 * each, rel=0.02)
+    assert ints.bytes - were.bytes == pytest.approx(20000 * each, rel=0.02)
     grown = after.bytes - before.bytes
     assert grown == pytest.approx(20000 * (each + 8), rel=0.1)
     assert len(kept["numbers"]) == 20000
@@ -188,13 +188,60 @@ def test_garbage_counts_and_so_do_variables_of_running_functions() -> None:
     after = weighed()
     gc.enable()
     grown = {
-        name: after.types[name][1] - before.types.get(name, (0, 0))[1]
+        name: after.types[name].bytes
+        - before.types.get(name, wire.OfType()).bytes
         for name in ("bytes", "str")
     }
     # Other libraries' objects come and go as well.
     assert 0.9 < grown["bytes"] / (300 * 750) < 1.5
     assert 0.9 < grown["str"] / 300_000 < 1.5
     assert len(text) == 300_000
+
+
+class Log:
+    steps: ClassVar[list[Any]] = []
+    others: ClassVar[list[Any]] = []
+
+
+def test_what_most_of_a_type_hangs_on() -> None:
+    """At least so much is its own, whatever order a walk comes in."""
+    Log.others[:] = [written() for _ in range(5)]
+    Log.steps[:] = [written() for _ in range(40)]
+    of_type = weighed().types["BytesIO"]
+    assert str(of_type.path).endswith("Log.steps")
+    assert of_type.owner == id(Log.steps)
+    mine = sum(_core._footprint(one)[1] for one in Log.steps)
+    assert of_type.bytes / 2 <= of_type.owned <= mine
+    Log.others[:] = [written() for _ in range(40)]
+    of_type = weighed().types["BytesIO"]
+    assert (of_type.owned, of_type.owner, of_type.path) == (0, 0, None)
+    Log.others.clear()
+    Log.steps.clear()
+
+
+PATH = Path("__main__", ())
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "is_sure"),
+    [
+        (OfType(), OfType(90, 900, 500, 1, PATH), True),
+        # It had as much before: something else has grown.
+        (OfType(90, 900, 900, 1), OfType(180, 1800, 900, 1, PATH), False),
+        (OfType(90, 900, 900, 1), OfType(180, 1800, 1700, 1, PATH), True),
+        # Another had it then: of this one's at most half of the rest.
+        (OfType(90, 900, 800, 2), OfType(180, 1800, 900, 1, PATH), True),
+        # It may have had three quarters, by a close vote.
+        (OfType(90, 900), OfType(180, 1800, 1000, 1, PATH), False),
+        (OfType(90, 900), OfType(180, 1800, 1200, 1, PATH), True),
+        (OfType(90, 900), OfType(180, 1800), False),
+    ],
+)
+def test_what_most_of_the_growth_hangs_on(
+    then: OfType, now: OfType, is_sure: bool
+) -> None:
+    (grown,) = account._types({"Step": then}, {"Step": now}, 1000, 10)
+    assert (grown.path is not None) == is_sure
 
 
 # -- the sum ------------------------------------------------------------------

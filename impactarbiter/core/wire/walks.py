@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         _Path,
         _Retained,
         _RootKind,
+        _Tally,
         _Tensor,
         _Walk,
     )
@@ -351,17 +352,33 @@ def held_of(raw: _Holder) -> Held:
     )
 
 
+class OfType(NamedTuple):
+    """So many ``objects`` of one type, and their bytes.
+
+    ``owned`` of the bytes, at least half of them and no more than the half
+    between that and all, hang on the object at the address ``owner``, and
+    ``path`` leads to it; 0 and None where none is known to have so many: then
+    none has more than three quarters.
+    """
+
+    objects: int = 0
+    bytes: int = 0
+    owned: int = 0
+    owner: int = 0
+    path: Path | None = None
+
+
 @dataclass(frozen=True)
 class Tally:
     """What a walk has weighed: bytes of Python's objects, in all and by type.
 
-    ``types`` has (how many, bytes); those with few bytes are left out.
+    ``types`` with few bytes are left out.
     ``malloc`` of all bytes are malloc's.  ``nodes`` are autograd's; ``arrays``
     are blocks of NumPy's that the ledger doesn't know.  This package's own
     objects are left out: ``own`` bytes, ``own_malloc`` of them malloc's.
     """
 
-    types: Mapping[str, tuple[int, int]]
+    types: Mapping[str, OfType]
     bytes: int
     malloc: int
     nodes: int
@@ -410,13 +427,31 @@ class Walk:
     seconds: float
 
 
+def _tally_of(raw: _Tally | None) -> Tally | None:
+    if raw is None:
+        return None
+    types = {
+        name: OfType(count, size, owned, owner, path and path_of(path))
+        for name, (count, size, (owned, owner, path)) in raw["types"].items()
+    }
+    return Tally(
+        types=types,
+        bytes=raw["bytes"],
+        malloc=raw["malloc"],
+        nodes=raw["nodes"],
+        arrays=raw["arrays"],
+        own=raw["own"],
+        own_malloc=raw["own_malloc"],
+    )
+
+
 def walk_of(raw: _Walk) -> Walk:
     """One walk."""
     return Walk(
         holders=tuple(held_of(holder) for holder in raw["holders"]),
         purposes=raw["purposes"],
         older=raw["older"],
-        tally=Tally(**raw["tally"]) if raw["tally"] else None,
+        tally=_tally_of(raw["tally"]),
         unheld=tuple(Unheld(*one) for one in raw["unheld"]),
         left_out=raw["left_out"],
         graph=raw["graph"],

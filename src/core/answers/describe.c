@@ -4,6 +4,7 @@
 #include "../base/build.h"
 #include "../base/device_name.h"
 #include "../base/ndarray.h"
+#include "../names/path.h"
 #include "describe.h"
 
 #include <stdio.h>
@@ -209,22 +210,38 @@ ia_purposes_build(const ia_storages *s)
  * walk must not show in that one. */
 #define LEAST_TYPE 65536
 
-/* Two types of one name are one line. */
+/* What most of the type's bytes surely hang on: (bytes, address, path), or
+ * (0, 0, None). */
+static PyObject *
+build_owner(const ia_type_total *total, const ia_walk *w)
+{
+    uint32_t by = total->by;
+    if (2 * total->votes < total->bytes || by >= w->rooted_entries)
+        return Py_BuildValue("(iiO)", 0, 0, Py_None);
+    return Py_BuildValue("(KKN)", (unsigned long long)total->votes,
+                         (unsigned long long)IA_ADDRESS(w->queue[by].ref),
+                         ia_path_build(w, by, IA_NO_ENTRY, NULL));
+}
+
+/* Two types of one name are one line, without what they hang on. */
 static int
-add_type(PyObject *types, const ia_type_total *total)
+add_type(PyObject *types, const ia_type_total *total, const ia_walk *w)
 {
     char name[128];
     ia_type_name(total->type, name, sizeof name);
-    PyObject *key = ia_str(name), *value = NULL;
+    PyObject *key = ia_str(name), *value = NULL, *owner = NULL;
     PyObject *before = key ? PyDict_GetItemWithError(types, key) : NULL;
     uint64_t count = total->count, bytes = total->bytes;
     if (before != NULL) {
         count += PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(before, 0));
         bytes += PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(before, 1));
+        owner = Py_BuildValue("(iiO)", 0, 0, Py_None);
+    } else if (key != NULL && !PyErr_Occurred()) {
+        owner = build_owner(total, w);
     }
-    if (key != NULL && !PyErr_Occurred())
-        value = Py_BuildValue("(KK)", (unsigned long long)count,
-                              (unsigned long long)bytes);
+    if (owner != NULL)
+        value = Py_BuildValue("(KKN)", (unsigned long long)count,
+                              (unsigned long long)bytes, owner);
     int result = value ? PyDict_SetItem(types, key, value) : -1;
     Py_XDECREF(key);
     Py_XDECREF(value);
@@ -232,12 +249,12 @@ add_type(PyObject *types, const ia_type_total *total)
 }
 
 PyObject *
-ia_tally_build(const ia_tally *t)
+ia_tally_build(const ia_tally *t, const ia_walk *w)
 {
     PyObject *types = PyDict_New();
     for (uint32_t i = 0; types && i < t->ntypes; i++)
         if (t->types[i].bytes >= LEAST_TYPE &&
-            add_type(types, &t->types[i]) < 0)
+            add_type(types, &t->types[i], w) < 0)
             Py_CLEAR(types);
     if (types == NULL)
         return NULL;

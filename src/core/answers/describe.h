@@ -21,7 +21,7 @@ PyObject *ia_tensor_build(uintptr_t ref, uint16_t device, uint64_t bytes);
 PyObject *ia_purposes_build(const ia_storages *);
 /* {"types": {name: (count, bytes)}, "bytes", "malloc", "nodes", "arrays"};
  * types of few bytes are left out. */
-PyObject *ia_tally_build(const ia_tally *);
+PyObject *ia_tally_build(const ia_tally *, const ia_walk *);
 /* The same of what was there before the watch. */
 PyObject *ia_older_build(const ia_storages *);
 const char *ia_purpose_name(int purpose);

@@ -523,7 +523,7 @@ build(diagnosis *d)
     PyObject *purposes = holders ? ia_purposes_build(&d->storages) : NULL;
     PyObject *older = purposes ? ia_older_build(&d->storages) : NULL;
     PyObject *tally = older == NULL              ? NULL
-                      : d->tally.counted != NULL ? ia_tally_build(&d->tally)
+                      : d->tally.counted != NULL ? ia_tally_build(&d->tally, &d->w)
                                                  : Py_NewRef(Py_None);
     PyObject *unheld = tally ? ia_unheld_build(&d->w, &d->wanted) : NULL;
     if (unheld == NULL) {

@@ -10,6 +10,7 @@
 #include "../base/kinds.h"
 #include "../base/ndarray.h"
 #include "../ledger/journal.h"
+#include "reached.h"
 #include "tally.h"
 
 #include <stdlib.h>
@@ -43,7 +44,7 @@ total_of(ia_tally *t, PyTypeObject *type)
                 return NULL;
             }
             i = t->ntypes++;
-            t->types[i] = (ia_type_total){.type = type};
+            t->types[i] = (ia_type_total){.type = type, .by = IA_NO_ENTRY};
         }
         t->last_type = type;
         t->last = i;
@@ -65,8 +66,21 @@ add_array(ia_tally *t, PyObject *op)
         t->arrays += block.bytes;
 }
 
+static void
+vote(ia_type_total *total, uint32_t by, uint64_t bytes)
+{
+    if (total->by == by) {
+        total->votes += bytes;
+    } else if (total->votes >= bytes) {
+        total->votes -= bytes;
+    } else {
+        total->by = by;
+        total->votes = bytes - total->votes;
+    }
+}
+
 void
-ia_tally_add(ia_tally *t, PyObject *op)
+ia_tally_add(ia_tally *t, PyObject *op, uint32_t by)
 {
     ia_footprint f;
     if (ia_bitmap_mark(t->counted, (uintptr_t)op))
@@ -77,6 +91,7 @@ ia_tally_add(ia_tally *t, PyObject *op)
     ia_footprint_of(op, &f);
     total->count++;
     total->bytes += f.bytes;
+    vote(total, by, f.bytes);
     t->bytes += f.bytes;
     t->malloc += f.malloc;
     if (ia_kind_of(Py_TYPE(op)) == IA_KIND_NDARRAY)

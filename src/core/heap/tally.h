@@ -10,6 +10,11 @@ typedef struct {
     PyTypeObject *type; /* borrowed */
     uint64_t count;
     uint64_t bytes;
+    /* The entry that most of the bytes hang on, if one has most of them: a
+     * vote by bytes, in which what one brings takes away what others have.
+     * So many that are left are surely its own. */
+    uint32_t by;
+    uint64_t votes;
 } ia_type_total;
 
 typedef struct ia_tally {
@@ -29,8 +34,9 @@ typedef struct ia_tally {
 /* 0, or -1 when memory is short. */
 int ia_tally_begin(ia_tally *);
 void ia_tally_free(ia_tally *);
-/* Counts an object that was not counted yet. */
-void ia_tally_add(ia_tally *, PyObject *);
+/* Counts an object that was not counted yet; the entry that led to it, or
+ * IA_NO_ENTRY. */
+void ia_tally_add(ia_tally *, PyObject *, uint32_t by);
 /* Counts one of this package's own; 0: it was counted before. */
 int ia_tally_add_own(ia_tally *, PyObject *);
 

@@ -126,7 +126,7 @@ look_at(ia_walk *w, PyObject *op)
         w->on_reference(w, op, w->on_reference_arg);
     if (leads_nowhere(op)) {
         if (w->tally != NULL)
-            ia_tally_add(w->tally, op);
+            ia_tally_add(w->tally, op, w->parent);
         return;
     }
     if (seen_before(w, (uintptr_t)op))

@@ -8,7 +8,7 @@ static int
 add_unlisted(PyObject *op, void *arg)
 {
     if (op != NULL && !(ia_is_gc(op) && ia_is_tracked(op)))
-        ia_tally_add(arg, op);
+        ia_tally_add(arg, op, IA_NO_ENTRY);
     return 0;
 }
 
@@ -23,7 +23,7 @@ add_unreached(PyObject *op, void *arg)
     const rest *r = arg;
     if (ia_bitmap_test(r->tally->counted, (uintptr_t)op))
         return;
-    ia_tally_add(r->tally, op);
+    ia_tally_add(r->tally, op, IA_NO_ENTRY);
     ia_walk_traverse(r->w, op, add_unlisted, r->tally);
 }
 
@@ -34,7 +34,7 @@ ia_weigh(ia_tally *t, const ia_walk *w)
     for (uint32_t i = 0; i < w->count; i++) {
         uintptr_t ref = w->queue[i].ref;
         if (IA_TAG(ref) == IA_TAG_OBJECT)
-            ia_tally_add(t, (PyObject *)ref);
+            ia_tally_add(t, (PyObject *)ref, w->queue[i].parent);
         else if (IA_TAG(ref) == IA_TAG_NODE)
             t->nodes +=
                 ia_the_framework->node_bytes((void *)IA_ADDRESS(ref));
