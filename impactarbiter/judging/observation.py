@@ -219,7 +219,7 @@ def observed(
     siblings: Sequence[Held],
     visit: Visit,
     at: Moment,
-    lines: dict[int, SiteNow],
+    lines: Mapping[int, SiteNow],
 ) -> Observation:
     """What a walk saw; siblings (``history[0]``, ``[1]``) are one holder."""
     groups = [group for held in siblings for group in held.groups]
@@ -236,12 +236,7 @@ def observed(
         bytes=sum(held.bytes for held in siblings),
         nodes=sum(held.nodes for held in siblings),
         node_bytes=sum(held.node_bytes for held in siblings),
-        probed={s: line.graph_nodes for s, line in lines.items()},
-        first=visit.first,
-        value=visit.value,
-        graph=visit.graph,
-        size=visit.bytes,
-        eldest=visit.eldest,
+        **_seen_by(visit, lines),
         freed=sum(held.storages for held in siblings),
         ours=sum(held.branches for held in siblings),
     )
@@ -259,13 +254,21 @@ def visited(
         walked,
         at=at,
         items=visit.length,
-        probed={s: line.graph_nodes for s, line in lines.items()},
-        first=visit.first,
-        value=visit.value,
-        graph=visit.graph,
-        size=visit.bytes,
-        eldest=visit.eldest,
+        **_seen_by(visit, lines),
     )
+
+
+def _seen_by(visit: Visit, lines: Mapping[int, SiteNow]) -> dict[str, Any]:
+    """What a visit sees of a holder besides its length, and what the newest
+    tensors of its lines reach."""
+    return {
+        "probed": {s: line.graph_nodes for s, line in lines.items()},
+        "first": visit.first,
+        "value": visit.value,
+        "graph": visit.graph,
+        "size": visit.bytes,
+        "eldest": visit.eldest,
+    }
 
 
 def growth(

@@ -82,10 +82,9 @@ ia_collector_release(void)
 void
 ia_collector_after_fork(void)
 {
-    if (held_count != NULL && *held_count < 0)
-        *held_count = count_before;
-    held_count = NULL;
-    holds = 0;
+    if (holds > 0)
+        holds = 1;
+    ia_collector_release();
 }
 
 PyObject *
