@@ -25,10 +25,13 @@ _RootKind = Literal[
 _Path = tuple[_RootKind, str, bool, list[_Edge]]
 
 _Counts = tuple[int, int, int, int, int]
-#: Points of the run, lines that hold most, autograd nodes.
+#: Points of the run, a structured array; lines that hold most, with the first
+#: point and the column of each; so many columns of bytes, a row for each
+#: point; autograd nodes.
 _History = tuple[
-    list[tuple[int, int, int, float, _Counts, int, int, int, int, int]],
-    list[tuple[int, int, list[int]]],
+    np.ndarray[Any, Any],
+    list[tuple[int, int, int]],
+    np.ndarray[Any, Any],
     list[tuple[_Counts, int, int]],
 ]
 

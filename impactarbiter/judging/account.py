@@ -60,6 +60,27 @@ def _on_host(totals: Totals, noun: str) -> int:
     )
 
 
+def is_gone(first: Weighing, last: Weighing, host: int, in_use: bool) -> bool:
+    """Whether most of what the process gained between two weighings is gone
+    again: a program that ends drops what it kept.
+
+    ``host``: what tensors and arrays had of the process's own memory at the
+    last tick.  ``in_use``: of what is in use alone, for resident memory says
+    too little.
+    """
+    let_go = _let_go(last, host)
+    now, then = last.memory, first.memory
+    gained = now.resident - then.resident
+    if in_use and now.heap_used is not None and then.heap_used is not None:
+        gained = now.heap_used - then.heap_used + let_go
+        gained -= last.watching - first.watching
+    return let_go > MOST_LET_GO * (gained + let_go)
+
+
+def _let_go(last: Weighing, host: int) -> int:
+    return host - last.tensors - last.arrays
+
+
 def growth(
     first: Weighing,
     last: Weighing,
@@ -67,17 +88,13 @@ def growth(
     host: int = 0,
     in_use: bool = False,
 ) -> ProcessGrowth | None:
-    """Between two weighings; None where too little lies between them, or most
-    of it is gone again.
+    """Between two weighings; None where too little lies between them.
 
-    ``host``: what tensors and arrays had of the process's own memory at the
-    last tick.  ``in_use``: of what is in use alone, for resident memory says
-    too little.
+    ``host`` and ``in_use`` as above.
     """
     steps = last.counts[kind] - first.counts[kind]
     if steps < LEAST_STEPS or not first.memory.resident:
         return None
-    let_go = host - last.tensors - last.arrays
     now, then = last.memory, first.memory
     tensors = last.tensors - first.tensors
     arrays = last.arrays - first.arrays
@@ -97,7 +114,8 @@ def growth(
         types = _types(before.types, after.types, objects, steps)
     files, shared = now.files - then.files, now.shared - then.shared
     heap = kept = None
-    if now.heap_used is not None and then.heap_used is not None:
+    # Without the walks nodes and objects are not told from C's own.
+    if tallies and now.heap_used is not None and then.heap_used is not None:
         known = tensors + arrays + watching + (nodes or 0) + (small or 0)
         heap = now.heap_used - then.heap_used - known
     if now.heap_free is not None and then.heap_free is not None:
@@ -108,11 +126,9 @@ def growth(
     process = now.resident - then.resident
     watching += own  # what of it is malloc's is known already
     if in_use:
-        tensors += let_go
+        tensors += _let_go(last, host)
         kept, files, shared, watching = None, 0, 0, 0
         process = sum(k or 0 for k in (tensors, arrays, nodes, objects, heap))
-    if let_go > MOST_LET_GO * (process + let_go):
-        return None
     told = (tensors, arrays, nodes, objects, heap, kept, files, shared)
     rest = process - watching - sum(kind or 0 for kind in told)
 

@@ -7,7 +7,7 @@ the report beside what was measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from ..base.records import dataclass
@@ -16,8 +16,8 @@ from ..core.sources import site_of
 from ..core.wire import (
     AGE_TO_TELL,
     STEP_KINDS,
+    Column,
     Held,
-    Point,
     Status,
     Suspect,
 )
@@ -68,7 +68,7 @@ class Afterwards:
 
     def growth(
         self,
-        points: Sequence[Point],
+        points: Column,
         status: Status,
         findings: Iterable[Finding],
     ) -> LaterGrowth | None:

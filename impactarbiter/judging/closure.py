@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 from ..base.records import dataclass
 from ..core.sources import site_of
-from ..core.wire import CALLS, Point, Status, Suspect
+from ..core.wire import CALLS, Column, Counts, Status, Suspect
 from ..model.devices import noun_of
 from ..model.finding import Finding
 from ..model.report import GrowingLine
@@ -28,6 +30,9 @@ LEAST_RISE = 4 << 20
 #: The same of what is in use of malloc's: objects of our own looks are some
 #: ten KiB.
 LEAST_HEAP_RISE = 64 << 10
+#: Growth is weighed from its start where it would be told of in a run so many
+#: times as long.
+LONGER = 4
 
 
 @dataclass(frozen=True)
@@ -46,44 +51,68 @@ class Growth:
     in_use: bool = False
 
 
-def growth(points: Sequence[Point], kind: int, steps: int) -> Growth:
-    """How fast live tensor memory and the process grew."""
-    live = [(p.counts[kind], p.live_bytes) for p in points]
-    resident = [
-        (p.counts[kind], p.resident_bytes) for p in points if p.resident_bytes
-    ]
-    process = _steady(resident, LEAST_RISE) if resident else None
-    in_use = 0.0 if process else _in_use(points, kind)
-    sizes = [size for _step, size in live]
+def growth(points: Column, kind: int, steps: int) -> Growth:
+    """How fast live tensor memory and the process grew; ``points`` as
+    ``Curves`` has them."""
+    step, live = points[Counts._fields[kind]], points["live_bytes"]
+    resident = points["resident_bytes"]
+    process = None
+    if resident.any():
+        known = resident > 0
+        process = _steady(step[known], resident[known], LEAST_RISE)
+    in_use = 0.0 if process else _in_use(step, points)
+    gained = int(live.max()) - int(live[0]) if len(live) else 0
     return Growth(
-        _steady(live),
+        _steady(step, live),
         in_use or process,
-        (max(sizes) - sizes[0]) / steps if sizes and steps else 0.0,
+        gained / steps if steps else 0.0,
         in_use > 0,
     )
 
 
-def _in_use(points: Sequence[Point], kind: int) -> float:
+def grows_beside(
+    points: Column, kind: int, findings: Sequence[Finding]
+) -> bool:
+    """Whether the process grows by more than these findings say, where a run
+    that is some times as long would show it."""
+    step = points[Counts._fields[kind]]
+    known = sum(f.host_bytes_per_step for f in findings)
+    objects = sum(f.cost_per_step - f.bytes_per_step for f in findings)
+    return any(
+        _steady(step[read], size[read], least // LONGER, share) > 0
+        for size, share, least in (
+            (points["resident_bytes"], known, LEAST_RISE),
+            (points["heap_bytes"], objects, LEAST_HEAP_RISE),
+        )
+        for read in (size > 0,)
+    )
+
+
+def _in_use(step: Column, points: Column) -> float:
     """What malloc's heap has besides tensors and arrays, where that grows, and
     these: to the byte, where resident memory is known to some MiB."""
-    heap = [(p.counts[kind], p.heap_bytes) for p in points if p.heap_bytes]
-    beside = _steady(heap, LEAST_HEAP_RISE)
-    host = [(p.counts[kind], p.host_bytes) for p in points]
-    return beside + _steady(host) if beside else 0.0
+    heap = points["heap_bytes"]
+    asked = heap > 0
+    beside = _steady(step[asked], heap[asked], LEAST_HEAP_RISE)
+    return beside + _steady(step, points["host_bytes"]) if beside else 0.0
 
 
-def _steady(values: Sequence[tuple[int, int]], least_rise: int = 0) -> float:
-    """The slope of windows' minima, where they rise steadily."""
-    if len(values) < WINDOWS:
+def _steady(
+    steps: Column, sizes: Column, least_rise: int = 0, known: float = 0.0
+) -> float:
+    """The slope of windows' minima, where they rise steadily; without what is
+    ``known`` to come with each step."""
+    if len(steps) < WINDOWS:
         return 0.0
-    first, last = values[0][0], values[-1][0]
+    step = steps.astype(np.int64)
+    size = sizes.astype(np.int64) - (known * step).astype(np.int64)
+    first, last = int(step[0]), int(step[-1])
     if last <= first:
         return 0.0
-    least: dict[int, int] = {}
-    for step, value in values:
-        window = min((step - first) * WINDOWS // (last - first), WINDOWS - 1)
-        least[window] = min(value, least.get(window, value))
-    minima = [least[w] for w in sorted(least) if w >= BUILD_UP]
+    window = (step - first) * WINDOWS // (last - first)
+    window[window == WINDOWS] = WINDOWS - 1  # the last point ends it
+    inside = (size[window == w] for w in range(BUILD_UP, WINDOWS))
+    minima = [int(sizes.min()) for sizes in inside if len(sizes)]
     rises = [b - a for a, b in itertools.pairwise(minima)]
     if len(rises) < 2 or sum(r <= 0 for r in rises) > MOST_FALLS:
         return 0.0
@@ -92,16 +121,17 @@ def _steady(values: Sequence[tuple[int, int]], least_rise: int = 0) -> float:
         return 0.0
     if sum(rises[-half:]) < GOES_ON * sum(rises[:half]):
         return 0.0
-    if _has_stopped(values, minima[-1]):
+    if _has_stopped(step, size, minima[-1]):
         return 0.0
     return max(rise * WINDOWS / (last - first), 0.0)
 
 
-def _has_stopped(values: Sequence[tuple[int, int]], least: int) -> bool:
+def _has_stopped(step: Column, size: Column, least: int) -> bool:
     """Whether for a third of the time there was no less than the ``least`` of
     the last window: a holder that has not grown for so long has stopped."""
-    first, last = values[0][0], values[-1][0]
-    grew = max((step for step, value in values if value < least), default=last)
+    first, last = int(step[0]), int(step[-1])
+    less = step[size < least]
+    grew = int(less.max()) if len(less) else last
     return 3 * (last - grew) > last - first
 
 
@@ -121,7 +151,7 @@ def _median(values: Iterable[float]) -> float:
 
 
 def after_the_last_step(
-    points: Sequence[Point], status: Status
+    points: Column, status: Status
 ) -> tuple[int, int, float] | None:
     """What calls have made grow since the last step, where that goes on
     steadily: their kind, how many they were and bytes each; None otherwise.
@@ -134,12 +164,11 @@ def after_the_last_step(
         return None
     for kind in CALLS:
         before = status.strongest_counts[kind]
-        tail = [
-            (p.counts[kind], p.live_bytes)
-            for p in points
-            if kind > status.kind and p.counts[kind] >= before
-        ]
-        rate = _steady(tail)
+        if kind <= status.kind:
+            continue
+        calls = points[Counts._fields[kind]]
+        tail = calls >= before
+        rate = _steady(calls[tail], points["live_bytes"][tail])
         if rate > 0:
             return kind, status.counts[kind] - before, rate
     return None

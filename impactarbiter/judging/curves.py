@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
+from typing import Any
+
+import numpy as np
 
 from ..base.records import dataclass
 from ..core import heap
 from ..core.sources import site_of
-from ..core.wire import Curves, LinePoints, Status, Totals, Walk
+from ..core.wire import (
+    Column,
+    Counts,
+    Curves,
+    LinePoints,
+    Status,
+    Totals,
+    Walk,
+)
 from ..model.history import Ages, History, LineCurve, PurposePoint
+from ..model.site import Site
 from . import summary
 
 #: More points than this cannot be told apart on a page.
@@ -44,25 +56,21 @@ def history(
     curves: Curves, purposes: Purposes, kind: int, phases: Sequence[str]
 ) -> History:
     """The run by steps of that kind."""
-    total = len(curves.points)
-    chosen = _chosen(total)
-    points = [curves.points[i] for i in chosen]
-    on_device = any(p.reserved_bytes for p in points)
+    chosen = _chosen(len(curves.points))
+    points = curves.points[chosen]
+    resident = points["resident_bytes"]
+    on_device = points["reserved_bytes"].any()
     return History(
-        steps=tuple(p.counts[kind] for p in points),
-        live_bytes=tuple(p.live_bytes for p in points),
-        seconds=tuple(p.seconds for p in points),
-        resident_bytes=tuple(p.resident_bytes for p in points)
-        if all(p.resident_bytes for p in points)
-        else (),
-        allocated_bytes=tuple(p.allocated_bytes for p in points)
-        if on_device
-        else (),
-        reserved_bytes=tuple(p.reserved_bytes for p in points)
-        if on_device
-        else (),
-        phases=tuple(_name(phases, p.phase) for p in points)
-        if any(p.phase for p in points)
+        steps=_column(points[Counts._fields[kind]]),
+        live_bytes=_column(points["live_bytes"]),
+        seconds=_column(points["seconds"]),
+        resident_bytes=_column(resident) if resident.all() else (),
+        allocated_bytes=(
+            _column(points["allocated_bytes"]) if on_device else ()
+        ),
+        reserved_bytes=_column(points["reserved_bytes"]) if on_device else (),
+        phases=tuple(_name(phases, p) for p in _column(points["phase"]))
+        if points["phase"].any()
         else (),
         lines=_lines(curves.lines, chosen),
         node_steps=tuple(n.counts[kind] for n in curves.nodes),
@@ -71,10 +79,14 @@ def history(
     )
 
 
-def _chosen(count: int) -> list[int]:
+def _chosen(count: int) -> Column:
     """Indices of points: evenly, and the last one always."""
-    stride = -(-count // MOST_POINTS)
-    return list(range((count - 1) % stride, count, stride)) if count else []
+    stride = -(-count // MOST_POINTS) or 1
+    return np.arange((count - 1) % stride if count else 0, count, stride)
+
+
+def _column(values: Column) -> tuple[Any, ...]:
+    return tuple(values.tolist())
 
 
 def _name(phases: Sequence[str], number: int) -> str:
@@ -82,31 +94,29 @@ def _name(phases: Sequence[str], number: int) -> str:
 
 
 def _lines(
-    lines: Iterable[LinePoints], chosen: Sequence[int]
+    lines: Iterable[LinePoints], chosen: Column
 ) -> tuple[LineCurve, ...]:
     """The most bytes at the end first; one curve for each source line."""
-    by_site: dict[object, LineCurve] = {}
+    by_site: dict[Site, list[LinePoints]] = {}
     for line in lines:
-        sizes = tuple(
-            line.live_bytes[i - line.since]
-            if 0 <= i - line.since < len(line.live_bytes)
-            else None
-            for i in chosen
-        )
-        site = site_of(line.site)
-        before = by_site.get(site)
-        if before is not None:
-            sizes = tuple(
-                b if a is None else a if b is None else a + b
-                for a, b in zip(before.live_bytes, sizes, strict=True)
-            )
-        by_site[site] = LineCurve(site, sizes)
-    return tuple(
-        sorted(
-            (c for c in by_site.values() if any(c.live_bytes)),
-            key=lambda c: -(c.live_bytes[-1] or 0),
-        )
-    )
+        by_site.setdefault(site_of(line.site), []).append(line)
+    made = [
+        LineCurve(site, _sizes(same, chosen)) for site, same in by_site.items()
+    ]
+    made.sort(key=lambda curve: -(curve.live_bytes[-1] or 0))
+    return tuple(curve for curve in made if any(curve.live_bytes))
+
+
+def _sizes(
+    lines: Sequence[LinePoints], chosen: Column
+) -> tuple[int | None, ...]:
+    """Of all of them, from where the first was known."""
+    since = min(line.since for line in lines)
+    total = np.zeros(len(chosen), np.uint64)
+    for line in lines:
+        total += np.where(chosen >= line.since, line.live_bytes[chosen], 0)
+    known = zip((chosen >= since).tolist(), total.tolist(), strict=True)
+    return tuple(size if is_known else None for is_known, size in known)
 
 
 def made_by(sites: Iterable[int]) -> int | None:

@@ -164,12 +164,13 @@ class Diagnostician:
         suspects = {s.site: s for s in heap.suspects(self._age_to_tell)}
         forecast = self._forecast()
         pause = self._walk_if_due(suspects, status, forecast)
-        if status.rises:
-            pause = self._walks.weigh(status) or pause
         self._afterwards.look(self._walks, status, forecast.room)
         judge = self._judge(status, forecast)
         findings = judge.findings(suspects, self._age_to_tell)
         findings += self._unheld
+        if status.rises and status.now >= self.warmup + self._age_to_tell:
+            # What lines keep is known.
+            pause = self._walks.weigh(status, findings) or pause
         return _Judged(suspects, forecast, findings, pause or 0)
 
     def _tell(self, now: _Judged, status: Status) -> None:
@@ -372,10 +373,13 @@ class Diagnostician:
         # A run's points are many: they are let go before the heap is weighed.
         points = ledger.curves().points
         rises = closure.growth(points, kind, status.counts[kind])
-        host = points[-1].host_bytes if points else 0
+        host = int(points["host_bytes"][-1]) if len(points) else 0
         del points
+        last = account.weigh(status.counts, None)
         weighed = self._walks.weighed if rises.process else None
-        last, weigh = account.weigh(status.counts, None), weighed is not None
+        if weighed and account.is_gone(weighed, last, host, rises.in_use):
+            weighed = None
+        weigh = weighed is not None and weighed.tally is not None
         if suspects or any(h.broken_at is None for h in self._known.values()):
             walk = self._walks.walk(suspects, status, weigh, ways=True)
         else:

@@ -65,7 +65,7 @@ class Forecast:
 
     def room_of(self, finding: Finding) -> int | None:
         """Bytes left where the finding's tensors lie."""
-        device = _device_of(finding)
+        device = finding.device
         if is_on_host(device):
             return self.room
         if device not in self._rooms:
@@ -77,8 +77,7 @@ class Forecast:
 
         ``seconds`` is how long a step takes.
         """
-        # Nodes and objects lie in the CPU's memory; a device's tensors do not.
-        on_cpu = is_on_host(_device_of(finding))
+        on_cpu = is_on_host(finding.device)
         rate = finding.cost_per_step if on_cpu else finding.bytes_per_step
         room = self.room_of(finding)
         if room is None or rate <= 0 or finding.goes_in_time:
@@ -89,7 +88,3 @@ class Forecast:
             steps_to_oom=steps,
             seconds_to_oom=steps * seconds if seconds > 0 else None,
         )
-
-
-def _device_of(finding: Finding) -> str:
-    return finding.tensors[0].device if finding.tensors else "cpu"

@@ -27,9 +27,10 @@ from ..core.wire import (
     Suspect,
     Walk,
 )
+from ..model.finding import Finding
 from ..model.live import LiveTable
 from ..model.words import BOUNDED
-from . import account
+from . import account, closure
 from .curves import Purposes
 from .forecast import is_much
 from .known import KnownHolders
@@ -73,6 +74,7 @@ class Walks:
     live: LiveTable = field(default_factory=LiveTable)
     #: When the process was first seen to grow beside its tensors.
     weighed: account.Weighing | None = None
+    _weigh_at: int = 0  # the tick from which that is asked again
     #: Whether libraries' modules were seen to hold what a holder has, too.
     _besides: bool = False
     _looked: dict[int, int] = field(default_factory=dict)
@@ -220,11 +222,22 @@ class Walks:
             return 0
         return 1 + int(missing / max(status.tick_seconds, 1e-6))
 
-    def weigh(self, status: Status) -> int:
-        """Weighs what there is, at the start of a trend; ticks until that can
-        be done with a walk, 0: it was."""
+    def weigh(self, status: Status, findings: Sequence[Finding]) -> int:
+        """Weighs what there is, at the start of a trend that these findings
+        don't explain; ticks until that is asked again, 0: it was."""
         if self.weighed is not None and self.weighed.tally is not None:
             return 0
+        if status.ticks < self._weigh_at:
+            return self._weigh_at - status.ticks
+        # When the trend has a window more.
+        self._weigh_at = 1 + status.ticks + status.ticks // closure.WINDOWS
+        if not closure.grows_beside(
+            ledger.curves().points,
+            status.kind,
+            self.known.explaining(findings),
+        ):
+            self.weighed = self.weighed or account.weigh(status.counts, None)
+            return self._weigh_at - status.ticks
         missing = (self._last_seconds - ALLOWANCE) / WALK_SHARE
         missing -= time.process_time()
         if missing > 0:

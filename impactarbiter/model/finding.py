@@ -15,7 +15,7 @@ from ..base.errors import UsageError
 from ..base.records import dataclass
 from ..base.shell import pretty
 from ..base.text import clean
-from .devices import noun_of, number_method_of
+from .devices import is_on_host, noun_of, number_method_of
 from .door import text_of
 from .history import Ages
 from .path import Edge, Path, without_numbers
@@ -319,6 +319,19 @@ class Finding:
         """The same with the tensors' own objects: what the process pays, at
         least."""
         return self.all_bytes_per_step + self.object_bytes_per_step
+
+    @property
+    def device(self) -> str:
+        """Where its tensors lie, as far as it is known."""
+        return self.tensors[0].device if self.tensors else "cpu"
+
+    @property
+    def host_bytes_per_step(self) -> float:
+        """What of that lies in the process's own memory: a device's tensors
+        do not, their nodes and objects do."""
+        if is_on_host(self.device):
+            return self.cost_per_step
+        return self.cost_per_step - self.bytes_per_step
 
     @property
     def noun(self) -> str:

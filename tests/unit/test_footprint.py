@@ -11,6 +11,7 @@ import sys
 import tracemalloc
 from typing import Any, ClassVar
 
+import moments
 import pytest
 
 from impactarbiter import _core
@@ -154,9 +155,9 @@ def test_what_only_a_plain_container_refers_to_counts() -> None:
     assert len(kept["numbers"]) == 20000
 
 
-def points(count: int) -> list[wire.Point]:
+def lives(count: int) -> list[wire.SiteNow]:
     return [
-        wire.Point(i, 10**9 + i, 10**10 + i, i / 7, Counts())
+        wire.SiteNow(10**9 + i, 10**10 + i, 2**40, 10**8 + i, 0, 0)
         for i in range(count)
     ]
 
@@ -164,13 +165,13 @@ def points(count: int) -> list[wire.Point]:
 def test_objects_of_our_own_are_counted_apart() -> None:
     """What a module of ours has, and what the program has of the same."""
     before = weighed()
-    wire.kept_for_a_test = points(5000)  # type: ignore[attr-defined]
+    wire.kept_for_a_test = lives(5000)  # type: ignore[attr-defined]
     ours = weighed()
     del wire.kept_for_a_test  # type: ignore[attr-defined]
-    kept = points(5000)
+    kept = lives(5000)
     theirs = weighed()
     new = ours.types.keys() - before.types.keys()
-    assert not any("Point" in name for name in new)
+    assert not any("SiteNow" in name for name in new)
     assert ours.bytes - before.bytes < 20_000
     assert ours.own - before.own > 5000 * (120 + 3 * 24)
     assert theirs.own - before.own < 20_000
@@ -324,9 +325,11 @@ def test_what_is_gone_again_is_no_account_of_what_grew() -> None:
     """Malloc keeps what a call let go of that has ended: none of its kinds."""
     first = weighing(10, memory=(1000, 0, 0, 500, 0), tensors=500)
     last = weighing(110, memory=(4000, 0, 0, 0, 2000), tensors=0)
-    assert account.growth(first, last, MANUAL, host=3500) is None
+    assert account.is_gone(first, last, 3500, in_use=False)
     # A batch that was let go of is not what grew.
-    assert account.growth(first, last, MANUAL, host=500) is not None
+    assert not account.is_gone(first, last, 500, in_use=False)
+    # Of what is in use, not even what was there before.
+    assert account.is_gone(first, last, 10, in_use=True)
 
 
 def test_what_is_in_use_has_no_part_that_is_only_resident() -> None:
@@ -422,11 +425,7 @@ def test_the_parts_of_a_growth_add_up_to_it(
 def test_growth_is_steady_where_it_goes_on(
     sizes: list[float], steady: bool
 ) -> None:
-    points = [
-        wire.Point(
-            step, 0, int(sizes[step // 10] * 2**20), 0.0, Counts(manual=step)
-        )
-        for step in range(80)
-    ]
+    resident = [int(sizes[step // 10] * 2**20) for step in range(80)]
+    points = moments.points(80, resident_bytes=resident)
     rate = closure.growth(points, MANUAL, 80).process
     assert rate is not None and (rate > 0) == steady

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import moments
 import pytest
 
-from impactarbiter.core.wire import Point
 from impactarbiter.judging.closure import growth
 
 KIND = 0
@@ -12,10 +12,7 @@ STEPS = 900
 
 
 def rate(live: list[int]) -> float:
-    points = [
-        Point(step, size, 0, 0.0, (step,) * 5)  # type: ignore[arg-type]
-        for step, size in enumerate(live)
-    ]
+    points = moments.points(len(live), live_bytes=live)
     return growth(points, KIND, len(live)).live
 
 
@@ -59,17 +56,10 @@ def test_what_rose_in_stages_that_are_over_has_stopped() -> None:
 
 def in_use(heap: list[int]) -> tuple[float | None, bool]:
     """With resident memory that is known to a MiB."""
-    points = [
-        Point(
-            step,
-            0,
-            (size >> 20) << 20,
-            0.0,
-            (step,) * 5,  # type: ignore[arg-type]
-            heap_bytes=size,
-        )
-        for step, size in enumerate(heap)
-    ]
+    resident = [(size >> 20) << 20 for size in heap]
+    points = moments.points(
+        len(heap), resident_bytes=resident, heap_bytes=heap
+    )
     made = growth(points, KIND, len(heap))
     return made.process, made.in_use
 

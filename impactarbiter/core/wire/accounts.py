@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from ... import _core
 from ...base.records import dataclass
@@ -11,6 +13,9 @@ from ...model.words import StepKind
 
 if TYPE_CHECKING:
     from ..._core import _Device, _History, _Status, _Totals
+
+#: One of NumPy's arrays, structured or of numbers.
+Column = np.ndarray[Any, np.dtype[Any]]
 
 
 # -- the ledger ---------------------------------------------------------------
@@ -207,33 +212,12 @@ def status_of(raw: _Status) -> Status:
     )
 
 
-class Point(NamedTuple):
-    """What a moment was like: bytes in tensors and resident, and when.
-
-    ``phase`` is a number; ``allocated_bytes`` and ``reserved_bytes`` are of
-    the devices whose allocator reports.  ``host_bytes`` of the live ones are
-    in the process's own memory, and ``heap_bytes`` in use of malloc's besides
-    these and our own tables, 0 where it was not asked just then.
-    """
-
-    tick: int
-    live_bytes: int
-    resident_bytes: int
-    seconds: float
-    counts: Counts
-    phase: int = 0
-    allocated_bytes: int = 0
-    reserved_bytes: int = 0
-    host_bytes: int = 0
-    heap_bytes: int = 0
-
-
 class LinePoints(NamedTuple):
-    """Live bytes of one line at each point from ``since`` on."""
+    """Live bytes of one line at each point, meant from ``since`` on."""
 
     site: int
     since: int
-    live_bytes: list[int]
+    live_bytes: Column
 
 
 class NodePoint(NamedTuple):
@@ -246,19 +230,24 @@ class NodePoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Curves:
-    """What boundaries were like, oldest first; a long run is thinned."""
+    """What boundaries were like, oldest first; a long run is thinned.
 
-    points: list[Point]
+    ``points``: a structured array, with the columns of ``ia_point`` in
+    curves.h.
+    """
+
+    points: Column
     lines: list[LinePoints]
     nodes: list[NodePoint]
 
 
 def curves_of(raw: _History) -> Curves:
     """The run's curves."""
-    points, lines, nodes = raw
+    points, lines, sizes, nodes = raw
+    by_line = sizes.reshape(len(points), -1).T if len(points) else sizes
     return Curves(
-        [Point(*p[:4], Counts(*p[4]), *p[5:]) for p in points],
-        [LinePoints(*line) for line in lines],
+        points,
+        [LinePoints(*line[:2], by_line[line[2]]) for line in lines],
         [NodePoint(Counts(*n[0]), *n[1:]) for n in nodes],
     )
 

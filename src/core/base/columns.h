@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#define IA_ROW_f8 double
 #define IA_ROW_u8 uint64_t
 #define IA_ROW_u4 uint32_t
 #define IA_ROW_u2 uint16_t

@@ -116,7 +116,7 @@ static PyObject *
 history(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
-    return ia_curves_build();
+    return ia_snapshot_curves();
 }
 
 static PyObject *

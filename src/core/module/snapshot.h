@@ -1,4 +1,4 @@
-/* The ledger's rows as a NumPy array. */
+/* The ledger's rows and the run's curves as NumPy arrays. */
 #ifndef IA_SNAPSHOT_H
 #define IA_SNAPSHOT_H
 
@@ -7,5 +7,7 @@
 
 int ia_snapshot_init(void); /* imports NumPy; -1 with an exception set */
 PyObject *ia_snapshot_rows(void);
+/* (points, lines, bytes by line, nodes) as _core.pyi has them. */
+PyObject *ia_snapshot_curves(void);
 
 #endif /* IA_SNAPSHOT_H */

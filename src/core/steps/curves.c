@@ -1,7 +1,6 @@
 /* The run's curves: what memory was like at boundaries, thinned. */
 
 #include "../base/compat.h"
-#include "../base/build.h"
 #include "../base/clock.h"
 #include "../base/device_name.h"
 #include "../base/process.h"
@@ -35,17 +34,7 @@
 #define CHOICES_PER_DOUBLING 16
 
 typedef struct {
-    uint32_t tick;
-    uint32_t counts[IA_EVENTS]; /* events of each kind so far */
-    uint16_t phase;
-    uint64_t live_bytes;
-    uint64_t host_bytes;      /* of these, in the process's own memory */
-    uint64_t resident_bytes;  /* of the process, read now and then */
-    uint64_t heap_bytes;      /* in use of malloc's but these and the ledger's;
-                                 0: not read at this point */
-    uint64_t allocated_bytes; /* of devices whose allocator reports to us */
-    uint64_t reserved_bytes;
-    double seconds; /* since the start */
+    ia_point at;
     uint64_t lines[IA_CURVE_LINES];
 } point;
 
@@ -56,15 +45,10 @@ typedef struct {
     int taken;
 } line;
 
-typedef struct {
-    uint32_t counts[IA_EVENTS];
-    uint64_t nodes, bytes;
-} weighing;
-
 static struct {
     point points[POINTS];
     line lines[IA_CURVE_LINES];
-    weighing weighings[WEIGHINGS];
+    ia_curve_nodes weighings[WEIGHINGS];
     uint32_t npoints, nweighings, stride, next_choice;
     uint64_t resident_bytes;
     double resident_again, heap_again; /* when they may be read again */
@@ -171,7 +155,7 @@ ia_curves_due(uint32_t tick)
 }
 
 static void
-read_devices(point *p)
+read_devices(ia_point *p)
 {
     const ia_followed *devices;
     int n = ia_devices_all(&devices);
@@ -232,7 +216,7 @@ heap_beside(uint64_t heap, uint64_t host)
 
 /* 1 where a rise was just seen for the first time. */
 static int
-note_trends(const point *p, int fresh)
+note_trends(const ia_point *p, int fresh)
 {
     int found = 0;
     if (fresh && p->resident_bytes > p->host_bytes)
@@ -250,18 +234,23 @@ ia_curves_note(uint32_t tick, const uint32_t *counts, double seconds)
     double now = ia_seconds();
     int fresh = read_resident(now);
     uint64_t heap = read_heap(now);
-    point *p = &curves.points[curves.npoints];
-    *p = (point){.tick = tick,
-                 .phase = ia_ledger_phase(),
-                 .resident_bytes = curves.resident_bytes,
-                 .seconds = seconds};
-    memcpy(p->counts, counts, sizeof p->counts);
+    point *noted = &curves.points[curves.npoints];
+    ia_point *p = &noted->at;
+    *noted = (point){.at = {.seconds = seconds,
+                            .resident_bytes = curves.resident_bytes,
+                            .tick = tick,
+                            .optimizer = counts[IA_EVENT_OPTIMIZER],
+                            .backward = counts[IA_EVENT_BACKWARD],
+                            .module = counts[IA_EVENT_MODULE],
+                            .compiled = counts[IA_EVENT_COMPILED],
+                            .manual = counts[IA_EVENT_MANUAL],
+                            .phase = ia_ledger_phase()}};
     ia_ledger_lock();
     p->live_bytes = ia_ledger_totals_now()->live_bytes;
     p->host_bytes = host_bytes();
     p->heap_bytes = heap_beside(heap, p->host_bytes);
     choose_lines(tick);
-    read_lines(p);
+    read_lines(noted);
     read_devices(p);
     ia_ledger_unlock();
     curves.npoints++;
@@ -282,8 +271,8 @@ ia_curves_note_nodes(const uint32_t *counts, uint64_t nodes, uint64_t bytes)
             curves.weighings[i] = curves.weighings[2 * i];
         curves.nweighings = WEIGHINGS / 2;
     }
-    weighing *w = &curves.weighings[curves.nweighings++];
-    *w = (weighing){.nodes = nodes, .bytes = bytes};
+    ia_curve_nodes *w = &curves.weighings[curves.nweighings++];
+    *w = (ia_curve_nodes){.nodes = nodes, .bytes = bytes};
     memcpy(w->counts, counts, sizeof w->counts);
 }
 
@@ -297,64 +286,41 @@ ia_counts_build(const uint32_t *counts)
                          counts[IA_EVENT_COMPILED], counts[IA_EVENT_MANUAL]);
 }
 
-static PyObject *
-build_point(const point *p)
+uint32_t
+ia_curves_count(void)
 {
-    return Py_BuildValue("(IKKdNIKKKK)", p->tick,
-                         (unsigned long long)p->live_bytes,
-                         (unsigned long long)p->resident_bytes, p->seconds,
-                         ia_counts_build(p->counts), (unsigned)p->phase,
-                         (unsigned long long)p->allocated_bytes,
-                         (unsigned long long)p->reserved_bytes,
-                         (unsigned long long)p->host_bytes,
-                         (unsigned long long)p->heap_bytes);
+    return curves.npoints;
 }
 
-static PyObject *
-build_line(int i, uint32_t npoints, uint32_t since, uint64_t number)
+uint32_t
+ia_curves_copy(ia_point *points, uint64_t *lines, uint32_t room)
 {
-    PyObject *sizes = PyList_New(0);
-    for (uint32_t at = since; sizes && at < npoints; at++)
-        ia_list_add(&sizes, PyLong_FromUnsignedLongLong(
-                                curves.points[at].lines[i]));
-    return sizes == NULL ? NULL
-                         : Py_BuildValue("(KIN)", (unsigned long long)number,
-                                         since, sizes);
-}
-
-/* Making objects may run the collector, and that the program, which may note
- * points meanwhile: what is built is of one moment as far as it goes. */
-static PyObject *
-build_lines(uint32_t npoints)
-{
-    line lines[IA_CURVE_LINES];
-    uint64_t numbers[IA_CURVE_LINES] = {0};
-    ia_ledger_lock();
-    memcpy(lines, curves.lines, sizeof lines);
-    for (int i = 0; i < IA_CURVE_LINES; i++)
-        if (lines[i].taken)
-            numbers[i] = ia_site_number(lines[i].site);
-    ia_ledger_unlock();
-    PyObject *list = PyList_New(0);
-    for (int i = 0; list && i < IA_CURVE_LINES; i++)
-        if (lines[i].taken)
-            ia_list_add(&list, build_line(i, npoints, lines[i].since,
-                                          numbers[i]));
-    return list;
-}
-
-PyObject *
-ia_curves_build(void)
-{
-    uint32_t npoints = curves.npoints;
-    PyObject *points = PyList_New(0), *nodes = PyList_New(0);
-    for (uint32_t i = 0; points && i < npoints; i++)
-        ia_list_add(&points, build_point(&curves.points[i]));
-    for (uint32_t i = 0; nodes && i < curves.nweighings; i++) {
-        const weighing *w = &curves.weighings[i];
-        ia_list_add(&nodes, Py_BuildValue("(NKK)", ia_counts_build(w->counts),
-                                          (unsigned long long)w->nodes,
-                                          (unsigned long long)w->bytes));
+    uint32_t n = curves.npoints < room ? curves.npoints : room;
+    for (uint32_t i = 0; i < n; i++) {
+        points[i] = curves.points[i].at;
+        memcpy(&lines[(size_t)i * IA_CURVE_LINES], curves.points[i].lines,
+               sizeof curves.points[i].lines);
     }
-    return Py_BuildValue("(NNN)", points, build_lines(npoints), nodes);
+    return n;
+}
+
+int
+ia_curves_lines(ia_curve_line *out)
+{
+    int n = 0;
+    ia_ledger_lock();
+    for (uint32_t i = 0; i < IA_CURVE_LINES; i++) {
+        const line *l = &curves.lines[i];
+        if (l->taken)
+            out[n++] = (ia_curve_line){ia_site_number(l->site), l->since, i};
+    }
+    ia_ledger_unlock();
+    return n;
+}
+
+uint32_t
+ia_curves_nodes(const ia_curve_nodes **nodes)
+{
+    *nodes = curves.weighings;
+    return curves.nweighings;
 }
