@@ -12,6 +12,7 @@ from ..core.sources import site_of
 from ..core.wire import CALLS, Column, Counts, Status, Suspect
 from ..model.devices import noun_of
 from ..model.finding import Finding
+from ..model.growth import EXPLAINED
 from ..model.report import GrowingLine
 
 #: The run is divided into so many windows, and the least of each compared:
@@ -30,8 +31,8 @@ LEAST_RISE = 4 << 20
 #: The same of what is in use of malloc's: objects of our own looks are some
 #: ten KiB.
 LEAST_HEAP_RISE = 64 << 10
-#: Growth is weighed from its start where it would be told of in a run so many
-#: times as long.
+#: Resident memory is weighed from its growth's start where that would be told
+#: of in a run so many times as long.
 LONGER = 4
 
 
@@ -73,19 +74,19 @@ def growth(points: Column, kind: int, steps: int) -> Growth:
 def grows_beside(
     points: Column, kind: int, findings: Sequence[Finding]
 ) -> bool:
-    """Whether the process grows by more than these findings say, where a run
-    that is some times as long would show it."""
+    """Whether the process grows by more than these findings account for."""
     step = points[Counts._fields[kind]]
-    known = sum(f.host_bytes_per_step for f in findings)
+    whole = sum(f.host_bytes_per_step for f in findings)
     objects = sum(f.cost_per_step - f.bytes_per_step for f in findings)
-    return any(
-        _steady(step[read], size[read], least // LONGER, share) > 0
-        for size, share, least in (
-            (points["resident_bytes"], known, LEAST_RISE),
-            (points["heap_bytes"], objects, LEAST_HEAP_RISE),
-        )
-        for read in (size > 0,)
-    )
+    for size, known, least in (
+        (points["resident_bytes"], whole, LEAST_RISE // LONGER),
+        (points["heap_bytes"], objects, LEAST_HEAP_RISE),
+    ):
+        read = size > 0
+        rest = _steady(step[read], size[read], least, known)
+        if known < EXPLAINED * (known + rest):
+            return True
+    return False
 
 
 def _in_use(step: Column, points: Column) -> float:

@@ -353,7 +353,8 @@ class HolderHistory(Changing):
         if visit.state != "intact" or self._went_with_the_end(visit, lines):
             self.broken_at = self.broken_at or at
             if _alive(lines) >= _at_tick(lines):  # the program goes on
-                self.is_gone |= self._as_old_as_walked(older) == 0
+                old = self._as_old_as_walked(older)
+                self.is_gone |= not old and self.turnover.remaining > 0
             return
         self.comes_and_goes |= self.broken_at is not None
         if visit.recurs is not None:

@@ -43,7 +43,7 @@ from .observation import moment
 #: that a short one has its answer, and the share of its time so far that
 #: walks may take beyond; more while what is suspect holds a good part of the
 #: memory that is left: then knowing matters more than a pause.
-ALLOWANCE = 0.6
+ALLOWANCE = 0.3
 WALK_SHARE = 0.02
 URGENT_SHARE = 0.25
 #: What can't be visited is found by one walk and confirmed by another: so many

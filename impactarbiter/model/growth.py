@@ -7,6 +7,9 @@ from .path import Path
 from .site import Site
 from .words import StepKind
 
+#: Growth is explained where findings account for this part of it.
+EXPLAINED = 0.8
+
 
 @dataclass(frozen=True)
 class TypeGrowth:

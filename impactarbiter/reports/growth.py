@@ -11,12 +11,16 @@ from typing import NamedTuple
 from ..base.shell import cell_name
 from ..base.units import format_bytes, format_count
 from ..model.finding import Finding, Site
-from ..model.growth import LaterGrowth, LaterLine, ProcessGrowth, TypeGrowth
+from ..model.growth import (
+    EXPLAINED,
+    LaterGrowth,
+    LaterLine,
+    ProcessGrowth,
+    TypeGrowth,
+)
 from ..model.report import Report
 from ..model.words import BOUNDED
 
-#: Growth is explained where findings account for this part of it.
-EXPLAINED = 0.8
 #: Kinds below this part of the growth are not worth a word.
 LEAST_PART = 0.05
 #: No more types are named where those before have this part of the objects.

@@ -18,11 +18,11 @@ from ..base.errors import ReportError
 from ..base.ranks import MASKED_HOST, host_name
 from ..base.text import clean
 from ..model.finding import Finding
+from ..model.growth import EXPLAINED
 from ..model.order import by_urgency
 from ..model.process import ROLES, Process
 from ..model.report import Report
 from ..model.words import BOUNDED, severity_rank
-from .growth import EXPLAINED
 from .jsonio import read_json, report_from_dict
 
 #: Seconds without a word after which a process on another host is given up.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import moments
 import pytest
 
-from impactarbiter.judging.closure import growth
+from impactarbiter.judging.closure import grows_beside, growth
+from impactarbiter.model.finding import Finding
+from impactarbiter.model.site import Site
 
 KIND = 0
 STEPS = 900
@@ -73,3 +75,23 @@ def test_what_looks_of_ours_leave_in_use_is_no_growth() -> None:
     assert in_use([(100 << 20) + 90 * n for n in range(160)]) == (0, False)
     filled = [(100 << 20) + 9000 * min(n, 90) for n in range(160)]
     assert in_use(filled) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("graphs", "is_beside"),
+    [(0, True), (4000, True), (8800, False), (9000, False), (12000, False)],
+)
+def test_what_holders_bring_is_no_growth_beside_them(
+    graphs: int, is_beside: bool
+) -> None:
+    """Nodes of the kept graphs make the heap grow."""
+    site = Site("train.py", 7, "step")
+    finding = Finding(
+        verdict="leak",
+        allocated_at=site,
+        bytes_per_step=50_000,  # tensors are not among what is beside them
+        graph_bytes_per_step=graphs,
+    )
+    heap = [(100 << 20) + 9000 * n for n in range(160)]
+    points = moments.points(160, heap_bytes=heap)
+    assert grows_beside(points, KIND, [finding]) == is_beside

@@ -103,6 +103,18 @@ def test_what_is_found_again_where_all_had_gone_was_let_go():
     assert known.broken_at is None and not known.turnover.renews
 
 
+def test_what_each_turn_makes_anew_did_not_go_with_its_path():
+    """A tensor that each step makes longer goes by another name when the
+    function whose variable it was has returned it."""
+    known = history(tensor(20, 640))
+    longer = Visit("intact", None, 2, 0, 0, bytes=960)
+    known.seen(longer, at(40), alive(1), none_older)
+    known.seen(Visit("broken", None, 0, 0, 0), at(50), alive(1), none_older)
+    assert known.broken_at is not None and not known.is_gone
+    known.observe(known.told_apart(tensor(51, 999), alive(1), none_older))
+    assert not known.departures.lets_go
+
+
 def test_a_list_that_kept_one_item_was_not_emptied():
     asked = []
 
