@@ -23,6 +23,7 @@ from typing import Any
 
 from ..base.errors import UsageError
 from ..base.records import dataclass
+from ..core.depth import FromTheBottom
 from ..model.process import FINISHED
 
 
@@ -90,7 +91,8 @@ def script_target(script: str, args: list[str]) -> Target:
         module.__loader__ = loader
         module.__dict__["__file__"] = full
         module.__dict__["__cached__"] = None
-        exec(code, module.__dict__)
+        with FromTheBottom(by_c=True):
+            exec(code, module.__dict__)
 
     path0 = None
     if not sys.flags.safe_path:
@@ -153,7 +155,8 @@ def _run_as_main(name: str, alter_argv: bool) -> object:
     # The very function that the interpreter calls for -m and for folders:
     # same argv, same __main__, same traceback.
     run_as_main: Any = runpy._run_module_as_main  # type: ignore[attr-defined]
-    return run_as_main(name, alter_argv)
+    with FromTheBottom(by_c=False):
+        return run_as_main(name, alter_argv)
 
 
 def hand_over(argv: list[str]) -> None:

@@ -103,6 +103,9 @@ def _port(text: str) -> int:
     return int(text)
 
 
+#: Calls that a report may be deep in: Python's own limit.
+_DEEP_ENOUGH = 1000
+
 OPTIONS = {
     **WATCH,
     **REPORT,
@@ -318,11 +321,15 @@ def _make_report(run: _Run, error: BaseException | None) -> Report | None:
         # The frames of the failed program hold what it held: this is where
         # the interpreter is about to put them.
         launch.set_last(error)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _DEEP_ENOUGH))  # whatever theirs is
     try:
         report: Report = run.arbiter.stop(error)
     except BaseException as failure:
         _warn(run.stream, "no report", failure)
         return None
+    finally:
+        sys.setrecursionlimit(limit)
     return _with_command(report, run.command)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..base.records import dataclass
+from ..base.source_text import tree_of
 from ..knowledge.containers import ADDING
 from .offer import NoPatchError, Seen, Taking, part_of
 
@@ -50,7 +51,7 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.module: ast.Module = ast.parse(text)
+        self.module: ast.Module = tree_of(text)
         self.knows_torch: bool = bool(_TORCH.search(text))
         self._lines = _LINE.findall(text)
         self._starts = [0]

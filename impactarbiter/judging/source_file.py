@@ -12,7 +12,7 @@ from dataclasses import field
 from functools import cached_property, lru_cache
 
 from ..base.records import dataclass
-from ..base.source_text import source_line, source_lines
+from ..base.source_text import source_line, source_lines, tree_of
 
 _DEFINED = re.compile(r"\bdef\s+(\w+)")
 
@@ -163,7 +163,7 @@ def each_parsed_once() -> Iterator[None]:
 def _parsed(file: str, text: str) -> Source | None:
     source = Source(file, len(text))
     try:
-        _note(source, ast.parse(text), "module")
+        _note(source, tree_of(text), "module")
     except (SyntaxError, ValueError, RecursionError):
         return None
     return source

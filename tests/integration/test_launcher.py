@@ -249,6 +249,16 @@ SHOW = """
     print(eval('__debug__'), sys.flags.optimize)
     def f(x: 'unquoted') -> int: ...
     print(f.__annotations__, f.__module__)
+    def deeper(n):
+        try:
+            return deeper(n + 1)
+        except RecursionError:
+            return n
+    print(deeper(0), sys.getrecursionlimit())
+    try:
+        sys.setrecursionlimit(1)
+    except RecursionError as error:
+        print(error)
 """
 
 
@@ -295,6 +305,18 @@ def test_sees_what_plain_python_shows(tmp_path: Path, args: list[str]) -> None:
         ours = call([*WATCHED, *args], tmp_path)
     assert plain.returncode == 0, plain.stderr
     assert hide_ids(ours.stdout) == hide_ids(plain.stdout)
+
+
+def test_a_low_limit_of_calls_costs_no_report(tmp_path: Path) -> None:
+    text = """
+    import sys
+    sys.setrecursionlimit(40)
+    print(sys.getrecursionlimit())
+    """
+    script(tmp_path, text)
+    done = warm_call(["prog.py"], tmp_path)
+    assert (done.stdout, done.returncode) == ("40\n", 0)
+    assert REPORT in done.stderr and "no report" not in done.stderr
 
 
 def test_neighbours_can_be_imported(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
 import warnings
@@ -15,7 +16,11 @@ import warm
 
 import impactarbiter
 from impactarbiter import _torch
-from impactarbiter.base.source_text import source_line, source_lines
+from impactarbiter.base.source_text import (
+    source_line,
+    source_lines,
+    tree_of,
+)
 from impactarbiter.judging.diagnostician import Diagnostician
 
 # -- names that are longer than our buffers ----------------------------------
@@ -163,6 +168,19 @@ def test_source_that_is_in_no_file(
     module = torch.fx.symbolic_trace(torch.nn.Linear(2, 2))
     file = type(module).forward.__code__.co_filename
     assert any("def forward" in line for line in source_lines(file))
+
+
+def test_the_source_s_own_warnings_are_not_said_again() -> None:
+    text = "def step():\n    return '\\d'\n"
+    for action in ("always", "error"):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter(action)  # type: ignore[arg-type]
+            filters = list(warnings.filters)
+            tree = tree_of(text)
+            assert warnings.filters == filters
+        assert isinstance(tree.body[0], ast.FunctionDef) and not said
+    with pytest.raises(SyntaxError):
+        tree_of("def")
 
 
 def test_code_that_came_through_a_pipe(tmp_path: Path) -> None:

@@ -417,6 +417,12 @@ CASES: dict[str, tuple[str, str]] = {
         " raises(TypeError, _core.call_theirs);"
         " raises(TypeError, _core.call_theirs, None)",
     ),
+    "_core.depth_of_calls": ("", "assert _core.depth_of_calls() > 0"),
+    "_core.lend_calls": (
+        "",
+        "_core.lend_calls(2); _core.lend_calls(-2);"
+        " raises(TypeError, _core.lend_calls, 'one')",
+    ),
     "_core.still_stands": (
         "kept = []",
         "_core.note_same(kept); assert _core.still_stands(id(kept));"

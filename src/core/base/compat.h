@@ -75,6 +75,31 @@ ia_trace_threads(Py_tracefunc from, Py_tracefunc to)
 #endif
 }
 
+/* Python calls that this thread is in, as its limit counts them, and where it
+ * counts calls of C's too with those; so many of them count no more, or again
+ * where `n` is below zero. */
+static inline int
+ia_depth_of_calls(void)
+{
+    PyThreadState *t = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030C0000
+    return t->py_recursion_limit - t->py_recursion_remaining;
+#else
+    return t->recursion_limit - t->recursion_remaining;
+#endif
+}
+
+static inline void
+ia_lend_calls(int n)
+{
+    PyThreadState *t = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030C0000
+    t->py_recursion_remaining += n;
+#else
+    t->recursion_remaining += n;
+#endif
+}
+
 /* Does this thread run Python code, or C code that such code has called? */
 static inline int
 ia_has_frames(PyThreadState *thread)

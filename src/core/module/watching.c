@@ -319,6 +319,24 @@ call_theirs(PyObject *self, PyObject *const *args, Py_ssize_t count)
 }
 
 static PyObject *
+depth_of_calls(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyLong_FromLong(ia_depth_of_calls());
+}
+
+static PyObject *
+lend_calls(PyObject *self, PyObject *number)
+{
+    (void)self;
+    long n = PyLong_AsLong(number);
+    if (n == -1 && PyErr_Occurred())
+        return NULL;
+    ia_lend_calls((int)n);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 look_at(PyObject *self, PyObject *args)
 {
     PyObject *tick;
@@ -409,6 +427,11 @@ DOC(set_ended, "(error)",
     "for ended.");
 DOC(call_theirs, "(callable, *args)",
     "callable(*args), which is the program's: traced as without a look.");
+DOC(depth_of_calls, "()",
+    "Calls that this thread is in, of those that sys.setrecursionlimit()\n"
+    "bounds; this one is among them on Python 3.11.");
+DOC(lend_calls, "(n)",
+    "So many of this thread's calls count no more; below 0: again.");
 DOC(look_at, "(tick, within=0.0)",
     "Call back at that tick in any case, or at the first after so many\n"
     "seconds, whichever comes sooner; 0: not for that.");
@@ -454,6 +477,8 @@ PyMethodDef ia_watching_methods[] = {
     {"still_stands", still_stands, METH_O, still_stands_doc},
     {"set_ended", set_ended, METH_O, set_ended_doc},
     {"call_theirs", FAST(call_theirs), METH_FASTCALL, call_theirs_doc},
+    {"depth_of_calls", depth_of_calls, METH_NOARGS, depth_of_calls_doc},
+    {"lend_calls", lend_calls, METH_O, lend_calls_doc},
     {"look_at", look_at, METH_VARARGS, look_at_doc},
     {"recorder_arm", FAST(ia_recorder_arm), METH_VARARGS | METH_KEYWORDS,
      recorder_arm_doc},
