@@ -42,14 +42,20 @@ class KnownHolders(dict[str, HolderHistory]):
 
     def visit(self, at: Moment) -> None:
         """Sees again every holder whose path can be followed."""
+        moved: list[tuple[Held, int]] = []
         for history in tuple(self.values()):
             if history.held.root == "cycle":
                 history.sees(_now(history.sites), heap.site_older)
             elif history.visitable and history.last.at.tick < at.tick:
                 lines = _now(history.sites)
                 seen = [heap.visit(path) for path in history.paths]
+                moved += history.move(seen)
                 self._fates.see(history, seen, at.now)
                 history.seen(heap.as_one(seen), at, lines, heap.site_older)
+            elif history.visitable and history.held.length is not None:
+                # Since that tick it may have been made anew.
+                moved += history.move(map(heap.visit, history.paths))
+        self._rename(moved)
         parts = set(map(apart, self))
         for signature in [one for one in self if one not in parts]:
             self._part_as_seen(signature, at)
@@ -237,6 +243,16 @@ class KnownHolders(dict[str, HolderHistory]):
             return
         self[signature] = self.pop(before)
         history.signature = signature
+
+    def _rename(self, moved: Iterable[tuple[Held, int]]) -> None:
+        """Containers that lie elsewhere now go by the names that they had:
+        where one was, there may lie another."""
+        names = [
+            ((address, held.type), self._names.pop(named, ""))
+            for held, address in moved
+            for named in ((held.owners[0], held.type),)
+        ]
+        self._names.update((named, name) for named, name in names if name)
 
     def _cycle_of(
         self, lines: Collection[int], present: Collection[str]

@@ -7,7 +7,7 @@ still there.  Everything that a verdict needs of the past is in here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from ..base.records import Changing, dataclass
@@ -122,6 +122,22 @@ class HolderHistory(Changing):
         """The same object, as the last walk saw it."""
         same = (one for one in self.fellows if one.owners[0] == held.owners[0])
         return next(same, None)
+
+    def move(self, seen: Iterable[Visit]) -> list[tuple[Held, int]]:
+        """Takes in where visits saw its containers, which may have been made
+        anew; those that lay elsewhere, and where they lie now."""
+        moved = [
+            (one, visit.value)
+            for one, visit in zip(self.fellows, seen, strict=True)
+            if visit.state == "intact" and visit.length is not None
+            if visit.value != one.owners[0]
+        ]
+        if moved:
+            at = {one.owners[0]: value for one, value in moved}
+            self.held = _at(at, self.held)
+            self.fellows = [_at(at, one) for one in self.fellows]
+            self.siblings = [(_at(at, one), f) for one, f in self.siblings]
+        return moved
 
     @property
     def died(self) -> bool:
@@ -400,6 +416,13 @@ class HolderHistory(Changing):
         """Whether it has not gained for longer than a third of its age: as
         the criterion asks it of a line."""
         return 3 * (self.last.at.now - self.growth.gained_at) > self.age
+
+
+def _at(places: Mapping[int, int], held: Held) -> Held:
+    """Where it lies now, of those that lay elsewhere."""
+    if held.owners[0] not in places:
+        return held
+    return replace(held, owners=(places[held.owners[0]], *held.owners[1:]))
 
 
 def _at_tick(lines: Mapping[int, SiteNow]) -> int:

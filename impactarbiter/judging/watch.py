@@ -25,6 +25,7 @@ class StatementWatch:
 
     _history: HolderHistory | None = None
     _began: int = 0
+    _most: int = 0  # turns that it lasts: what grows no more has no pace
 
     def as_begun(self) -> Callable[[], None]:
         """Brings back, when it is called, what is being watched now."""
@@ -47,6 +48,7 @@ class StatementWatch:
             history.sightings.begin()
             if heap.watch_statement(history.held.visit, history.graph_grows):
                 self._history, self._began = history, status.now
+                self._most = _turns(history)
                 return True
         return False
 
@@ -66,7 +68,7 @@ class StatementWatch:
         return not history.sightings.shows_more(heap.seen_statements())
 
     def _has_lasted(self, history: HolderHistory, status: Status) -> bool:
-        return status.now >= self._began + _turns(history)
+        return status.now >= self._began + min(self._most, _turns(history))
 
     def end(self, status: Status, *, now: bool = False) -> None:
         """Ends the watch where it has lasted; ``now``: in any case."""

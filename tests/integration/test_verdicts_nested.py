@@ -108,6 +108,50 @@ def test_larger_values_that_are_no_longer_the_one_before() -> None:
     assert watched(turn, 120).findings == ()
 
 
+# -- containers that come to lie in each other's places ----------------------
+
+
+class Metric:
+    """As a metric is moved to a device: its lists are made anew, with what
+    they had, and one comes to lie where another one lay."""
+
+    def __init__(self) -> None:
+        self.preds: list[torch.Tensor] = []
+        self.target: list[torch.Tensor] = []
+
+    def update(self) -> None:
+        self.preds.append(torch.ones(32))
+        self.target.append(torch.zeros(32, dtype=torch.int64))
+
+    def move(self) -> None:
+        before = id(self.preds)
+        self.preds = [*self.preds]
+        self.target = [*self.target]
+        assert id(self.target) == before
+
+
+@pytest.mark.parametrize("moved", [(60,), (119,), (60, 119)])
+def test_a_list_that_comes_to_lie_where_another_lay_is_not_that_one(
+    moved: tuple[int, ...],
+) -> None:
+    metric = Metric()
+
+    def turn(step: int) -> None:
+        metric.update()
+        if step in moved:
+            metric.move()
+
+    report = watched(turn, 120)
+    found = {holder_of(f): f for f in report.findings}
+    assert found.keys() == {"metric.preds", "metric.target"}
+    for name, finding in found.items():
+        assert finding.verdict == "leak"
+        kind = {"metric.preds": "float32", "metric.target": "int64"}[name]
+        assert [t.dtype for t in finding.tensors] == [kind]
+        assert finding.grown_at is not None
+        assert finding.grown_at.source.startswith(f"self.{name[7:]}.append")
+
+
 # -- containers in containers -------------------------------------------------
 
 

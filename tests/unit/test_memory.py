@@ -29,6 +29,7 @@ from impactarbiter.judging.memory import HolderHistory
 from impactarbiter.judging.observation import Moment, Observation
 from impactarbiter.judging.scaled import scaled
 from impactarbiter.judging.turnover import Turnover
+from impactarbiter.judging.watch import StatementWatch
 from impactarbiter.model.finding import GraphCost
 from impactarbiter.model.history import Ages
 from impactarbiter.model.path import Edge, Path
@@ -604,6 +605,21 @@ def test_a_statement_is_sought_again_when_most_came_since():
     assert known.grown_at.line == 54
     assert known.elsewhere == pytest.approx(0.25)
     assert not known.is_wanted(159) and known.is_wanted(160)
+
+
+def test_a_watch_of_what_grows_no_more_ends_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Its pace was one item in 40 steps, and slows with each that passes."""
+    known = history(seen(40, 1, 1))
+    known.held, known.generations = fellow(visit=7), 1
+    monkeypatch.setattr(heap, "watch_statement", lambda path, by_graph: True)
+    watch, status = StatementWatch(), cast(Status, SimpleNamespace(now=40))
+    assert watch.begin([known], status)
+    for now, lasts in ((90, True), (101, False)):
+        known.last = seen(now, 1, 1)
+        status.now = now  # type: ignore[misc]
+        assert watch._has_lasted(known, status) is not lasts
 
 
 def test_calls_that_no_position_counts_are_steps_of_a_service():

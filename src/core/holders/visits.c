@@ -521,14 +521,42 @@ read_holder(path *p, PyObject *op, ia_visit *v)
     }
 }
 
+static int
+has_its_eldest(const path *p, PyObject *op)
+{
+    return p->eldest == 0 || eldest_since(op, p->eldest) == p->eldest;
+}
+
 /* Is it the container of the last visit, made anew with more in it?  Its eldest
  * item is alive as long as one of the two has it. */
 static int
 stands_in(const path *p, PyObject *op)
 {
     return p->eldest != 0 && Py_TYPE(op) == p->links[p->count - 1].type &&
-           ia_container_length(op) >= p->length &&
-           eldest_since(op, p->eldest) == p->eldest;
+           ia_container_length(op) >= p->length && has_its_eldest(p, op);
+}
+
+/* The container of the last visit, or the one that stands in for it, or NULL.
+ * At its address, but in another place, may lie another by now: the eldest item
+ * says which of the two is the one that it was. */
+static PyObject *
+container_now(path *p)
+{
+    uint32_t i = p->count - 1;
+    hop *last = &p->links[i], before = *last;
+    PyObject *same = follow_link(p, i) ? (PyObject *)last->ref : NULL;
+    if (same != NULL &&
+        (last->place == before.place || has_its_eldest(p, same)))
+        return same;
+    hop elsewhere = *last;
+    *last = before;
+    PyObject *there = at_link(p, i);
+    if (there != NULL && stands_in(p, there)) {
+        last->ref = (uintptr_t)there;
+        return there;
+    }
+    *last = elsewhere;
+    return same;
 }
 
 static ia_visit
@@ -543,19 +571,12 @@ visit_path(path *p)
     }
     if (p->count == 1 || !follow(p, &moved))
         return v;
-    hop *last = &p->links[p->count - 1];
-    PyObject *op = p->container && follow_link(p, p->count - 1)
-                       ? (PyObject *)last->ref
-                       : at_link(p, p->count - 1);
-    if (p->container && (uintptr_t)op != last->ref) {
-        if (op == NULL || !stands_in(p, op)) {
+    PyObject *op = p->container ? container_now(p) : at_link(p, p->count - 1);
+    if (op == NULL) {
+        if (p->container)
             breaks(p, moved);
-            return v;
-        }
-        last->ref = (uintptr_t)op;
-    }
-    if (op == NULL)
         return v;
+    }
     v.state = IA_PATH_INTACT;
     read_holder(p, op, &v);
     return v;
