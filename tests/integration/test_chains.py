@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -74,3 +74,44 @@ def test_chains_beside_each_other_are_their_owners() -> None:
     assert finding.bytes_per_step == pytest.approx(128, rel=0.1)
     assert finding.grown_at is not None
     assert finding.grown_at.source.startswith("self.loss = wrapped")
+
+
+class Span:
+    """Each has what it was begun in for its parent."""
+
+    def __init__(self, parent: Span | None) -> None:
+        self.parent, self.attributes = parent, {"inputs": fresh()}
+
+
+class Slots:
+    __slots__ = ("attributes", "parent")
+
+    def __init__(self, parent: Slots | None) -> None:
+        self.attributes, self.parent = {"inputs": fresh()}, parent
+
+
+def with_dict(parent: Span | None) -> Span:
+    span = Span(parent)
+    assert span.__dict__
+    return span
+
+
+@pytest.mark.parametrize("make", [Span, Slots, with_dict])
+def test_a_chain_is_told_by_the_link_that_it_goes_by(
+    make: Callable[[object], object],
+) -> None:
+    """Its last link has something of its own nearer to it."""
+    last = None
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(60):
+            last = make(last)
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = report.findings
+    assert finding.verdict == "leak"
+    assert [edge.text for edge in finding.below_holder] == [
+        ".parent",
+        ".attributes",
+        "['inputs']",
+    ]
+    assert "leads to ever more, such as by `.parent`" in finding.advice

@@ -173,7 +173,7 @@ def test_a_chain_of_nodes() -> None:
     finding = only(arbiter.report())
     is_leak(
         finding,
-        "test_a_chain_of_nodes().node.state",
+        "test_a_chain_of_nodes().node.before.state",
         "test_a_chain_of_nodes().node",
         "Node",
         line_of(Node.__init__.__code__, "# kept"),

@@ -45,9 +45,20 @@ by_group(const void *a, const void *b)
     return (x->part > y->part) - (x->part < y->part);
 }
 
+static int
+is_better_example(const ia_walk *w, const ia_group *g, const ia_reached *r,
+                  uint32_t depth, int on_branch)
+{
+    if (on_branch != g->on_branch)
+        return on_branch;
+    if (depth != g->below)
+        return depth < g->below;
+    return r->bytes >= w->storages->items[g->example].bytes;
+}
+
 static void
-add_member(const ia_walk *w, const ia_parting *s, ia_group *g, const ia_member *m,
-           const ia_member *last)
+add_member(const ia_walk *w, const ia_parting *s, const uint32_t *branch,
+           ia_group *g, const ia_member *m, const ia_member *last)
 {
     const ia_reached *r = &w->storages->items[m->storage];
     int first = g->count == 0 || last == NULL;
@@ -64,13 +75,77 @@ add_member(const ia_walk *w, const ia_parting *s, ia_group *g, const ia_member *
     g->last_generation = m->generation;
     g->bytes += r->bytes;
     uint32_t depth = depth_below(s, r->entry, m->holder);
-    if (g->count == 1 || depth < g->depth ||
-        (depth == g->depth &&
-         r->bytes >= w->storages->items[g->example].bytes)) {
+    if (g->count == 1 || depth < g->depth)
         g->depth = depth;
+    int on_branch = branch[r->entry] == m->holder + 1;
+    if (g->count == 1 || is_better_example(w, g, r, depth, on_branch)) {
+        g->on_branch = on_branch;
+        g->below = depth;
         g->example = m->storage;
     }
 }
+
+/* -- by which branch most of it hangs on a holder -------------------------- */
+
+/* The branch that more than half of what hangs on a holder does, or 0: of a
+ * chain's head the next link.  `largest` has the one of each entry with the
+ * most, or 0, as no root is a branch. */
+static uint32_t
+branch_of(const ia_parting *s, const uint32_t *largest, uint32_t holder)
+{
+    uint32_t at = holder, all = s->count[holder];
+    do
+        at = largest[at];
+    while (at != 0 && s->count[at] == all);
+    return 2 * (uint64_t)s->count[at] > all ? at : 0;
+}
+
+/* A graph is no chain of the program's: the nearest of it tells most. */
+static int
+is_tensor(const ia_walk *w, uint32_t entry)
+{
+    uintptr_t ref = w->queue[entry].ref;
+    return IA_TAG(ref) == IA_TAG_OBJECT &&
+           ia_kind_of(Py_TYPE((PyObject *)ref)) == IA_KIND_TENSOR;
+}
+
+/* For each entry on the paths the holder + 1 on whose branch it is, or 0;
+ * calloc'ed, NULL when memory is short. */
+static uint32_t *
+find_branches(const ia_walk *w, const ia_parting *s, const ia_member *members,
+              uint32_t n)
+{
+    uint32_t *largest = calloc((size_t)w->count + 1, sizeof *largest);
+    uint32_t *branch = calloc((size_t)w->count + 1, sizeof *branch);
+    if (largest == NULL || branch == NULL) {
+        free(largest);
+        free(branch);
+        return NULL;
+    }
+    for (uint32_t at = 0; at < s->npath; at++) {
+        uint32_t i = s->path[at], up = w->queue[i].parent;
+        if (up != IA_NO_ENTRY &&
+            (largest[up] == 0 || s->count[i] > s->count[largest[up]]))
+            largest[up] = i;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t holder = members[i].holder;
+        if ((i > 0 && holder == members[i - 1].holder) || is_tensor(w, holder))
+            continue;
+        uint32_t at = branch_of(s, largest, holder);
+        if (at != 0)
+            branch[at] = holder + 1;
+    }
+    for (uint32_t at = 0; at < s->npath; at++) {
+        uint32_t i = s->path[at], up = w->queue[i].parent;
+        if (branch[i] == 0 && up != IA_NO_ENTRY)
+            branch[i] = branch[up];
+    }
+    free(largest);
+    return branch;
+}
+
+/* -- groups ---------------------------------------------------------------- */
 
 /* Steps from a storage up to the holder's item; a chain's may be many more,
  * and a chain has no items. */
@@ -150,9 +225,11 @@ make_groups(const ia_walk *w, const ia_parting *s, ia_member *members, uint32_t 
     items_met met = {.dict = IA_NO_ENTRY};
     met.entries = calloc(w->count / 64 + 1, sizeof *met.entries);
     qsort(members, n, sizeof *members, by_group);
+    uint32_t *branch = find_branches(w, s, members, n);
     out->items = calloc(n ? n : 1, sizeof *out->items);
-    if (out->items == NULL || met.entries == NULL) {
+    if (out->items == NULL || met.entries == NULL || branch == NULL) {
         items_free(&met);
+        free(branch);
         return -1;
     }
     ia_group *g = NULL;
@@ -164,9 +241,10 @@ make_groups(const ia_walk *w, const ia_parting *s, ia_member *members, uint32_t 
             g->site = members[i].site;
         }
         g->branches += (uint32_t)is_new_item(w, &members[i], &met);
-        add_member(w, s, g, &members[i], i ? &members[i - 1] : NULL);
+        add_member(w, s, branch, g, &members[i], i ? &members[i - 1] : NULL);
     }
     items_free(&met);
+    free(branch);
     return 0;
 }
 

@@ -9,8 +9,12 @@
 typedef struct {
     uint32_t holder;  /* entry */
     uint32_t site;
-    uint32_t example; /* storage: nearest to the holder, largest, newest */
-    uint32_t depth;   /* edges from the holder down to it */
+    /* Storage: on the branch that more than half of the holder's hang on, if
+     * there is one; there the nearest to the holder, largest, newest. */
+    uint32_t example;
+    uint32_t below;   /* edges from the holder down to it */
+    int on_branch;    /* it is one of those */
+    uint32_t depth;   /* edges down to the nearest of all */
     uint32_t count;
     uint32_t generations;
     uint32_t parts; /* of what they part by: see IA_WANTED_EACH */
