@@ -17,7 +17,7 @@ from dataclasses import replace
 from ..base.records import dataclass
 from ..base.signals import Tolerated
 from ..base.units import A_PERCENT, format_share
-from ..knowledge.advice import advise, needs_graph
+from ..knowledge.advice import advise, needs_graph, slice_part
 from ..model.finding import Finding, Site
 from .diffs import diff, lines_of, read_source
 from .offer import (
@@ -420,9 +420,9 @@ def _thin(
         )
     if share < ENOUGH:
         how = "` and `".join(f".{m}()" for m in sorted(thinning.methods))
+        stops = f"`{how}` would stop {format_share(share)} of the growth: the"
         raise NoPatchError(
-            f"`{how}` would stop {format_share(share)} of the growth: the"
-            " tensors themselves are the rest"
+            f"{stops} {_the_rest(finding)} are the rest"
             if how and share >= A_PERCENT
             else _itself(finding)
         )
@@ -440,4 +440,17 @@ def _itself(finding: Finding) -> str:
     """What no method would take less of."""
     if _is_the_growth(finding):
         return f"the {finding.noun} itself is the growth"
-    return f"the {finding.noun}s themselves are the growth"
+    if slice_part(finding) is not None:
+        return (
+            "a copy does not follow what is written into the"
+            f" {finding.noun} that a slice is of: whether the program needs"
+            " that is not known"
+        )
+    return f"the {_the_rest(finding)} are the growth"
+
+
+def _the_rest(finding: Finding) -> str:
+    """What stays without the graphs."""
+    if slice_part(finding) is not None:
+        return f"{finding.noun}s that the slices are of"
+    return f"{finding.noun}s themselves"

@@ -136,7 +136,7 @@ def _of_values(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
     holder, share = finding.holder, graph_share(finding)
     if _has_graph(finding) and (share is None or share >= WORTHWHILE):
         return _of_graph(finding, where, patched)
-    part = _slice_part(finding)
+    part = slice_part(finding)
     if part is not None:
         return _of_slices(finding, where, part, share or 0.0)
     rest = _of_tensors(finding, where)
@@ -361,7 +361,7 @@ def _is_scalar(finding: Finding) -> bool:
     )
 
 
-def _slice_part(finding: Finding) -> float | None:
+def slice_part(finding: Finding) -> float | None:
     """What part of the memory that it keeps a tensor shows, with the others
     that are slices of the same; None: most."""
     for t in finding.tensors:

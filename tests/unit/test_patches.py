@@ -431,6 +431,38 @@ def test_an_array_that_gets_longer_is_the_growth_itself(
 
 
 @pytest.mark.parametrize(
+    ("graph", "nodes", "reason"),
+    [
+        (
+            None,
+            0.0,
+            "a copy does not follow what is written into the tensor that a"
+            " slice is of: whether the program needs that is not known",
+        ),
+        (
+            GRAPH,
+            4096.0,
+            "`.detach()` would stop 20 % of the growth: the tensors that the"
+            " slices are of are the rest",
+        ),
+    ],
+)
+def test_what_a_slice_keeps_is_not_the_slice(
+    program: Program, graph: GraphCost | None, nodes: float, reason: str
+) -> None:
+    """A copy of it stops the growth, as the advice says."""
+    program.write("history.append(p.grad.view(-1)[:8])")
+    found = replace(
+        program.finding(graph=graph, size=16384.0, nodes=nodes),
+        tensors=(TensorExample((8,), "float32", "cpu", 3, 16384),),
+    )
+    seen = {("tensor", 8, graph is not None, 16384): 8}
+    (made,) = with_patches([found], {found.signature: Holding(seen)})
+    assert made.patch is None and made.patch_note == reason
+    assert "clone()` in `__main__.history`: a slice keeps" in made.advice
+
+
+@pytest.mark.parametrize(
     ("census", "others"),
     [({LOSS: 6, FLOAT: 2}, 0.0), ({LOSS: 8}, 0.5)],
 )
