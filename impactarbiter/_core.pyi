@@ -135,6 +135,7 @@ class _Holder(TypedDict):
     shared: int
     together: int
     older: int
+    doubles: int
     turn: int
     near: int
     needed: tuple[int, list[tuple[str, str, int]]] | None

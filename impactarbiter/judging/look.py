@@ -64,6 +64,7 @@ class Look:
                 depth=held.depth,
                 shared=held.shared,
                 older=held.older,
+                doubles=held.doubles,
             ),
             retained_bytes=held.bytes,
             retained_tensors=held.storages,

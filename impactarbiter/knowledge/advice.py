@@ -8,7 +8,7 @@ import os
 import re
 from itertools import pairwise
 
-from ..base.units import A_PERCENT, format_share
+from ..base.units import A_PERCENT, format_share, plural
 from ..model.devices import is_on_host
 from ..model.finding import Cycle, Finding, Holder
 from ..model.words import BOUNDED
@@ -21,6 +21,7 @@ from .owners import (
     of_an_iterator,
     of_an_optimizer,
     of_hooks,
+    of_like_hooks,
 )
 
 #: A remedy that stops less of the growth than this is no remedy.
@@ -72,7 +73,11 @@ def advise(
             " its frames with `error.with_traceback(None)`: its traceback"
             " keeps the variables of every frame that it went through"
         )
-    owned = of_hooks(finding, where) or of_an_optimizer(finding, where)
+    owned = (
+        of_hooks(finding, where)
+        or of_like_hooks(finding)
+        or of_an_optimizer(finding, where)
+    )
     if owned:
         return owned
     if finding.holder is not None and finding.holder.leads_back:
@@ -140,6 +145,9 @@ def _of_values(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
     if part is not None:
         return _of_slices(finding, where, part, share or 0.0)
     rest = _of_tensors(finding, where)
+    if holder is not None and holder.doubles:
+        others = plural(holder.doubles, "other")
+        rest += f"; so in {others} alike, which had the same at the last look"
     if share is not None and share >= A_PERCENT and holder is not None:
         rest += (
             f"; `.detach()` would stop {format_share(share)} of the growth,"

@@ -28,6 +28,25 @@ def of_hooks(finding: Finding, where: str) -> str:
     )
 
 
+def of_like_hooks(finding: Finding) -> str:
+    """Where several hooks have the same, each in a container of its own."""
+    path, holder = finding.path, finding.holder
+    if path is None or holder is None or not holder.doubles:
+        return ""
+    above = path.edges[: finding.holder_depth]
+    names = [edge.name.endswith("_hooks") for edge in above]
+    if True not in names:
+        return ""
+    depth = names.index(True) + 1
+    own = "".join(edge.text for edge in above[depth + 1 :])
+    return (
+        f"remove each hook from `{path.upto(depth).expression}` once it has"
+        " served, by `remove()` of the handle that registering it returned:"
+        f" {holder.doubles + 1} of them had the same at the last look, each in"
+        f" its own `{own}`"
+    )
+
+
 def of_an_optimizer(finding: Finding, where: str) -> str:
     """Where an optimizer has the state of each parameter, and parameters are
     what grows there."""

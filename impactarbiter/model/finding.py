@@ -52,7 +52,8 @@ class Holder:
     figures are of all of them.  ``older`` of its items were there before the
     watch.  ``leads_back``: it gets no longer, but what has left it is led to
     by what it has.  ``full_since``: the step at which it was first seen to
-    have as many as its bound.
+    have as many as its bound.  ``doubles``: so many others of its sort
+    had the same at the last walk, each in a container of its own.
     """
 
     expression: str
@@ -67,6 +68,7 @@ class Holder:
     full_since: int | None = None
     beside: tuple[str, ...] = ()
     leads_back: bool = False
+    doubles: int = 0
 
     @property
     def others(self) -> str:

@@ -272,6 +272,9 @@ def _holder_text(finding: Finding) -> str:
         text += f", bound {format_count(holder.bound)}"
     if holder.alike > 1:
         text += f"; and {format_count(holder.alike - 1)} alike"
+    if holder.doubles:
+        others = plural(holder.doubles, "other")
+        text += f"; {others} alike had the same at the last look"
     return text
 
 
@@ -304,7 +307,10 @@ def _retained_text(finding: Finding) -> str:
     if finding.holder.alike > 1:
         alike = f"all {format_count(finding.holder.alike)} of them"
         return f"{held} in {count}, freed if the paths to {alike} are cut"
-    return f"{held} in {count}, freed if the path is cut at the holder"
+    freed = f"{held} in {count}, freed if the path is cut at the holder"
+    if finding.holder.doubles:
+        return f"{freed}: those alike keep the rest"
+    return freed
 
 
 def _cycle_text(cycle: Cycle) -> str:

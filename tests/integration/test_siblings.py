@@ -3,13 +3,15 @@ others let go; and how fast they grow is how fast they do now."""
 
 from __future__ import annotations
 
+import re
 from collections import deque
+from collections.abc import Callable
 
 import pytest
 import torch
 
 import impactarbiter
-from impactarbiter import Report
+from impactarbiter import Finding, Report
 from impactarbiter.judging import walks
 
 #: Bytes of each tensor here.
@@ -193,3 +195,74 @@ def test_what_is_twice_as_large_as_measured_is_walked_to_again(
             if len(kept) in (100, 800):
                 made.append(arbiter.report().cost.looks or 0)
     assert made[1] >= made[0] + 2  # by 200 and 400 at the latest
+
+
+class Tap:
+    """Has a list of its own of what every other one has as well."""
+
+    def __init__(self) -> None:
+        self.outputs: list[torch.Tensor] = []
+
+    def record(
+        self, _module: object, _args: object, out: torch.Tensor
+    ) -> None:
+        self.outputs.append(out.detach())
+
+
+def told_of_taps(call: Callable[[int, torch.Tensor], object]) -> Finding:
+    with impactarbiter.watch(step="manual") as arbiter:
+        for step in range(40):
+            call(step, torch.ones(1, 64))
+            arbiter.step()
+        (finding,) = leaks(arbiter.report())
+    assert finding.holder is not None and finding.holder.doubles == 8
+    assert "8 others alike had the same at the last look" in str(finding)
+    return finding
+
+
+def test_hooks_of_which_each_has_the_same() -> None:
+    """The first had all that came, and clearing its list frees little."""
+    model = torch.nn.Identity()
+
+    def call(step: int, x: torch.Tensor) -> None:
+        if step % 5 == 0 or step == 6:
+            model.register_forward_hook(Tap().record)
+        model(x)
+
+    assert re.fullmatch(
+        r"remove each hook from `.*model\._forward_hooks` once it has served,"
+        r" .*: 9 of them had the same at the last look, each in its own"
+        r" `\.__self__\.outputs`",
+        told_of_taps(call).advice,
+    )
+
+
+def test_others_that_have_the_same_are_counted() -> None:
+    """Each takes in all that comes, the first from the start."""
+    taps = {number: Tap() for number in range(9)}
+
+    def call(step: int, x: torch.Tensor) -> None:
+        for number, tap in taps.items():
+            if step >= 4 * number:
+                tap.record(None, None, x)
+
+    assert re.fullmatch(
+        r"bound `.*taps\[0\]\.outputs` or clear it .*;"
+        " so in 8 others alike, which had the same at the last look",
+        told_of_taps(call).advice,
+    )
+
+
+def test_those_that_have_others_beside_the_same_are_not() -> None:
+    """The second has three of its own for each that both have."""
+    taps = [Tap(), Tap()]
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(40):
+            both = torch.ones(64)
+            for number, tap in enumerate(taps):
+                tap.record(None, None, both)
+                for _ in range(3 * number):
+                    tap.record(None, None, torch.ones(64))
+            arbiter.step()
+        report = arbiter.report()
+    assert [f.holder.doubles for f in leaks(report) if f.holder] == [0]

@@ -206,7 +206,8 @@ class Held:
     its path, 0 where it can't be followed again.  ``born`` is when the example
     was.
     ``branches`` of its items lead to the storages of its groups, ``older`` to
-    what was there before the watch.
+    what was there before the watch.  ``doubles`` of its sort have mostly what
+    it has.
     ``alone``: the share of its items that nothing else has; 0 where it was
     not measured.  ``others`` of its sort, too many to be told singly, hold so
     many ``others_storages`` of ``others_bytes``; ``bytes`` counts them too.
@@ -253,6 +254,7 @@ class Held:
     readers: int
     reads: tuple[Read, ...] | None
     older: int
+    doubles: int
     turn: bool
     near: bool
     died: bool
@@ -346,6 +348,7 @@ def held_of(raw: _Holder) -> Held:
         readers=readers,
         reads=reads,
         older=raw["older"],
+        doubles=raw["doubles"],
         turn=bool(raw["turn"]),
         near=bool(raw["near"]),
         died=raw["path"][0] == "cycle" and raw["holder_depth"] > 0,

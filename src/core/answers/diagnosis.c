@@ -23,6 +23,7 @@
 #include "../names/path.h"
 #include "../holders/bounds.h"
 #include "../holders/cutting.h"
+#include "../holders/doubles.h"
 #include "../holders/parting.h"
 #include "../holders/shared.h"
 #include "../holders/visits.h"
@@ -46,6 +47,7 @@ typedef struct {
     uint8_t *shared; /* owned; by holder: others hold the same */
     uint32_t *together; /* owned; by holder: the first on its graph */
     uint32_t *older; /* owned; by holder: items of before the watch */
+    uint32_t *doubles; /* owned; by holder: others that hold the same */
     int still; /* what walk_begin said */
     int remember; /* paths, so that they can be visited */
     int near; /* what libraries' modules hold need not be asked */
@@ -267,8 +269,9 @@ find(diagnosis *d)
     d->shared = calloc(d->holders.count + 1, sizeof *d->shared);
     d->together = calloc(d->holders.count + 1, sizeof *d->together);
     d->older = calloc(d->holders.count + 1, sizeof *d->older);
+    d->doubles = calloc(d->holders.count + 1, sizeof *d->doubles);
     if (d->costs == NULL || d->shared == NULL || d->older == NULL ||
-        d->together == NULL ||
+        d->together == NULL || d->doubles == NULL ||
         (d->holders.count > 0 && count_older(d) < 0))
         return ia_no_memory();
     for (uint32_t i = 0; d->measures_ways && i < d->holders.count; i++)
@@ -277,6 +280,7 @@ find(diagnosis *d)
         (ia_cuts_measure(&d->w, d->holders.cuts, d->holders.ncuts,
                          d->holders.count, d->costs, d->together,
                          &d->ways) < 0 ||
+         ia_doubles_count(&d->w, &d->holders, d->costs, d->doubles) < 0 ||
          ia_shared_measure(&d->w, &d->groups, &d->holders, d->costs,
                            d->shared, d->together) < 0))
         return ia_no_memory();
@@ -462,7 +466,7 @@ build_holder(diagnosis *d, uint32_t i)
     if (needed != NULL)
         return Py_BuildValue(
             "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,"
-            "s:(IIK),s:i,s:N,s:I,s:i,s:I,s:i}",
+            "s:(IIK),s:i,s:N,s:I,s:I,s:i,s:I,s:i}",
             "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
             path, "ways", ways, "object", object, "groups", groups, "cost", cost,
@@ -477,7 +481,8 @@ build_holder(diagnosis *d, uint32_t i)
                         : IA_NO_PATH,
             "branches", k->branches, "others", k->others, k->others_count,
             (unsigned long long)k->others_bytes, "shared", d->shared[i],
-            "needed", needed, "older", d->older[i], "turn",
+            "needed", needed, "older", d->older[i], "doubles", d->doubles[i],
+            "turn",
             ia_turns_own(&d->w, k->entry), "together", d->together[i], "near",
             d->roots.near || k->entry < d->storages.near_entries);
     Py_XDECREF(path);
@@ -559,6 +564,7 @@ finish(diagnosis *d)
     free(d->shared);
     free(d->together);
     free(d->older);
+    free(d->doubles);
     free(d->wanted.of_site);
 }
 
