@@ -75,6 +75,15 @@ def test_a_search_that_could_not_be_made_is_told(tmp_path: Path) -> None:
     check(run(tmp_path, "scenario.py", 2, "searching:ia_chunks_freed"))
 
 
+@pytest.mark.skipif(shutil.which("nm") is None, reason="no nm")
+def test_a_look_without_all_that_it_needs_is_made_later(
+    tmp_path: Path,
+) -> None:
+    """Its holder would not be visited again, or would keep nothing."""
+    asked = ("training:ia_visits_remember", "scripting:walk_rest")
+    check(run(tmp_path, "scenario.py", 2, *asked))
+
+
 def test_allocations_of_python_fail(tmp_path: Path) -> None:
     pytest.importorskip("_testcapi")
     check(run(tmp_path, "python_memory.py", 2000))

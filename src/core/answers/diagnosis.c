@@ -368,6 +368,19 @@ build_object(const diagnosis *d, const ia_holder *k)
                          ia_bound_within(&d->w, k->entry), "owners", owners);
 }
 
+/* Where visits find the holder again; IA_NO_PATH where they do not, or are not
+ * asked for.  NULL with an exception. */
+static PyObject *
+build_visit(const diagnosis *d, uint32_t entry)
+{
+    uint32_t number = IA_NO_PATH;
+    int container = ia_entry_is_container(&d->w, entry);
+    if (d->remember &&
+        ia_visits_remember(&d->w, entry, container, &number) < 0)
+        return PyErr_NoMemory();
+    return PyLong_FromUnsignedLong(number);
+}
+
 /* The cycle that the entry hangs on, None where it hangs on none. */
 static PyObject *
 build_cycle(const diagnosis *d, uint32_t entry, int *forever)
@@ -463,9 +476,10 @@ build_holder(diagnosis *d, uint32_t i)
     PyObject *cycle = tensor ? build_cycle(d, example->entry, &forever)
                              : NULL;
     PyObject *needed = cycle ? ia_needed_build(&d->w, d->needed, i) : NULL;
-    if (needed != NULL)
+    PyObject *visit = needed ? build_visit(d, k->entry) : NULL;
+    if (visit != NULL)
         return Py_BuildValue(
-            "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:I,s:I,"
+            "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:N,s:I,"
             "s:(IIK),s:i,s:N,s:I,s:I,s:i,s:I,s:i}",
             "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
@@ -474,12 +488,8 @@ build_holder(diagnosis *d, uint32_t i)
             number_of_stack(example->stack), "generation",
             ia_birth_by(d->wanted.clock, example->position,
                         example->generation), "purpose",
-            ia_purpose_name(primary->purpose), "visit",
-            d->remember ? ia_visits_remember(
-                              &d->w, k->entry,
-                              ia_entry_is_container(&d->w, k->entry))
-                        : IA_NO_PATH,
-            "branches", k->branches, "others", k->others, k->others_count,
+            ia_purpose_name(primary->purpose), "visit", visit, "branches",
+            k->branches, "others", k->others, k->others_count,
             (unsigned long long)k->others_bytes, "shared", d->shared[i],
             "needed", needed, "older", d->older[i], "doubles", d->doubles[i],
             "turn",
@@ -492,6 +502,7 @@ build_holder(diagnosis *d, uint32_t i)
     Py_XDECREF(cost);
     Py_XDECREF(tensor);
     Py_XDECREF(cycle);
+    Py_XDECREF(needed);
     return NULL;
 }
 

@@ -311,11 +311,20 @@ ia_walk_seed_unmarked(ia_walk *w, uintptr_t ref, uint32_t root)
     push(w, ref, IA_NO_ENTRY, root);
 }
 
+/* What could not be marked passed for seen. */
+static inline void
+note_unmarked(ia_walk *w)
+{
+    if (w->seen->failed)
+        w->failed = 1;
+}
+
 void
 ia_walk_follow(ia_walk *w, uintptr_t ref, uint32_t parent)
 {
     if (!seen_before(w, IA_ADDRESS(ref)))
         push(w, ref, parent, 0);
+    note_unmarked(w);
 }
 
 uint32_t
@@ -510,9 +519,7 @@ ia_walk_expand(ia_walk *w, uintptr_t ref)
         expand_object(w, (PyObject *)ref);
     }
     look_at_awaited(w);
-    /* What could not be marked passed for seen. */
-    if (w->seen->failed)
-        w->failed = 1;
+    note_unmarked(w);
 }
 
 void
@@ -549,6 +556,7 @@ ia_walk_run(ia_walk *w)
         mark_all(w);
     while (w->head < w->count && !w->failed)
         ia_walk_step(w);
+    note_unmarked(w); /* a seed, where there was nothing else */
     w->parent = IA_NO_ENTRY;
     w->first_cut = IA_PTRMAP_NONE;
 }

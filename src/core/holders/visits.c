@@ -241,19 +241,23 @@ take_over(path *p)
     }
 }
 
-uint32_t
-ia_visits_remember(const ia_walk *w, uint32_t holder, int container)
+int
+ia_visits_remember(const ia_walk *w, uint32_t holder, int container,
+                   uint32_t *number)
 {
     uint32_t n = links_down_to(w, holder), root = holder;
     while (w->queue[root].parent != IA_NO_ENTRY)
         root = w->queue[root].parent;
     const ia_root *start = &w->roots->items[w->queue[root].root];
+    *number = IA_NO_PATH;
     if (n > MOST_LINKS || !can_start_at(start))
-        return IA_NO_PATH;
+        return 0;
     path *p = free_place();
-    hop *links = p != NULL ? calloc((size_t)n + 1, sizeof *links) : NULL;
+    if (p == NULL)
+        return 0;
+    hop *links = calloc((size_t)n + 1, sizeof *links);
     if (links == NULL)
-        return IA_NO_PATH;
+        return -1;
     *p = (path){.number = last_number,
                 .root = start->kind,
                 .container = container,
@@ -275,10 +279,11 @@ ia_visits_remember(const ia_walk *w, uint32_t holder, int container)
     still = 0;
     if (found < p->count) {
         clear(p);
-        return IA_NO_PATH;
+        return 0;
     }
     take_over(p);
-    return p->number;
+    *number = p->number;
+    return 0;
 }
 
 /* -- visits ----------------------------------------------------------------- */

@@ -37,10 +37,11 @@ typedef struct {
     enum { IA_UNKNOWN, IA_LEADS_BACK, IA_MADE_ANEW } recurs;
 } ia_visit;
 
-/* Remembers the path down to entry `holder`; its number, or IA_NO_PATH where
- * it can't be followed again or memory is short.  `container` is nonzero where
- * the holder has items. */
-uint32_t ia_visits_remember(const ia_walk *, uint32_t holder, int container);
+/* Remembers the path down to entry `holder`: its number, or IA_NO_PATH where
+ * it can't be followed again.  `container` is nonzero where the holder has
+ * items.  -1 when memory is short. */
+int ia_visits_remember(const ia_walk *, uint32_t holder, int container,
+                       uint32_t *number);
 /* `chain`, unless NULL: what the holder shows, read at the same time. */
 ia_visit ia_visit_path(uint32_t path, ia_chain *chain);
 /* The holder, borrowed, where its path is intact; else NULL. */
