@@ -44,6 +44,7 @@ class _Totals(TypedDict):
     births: int
     deaths: int
     lost: int
+    stacks_lost: int
     graphs_lost: int
     tensors: int
     ledger_bytes: int

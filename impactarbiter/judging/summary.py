@@ -69,6 +69,11 @@ def warnings(
         yield (
             f"{totals.lost} storages could not be recorded: memory was short"
         )
+    if totals.stacks_lost:
+        yield (
+            f"the lines of {plural(totals.stacks_lost, 'allocation')} could"
+            " not all be read: memory was short"
+        )
     if totals.graphs_lost:
         yield (
             f"{plural(totals.graphs_lost, 'look')} at graphs of autograd gave"

@@ -84,6 +84,13 @@ def test_a_look_without_all_that_it_needs_is_made_later(
     check(run(tmp_path, "scenario.py", 2, *asked))
 
 
+@pytest.mark.skipif(shutil.which("nm") is None, reason="no nm")
+def test_lines_that_could_not_be_read_are_told(tmp_path: Path) -> None:
+    """An allocation would be another line's, or nobody's."""
+    asked = ("training:read_stack", "recording:read_stack")
+    check(run(tmp_path, "scenario.py", 2, *asked))
+
+
 def test_allocations_of_python_fail(tmp_path: Path) -> None:
     pytest.importorskip("_testcapi")
     check(run(tmp_path, "python_memory.py", 2000))

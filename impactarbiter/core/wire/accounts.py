@@ -42,8 +42,9 @@ class Totals:
     """Sums of the ledger, in bytes and storages.
 
     ``tensors`` are Python's that are accounted for, ``lost`` those that could
-    not be recorded for want of memory, ``graphs_lost`` looks at a graph that
-    gave no answer for the same reason, ``generation`` the tick that is open.
+    not be recorded for want of memory; for the same reason ``stacks_lost``
+    allocations have not all of their lines, and ``graphs_lost`` looks at a
+    graph gave no answer.  ``generation`` is the tick that is open.
     """
 
     live_bytes: int
@@ -54,6 +55,7 @@ class Totals:
     births: int
     deaths: int
     lost: int
+    stacks_lost: int
     graphs_lost: int
     tensors: int
     ledger_bytes: int
@@ -77,6 +79,7 @@ def totals_of(raw: _Totals) -> Totals:
         births=raw["births"],
         deaths=raw["deaths"],
         lost=raw["lost"],
+        stacks_lost=raw["stacks_lost"],
         graphs_lost=raw["graphs_lost"],
         tensors=raw["tensors"],
         ledger_bytes=raw["ledger_bytes"],

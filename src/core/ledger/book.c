@@ -82,6 +82,7 @@ ia_ledger_reset(uint32_t warmup)
     book.totals = (ia_ledger_totals){0};
     book.ndevices = 0;
     book.phase = 0;
+    ia_stacks_forget_lost();
 }
 
 /* Whoever enters, young or not, has a row and a place for its key, so that

@@ -42,14 +42,19 @@ typedef struct {
     uint16_t user; /* which of them the site is */
 } ia_stack;
 
-/* Stack id of a captured stack, which it is noted in; IA_NO_STACK when memory
- * is short. */
+/* Stack id of a captured stack, which it is noted in.  Where memory is short
+ * lines are missing in it, or it is IA_NO_STACK: that is counted. */
 static inline uint32_t ia_stack_intern(ia_raw_stack *);
 uint32_t ia_stack_look_up(ia_raw_stack *); /* where it is not noted yet */
 
 /* The stack of what a call without a Python frame of its own does, named by
  * `function`, as if `stack` had called it. */
 uint32_t ia_stack_behind(uint32_t stack, const char *function, size_t length);
+
+/* How often a stack came out without some of its lines, since that was last
+ * forgotten. */
+uint64_t ia_stacks_lost(void);
+void ia_stacks_forget_lost(void);
 
 uint32_t ia_stack_site(uint32_t stack);
 const ia_stack *ia_stack_get(uint32_t stack);

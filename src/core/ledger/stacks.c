@@ -32,6 +32,7 @@ static struct {
     ia_ptrmap of_frames; /* by the hash of its frames */
     ia_ptrmap of_path;   /* by that of a raw stack */
     uint32_t pins;
+    uint64_t lost;
 } table;
 
 uint32_t ia_stacks_epoch;
@@ -85,12 +86,14 @@ give_stack(uint32_t i)
 typedef struct {
     uint32_t items[IA_MAX_FRAMES];
     int count;
+    int short_of; /* memory was, for one of them or for the stack */
 } frame_list;
 
 /* A line that the stack has already, further in, is let go of again. */
 static void
 add_frame(frame_list *list, uint32_t frame)
 {
+    list->short_of |= frame == IA_NO_SOURCE;
     for (int i = 0; i < list->count; i++)
         if (list->items[i] == frame) {
             ia_source_release(frame);
@@ -147,11 +150,12 @@ cut_to_size(frame_list *list)
 
 /* Takes over the list's holds. */
 static uint32_t
-make_stack(const frame_list *list, uint64_t hash)
+make_stack(frame_list *list, uint64_t hash)
 {
     uint32_t user = (uint32_t)find_user(list);
     size_t size = (size_t)list->count * sizeof *list->items;
-    uint32_t *frames = malloc(size);
+    uint32_t site = ia_site_of_source(list->items[user]);
+    uint32_t *frames = site != IA_NO_SITE ? malloc(size) : NULL;
     uint32_t i = frames != NULL ? take_stack() : IA_NO_STACK;
     if (i == IA_NO_STACK)
         goto fail;
@@ -162,7 +166,7 @@ make_stack(const frame_list *list, uint64_t hash)
     memcpy(frames, list->items, size);
     table.items[i].shown = (ia_stack){
         .frames = frames,
-        .site = ia_site_of_source(list->items[user]),
+        .site = site,
         .count = (uint16_t)list->count,
         .user = (uint16_t)user,
     };
@@ -174,6 +178,7 @@ make_stack(const frame_list *list, uint64_t hash)
 fail:
     free(frames);
     let_go(list);
+    list->short_of = 1;
     return IA_NO_STACK;
 }
 
@@ -213,24 +218,31 @@ stack_of_path(uint64_t hash)
     return i;
 }
 
+/* The list's stack, known by this path from now on.  One that is not whole is
+ * for this time alone, and counted. */
 static uint32_t
-note_path(uint64_t hash, uint32_t stack)
+note_path(uint64_t hash, frame_list *list)
 {
+    uint32_t stack = intern_list(list);
     if (table.of_path.used >= CACHED_PATHS)
         ia_ptrmap_free(&table.of_path);
-    if (stack != IA_NO_STACK)
+    if (list->short_of)
+        table.lost++;
+    else if (stack != IA_NO_STACK)
         ia_ptrmap_set(&table.of_path, hash, stack); /* or next time */
     return stack;
 }
 
-static IA_SELDOM uint32_t
-read_stack(const ia_raw_stack *raw)
+/* Returns whether it is whole. */
+static IA_SELDOM int
+read_stack(const ia_raw_stack *raw, uint32_t *stack)
 {
     frame_list list;
-    list.count = 0;
+    list.count = list.short_of = 0;
     for (int i = 0; i < raw->count; i++)
         add_frame(&list, ia_source_of_frame(ia_raw_frame_at(raw, i)));
-    return note_path(raw->hash, intern_list(&list));
+    *stack = note_path(raw->hash, &list);
+    return !list.short_of;
 }
 
 uint32_t
@@ -239,10 +251,9 @@ ia_stack_look_up(ia_raw_stack *raw)
     if (raw->count == 0)
         return IA_NO_STACK;
     uint32_t id = stack_of_path(raw->hash);
-    if (id == IA_PTRMAP_NONE)
-        id = read_stack(raw);
+    int whole = id != IA_PTRMAP_NONE || read_stack(raw, &id);
     raw->stack = id;
-    raw->epoch = ia_stacks_epoch;
+    raw->epoch = whole ? ia_stacks_epoch : ia_stacks_epoch - 1;
     raw->site = ia_stack_site(id);
     return id;
 }
@@ -269,14 +280,26 @@ ia_stack_behind(uint32_t stack, const char *function, size_t length)
     size_t n = length < sizeof name - 1 ? length : sizeof name - 1;
     memcpy(name, function, n);
     name[n] = 0;
-    list.count = 0;
+    list.count = list.short_of = 0;
     add_frame(&list, ia_source_of_text(BEHIND, name, 1));
     for (int i = 0; i < table.items[stack].shown.count; i++) {
         uint32_t frame = table.items[stack].shown.frames[i];
         ia_source_hold(frame);
         add_frame(&list, frame);
     }
-    return note_path(hash, intern_list(&list));
+    return note_path(hash, &list);
+}
+
+uint64_t
+ia_stacks_lost(void)
+{
+    return table.lost;
+}
+
+void
+ia_stacks_forget_lost(void)
+{
+    table.lost = 0;
 }
 
 uint32_t

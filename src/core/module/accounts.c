@@ -86,18 +86,21 @@ totals(PyObject *self, PyObject *unused)
     ia_ledger_totals t = *ia_ledger_totals_now();
     size_t bytes = ia_ledger_bytes() + ia_criterion_bytes() +
                    ia_samples_bytes();
+    uint64_t stacks_lost = ia_stacks_lost();
     ia_ledger_unlock();
     PyObject *devices = build_devices();
     if (devices == NULL)
         return NULL;
     return Py_BuildValue(
-        "{s:K,s:K,s:K,s:I,s:I,s:K,s:K,s:K,s:K,s:I,s:n,s:d,s:N}", "live_bytes",
+        "{s:K,s:K,s:K,s:I,s:I,s:K,s:K,s:K,s:K,s:K,s:I,s:n,s:d,s:N}",
+        "live_bytes",
         (unsigned long long)t.live_bytes, "peak_bytes",
         (unsigned long long)t.peak_bytes, "allowed_bytes",
         (unsigned long long)t.allowed_bytes, "live_count", t.live_count,
         "generation", t.generation, "births", (unsigned long long)t.births,
         "deaths", (unsigned long long)t.deaths, "lost",
-        (unsigned long long)t.lost, "graphs_lost",
+        (unsigned long long)t.lost, "stacks_lost",
+        (unsigned long long)stacks_lost, "graphs_lost",
         (unsigned long long)ia_graphs_lost(), "tensors", ia_tensors_count(),
         "ledger_bytes",
         (Py_ssize_t)(bytes + ia_tensors_bytes() + ia_devices_bytes()),
