@@ -267,6 +267,10 @@ class Diagnostician:
         yield from frameworks.said(self.obfuscate)
         if not self.obfuscate:
             yield from crosschecks.tracers()
+        yield from self._of_theirs()
+
+    def _of_theirs(self) -> Iterator[str]:
+        """What the program gave us to call."""
         if self._told.failed:
             yield f"on_finding raised {self._told.failed}"
         yield from summary.of_rules(self.allow)

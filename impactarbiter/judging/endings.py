@@ -8,7 +8,7 @@ says that this may happen, not that it does.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..knowledge.containers import REMOVING
 from .source_file import FUNCTIONS, Source, Variable, bare, name_of
@@ -215,11 +215,13 @@ class _Reader:
     def _gone_through(self) -> Iterator[Variable]:
         """``for part in (self.rows, self.names):`` likewise."""
         for node in self._source.nodes:
+            if not isinstance(node, ast.For):
+                continue
+            through = node.iter
             if (
-                isinstance(node, ast.For)
-                and isinstance(node.target, ast.Name)
-                and isinstance(node.iter, (ast.Tuple, ast.List))
-                and any(map(self._is_so_called, node.iter.elts))
+                isinstance(node.target, ast.Name)
+                and isinstance(through, (ast.Tuple, ast.List))
+                and any(map(self._is_so_called, through.elts))
             ):
                 yield self._source.variable(node.target)
 
@@ -317,16 +319,21 @@ def _pairs(node: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Targets of an assignment with what each of them is set to."""
     if isinstance(node, ast.AnnAssign) and node.value is not None:
         yield node.target, node.value
-    for target in node.targets if isinstance(node, ast.Assign) else ():
-        assert isinstance(node, ast.Assign)
-        several = getattr(target, "elts", None)
-        values = getattr(node.value, "elts", ())
-        if several is None:
-            yield target, node.value
-        elif len(several) == len(values):
-            yield from zip(several, values, strict=True)
-        else:
-            yield from ((one, node.value) for one in several)
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _paired(target, node.value)
+
+
+def _paired(
+    target: ast.expr, value: ast.expr
+) -> Iterable[tuple[ast.expr, ast.expr]]:
+    several = getattr(target, "elts", None)
+    values = getattr(value, "elts", ())
+    if several is None:
+        return [(target, value)]
+    if len(several) != len(values):
+        values = [value] * len(several)
+    return zip(several, values, strict=True)
 
 
 def _is_first(source: Source, node: ast.stmt, name: str) -> bool:

@@ -182,6 +182,11 @@ def _grown(statement: ast.stmt) -> Iterator[ast.expr]:
                 yield target.value
             elif _is_made_of(statement.value, target):
                 yield target
+    yield from _added_to(statement)
+
+
+def _added_to(statement: ast.stmt) -> Iterator[ast.expr]:
+    """By calls."""
     for node in ast.walk(statement):
         if not isinstance(node, ast.Call):
             continue
@@ -376,7 +381,7 @@ def _asking(
             and ast.unparse(target.value) == name
         }
         if isinstance(grows, ast.Assign)
-        else ()
+        else set()
     )
     if not keys:
         return None
@@ -389,15 +394,22 @@ def _asking(
             and source.scope(node) == scope
             and (
                 _asks_for_key(node, grows, name)
-                or (
-                    isinstance(node, ast.Compare)
-                    and isinstance(node.ops[0], (ast.In, ast.NotIn))
-                    and ast.unparse(node.left) in keys
-                    and _keeps_away(source, node, grows)
-                )
+                or _asks_elsewhere(source, node, grows, keys)
             )
         ),
         None,
+    )
+
+
+def _asks_elsewhere(
+    source: Source, node: ast.expr | ast.stmt, grows: ast.stmt, keys: set[str]
+) -> bool:
+    """Whether another has one of the keys."""
+    return (
+        isinstance(node, ast.Compare)
+        and isinstance(node.ops[0], (ast.In, ast.NotIn))
+        and ast.unparse(node.left) in keys
+        and _keeps_away(source, node, grows)
     )
 
 

@@ -50,20 +50,27 @@ def with_patches(
     for at, finding in enumerate(findings):
         holding = holdings.get(finding.signature)
         kept = kept_of(finding, holding.census if holding else None)
-        finding = replace(finding, kept=kept)
-        made[at] = finding
-        with Tolerated():
-            made[at] = replace(finding, advice=_advice(finding, holding))
+        made[at] = _advised(replace(finding, kept=kept), holding)
         if finding.verdict == "leak" and finding.grown_at is not None:
             site = finding.grown_at
             lines.setdefault((site.file, site.line), []).append(at)
     for together in lines.values():
-        group = [made[at] for at in together]
-        for at, finding in zip(
-            together, _mended(group, holdings), strict=True
-        ):
-            made[at] = finding
+        _mend_line(made, together, holdings)
     return made
+
+
+def _mend_line(
+    made: list[Finding], together: list[int], holdings: Mapping[str, Holding]
+) -> None:
+    group = [made[at] for at in together]
+    for at, finding in zip(together, _mended(group, holdings), strict=True):
+        made[at] = finding
+
+
+def _advised(finding: Finding, holding: Holding | None) -> Finding:
+    with Tolerated():
+        return replace(finding, advice=_advice(finding, holding))
+    return finding
 
 
 def _advice(finding: Finding, holding: Holding | None) -> str:
@@ -158,16 +165,14 @@ def _planned(
     refused: dict[str, NoPatchError] = {}
     owners = _owners(source, group, additions)
     for addition, findings in owners.items():
-        try:
-            part, thinned = _thinned(
-                source, site, addition, findings, holdings
-            )
-        except NoPatchError as reason:
+        found = _tried(source, site, addition, findings, holdings)
+        if isinstance(found, NoPatchError):
             if len(owners) == 1 or any(map(_is_shared, group)):
-                raise
+                raise found
             # The other holders' graphs are their own.
-            refused.update((f.signature, reason) for f in findings)
+            refused.update((f.signature, found) for f in findings)
             continue
+        part, thinned = found
         new |= part
         methods |= thinned
     shared = any(map(_is_shared, group))
@@ -236,6 +241,20 @@ def _thinned(
             source, finding, addition, names, holding, new, known=known
         )
     return new, methods
+
+
+def _tried(
+    source: Source,
+    site: Site,
+    addition: Addition,
+    findings: Sequence[Finding],
+    holdings: Mapping[str, Holding],
+) -> tuple[dict[ast.expr, str], frozenset[str]] | NoPatchError:
+    """The same, or why there is none."""
+    try:
+        return _thinned(source, site, addition, findings, holdings)
+    except NoPatchError as reason:
+        return reason
 
 
 def _owners(

@@ -135,26 +135,27 @@ def _additions(node: ast.AST) -> Iterator[Addition]:
         yield _of_assignment(node.target, node.value)
 
 
-def _of_call(call: ast.Call) -> Iterator[Addition]:
+def _of_call(call: ast.Call) -> Iterable[Addition]:
     name = _name(call.func).lstrip(".")
     args = [*call.args, *(k.value for k in call.keywords)]
     starred = any(isinstance(arg, ast.Starred) for arg in call.args)
     if not args or starred or any(k.arg is None for k in call.keywords):
-        return
+        return ()
     last = args[-1]
     if name in _ADDERS and len(args) > 1:
         receiver, text = _name(args[0]), args[-2]
         if name != "heappush":
             receiver = f".{_unquoted(text) or ''}"
-        yield Addition(receiver, (last,), single=name != "heappush")
-    elif isinstance(call.func, ast.Attribute) and name in ADDING:
+        return [Addition(receiver, (last,), single=name != "heappush")]
+    if isinstance(call.func, ast.Attribute) and name in ADDING:
         receiver = _name(call.func.value)
         if name in ("put", "put_nowait"):
             last = args[0]
         if name in ("extend", "extendleft", "update"):
-            yield from _elements(call.func.value, last)
-        elif name != "setdefault" or not _is_empty(last):
-            yield Addition(receiver, (last,), call.func.value)
+            return _elements(call.func.value, last)
+        if name != "setdefault" or not _is_empty(last):
+            return [Addition(receiver, (last,), call.func.value)]
+    return ()
 
 
 def _is_empty(value: ast.expr) -> bool:
@@ -246,6 +247,9 @@ _NOT_PLAIN = (
 )
 
 
+_NO_KEYS = "its keys are not written in the statement"
+
+
 @dataclass
 class Thinning:
     """Works out what of each value is kept; NoPatchError where it can't.
@@ -323,19 +327,25 @@ def _parts(value: ast.expr) -> Iterable[tuple[str, ast.expr]]:
     """Elements of a literal by index or key as the census has them."""
     if isinstance(value, ast.Call):
         if value.args or any(k.arg is None for k in value.keywords):
-            raise NoPatchError("its keys are not written in the statement")
-        for keyword in value.keywords:
-            yield repr(keyword.arg), keyword.value
-    elif isinstance(value, ast.Dict):
-        for key, element in zip(value.keys, value.values, strict=True):
-            if not isinstance(key, ast.Constant) or not isinstance(
-                key.value, (str, bytes)
-            ):
-                raise NoPatchError("its keys are not written in the statement")
-            yield repr(key.value), element
-    else:
-        assert isinstance(value, (ast.Tuple, ast.List))
-        for at, element in enumerate(value.elts):
-            if isinstance(element, ast.Starred):
-                raise NoPatchError("its keys are not written in the statement")
-            yield str(at), element
+            raise NoPatchError(_NO_KEYS)
+        return [(repr(k.arg), k.value) for k in value.keywords]
+    if isinstance(value, ast.Dict):
+        return _items(value)
+    assert isinstance(value, (ast.Tuple, ast.List))
+    return _numbered(value)
+
+
+def _items(value: ast.Dict) -> Iterator[tuple[str, ast.expr]]:
+    for key, element in zip(value.keys, value.values, strict=True):
+        if not isinstance(key, ast.Constant) or not isinstance(
+            key.value, (str, bytes)
+        ):
+            raise NoPatchError(_NO_KEYS)
+        yield repr(key.value), element
+
+
+def _numbered(value: ast.Tuple | ast.List) -> Iterator[tuple[str, ast.expr]]:
+    for at, element in enumerate(value.elts):
+        if isinstance(element, ast.Starred):
+            raise NoPatchError(_NO_KEYS)
+        yield str(at), element

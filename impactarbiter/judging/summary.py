@@ -65,6 +65,19 @@ def warnings(
     """What may be missing in the findings, and why."""
     if status.failure:
         yield f"watching ended early: {status.failure}"
+    yield from _of_memory(totals)
+    if failures:
+        yield (
+            f"{plural(failures, 'look')} at objects of torch's had to be"
+            " given up: what they lead to may be missing"
+        )
+    if walk is not None:
+        yield from _of_walk(walk)
+    yield from devices.said()
+
+
+def _of_memory(totals: Totals) -> Iterator[str]:
+    """What there was no memory for."""
     if totals.lost:
         yield (
             f"{totals.lost} storages could not be recorded: memory was short"
@@ -79,22 +92,19 @@ def warnings(
             f"{plural(totals.graphs_lost, 'look')} at graphs of autograd gave"
             " no answer: memory was short"
         )
-    if failures:
-        yield (
-            f"{plural(failures, 'look')} at objects of torch's had to be"
-            " given up: what they lead to may be missing"
-        )
-    if walk is not None and not walk.graph:
+
+
+def _of_walk(walk: Walk) -> Iterator[str]:
+    if not walk.graph:
         yield (
             "another thread was busy in torch during the last look: the"
             " autograd graph was left out of it"
         )
-    if walk is not None and walk.left_out:
+    if walk.left_out:
         yield (
             f"{walk.left_out} more holders, which keep less each, are not"
             " shown"
         )
-    yield from devices.said()
 
 
 def of_rules(allow: AllowList) -> Iterator[str]:
