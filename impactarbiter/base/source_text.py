@@ -99,10 +99,30 @@ def _status_on_path(file: str) -> os.stat_result | None:
     return next((found for found in tried if found is not None), None)
 
 
+def _loader_in(loading: object) -> object:
+    """What a lazy entry calls: from Python 3.13 on a function of
+    ``linecache``'s own has it."""
+    if type(loading) is partial:
+        return loading.func
+    maker = linecache.lazycache
+    if type(loading) is not FunctionType or type(maker) is not FunctionType:
+        return None
+    if loading.__code__ not in maker.__code__.co_consts:
+        return None
+    inside = zip(
+        loading.__code__.co_freevars, loading.__closure__ or (), strict=True
+    )
+    return next(
+        (cell.cell_contents for name, cell in inside if name == "get_source"),
+        None,
+    )
+
+
 def _is_known(loading: object) -> bool:
     """Whether what ``linecache`` would call is no code of the program's."""
-    if type(loading) is not partial or type(loading.func) is not MethodType:
+    loader = _loader_in(loading)
+    if type(loader) is not MethodType:
         return False
-    function = loading.func.__func__
+    function = loader.__func__
     module = function.__module__ if type(function) is FunctionType else None
     return type(module) is str and module.partition(".")[0] in _LOADERS

@@ -8,6 +8,7 @@ import os
 import warnings
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -165,6 +166,11 @@ def test_source_that_is_in_no_file(
     monkeypatch.setitem(linecache.cache, "lazy.py", lazy)
     assert source_lines("lazy.py") == []
     assert linecache.cache["lazy.py"] is lazy
+    loader = SimpleNamespace(get_source=loading)
+    names = {"__name__": "theirs", "__loader__": loader}
+    assert linecache.lazycache("theirs.py", names)
+    assert source_lines("theirs.py") == []
+    del linecache.cache["theirs.py"]
     module = torch.fx.symbolic_trace(torch.nn.Linear(2, 2))
     file = type(module).forward.__code__.co_filename
     assert any("def forward" in line for line in source_lines(file))
