@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 
@@ -265,15 +266,19 @@ def test_one_optimizer_a_step_is_a_step(auto: None) -> None:
 
 
 def test_one_at_the_address_of_one_that_is_gone_is_new(auto: None) -> None:
-    two = [Optimizer(), Optimizer()]
+    two, again = [Optimizer(), Optimizer()], 0
     for trial in range(12):
         for _ in range(4):
             step(two[trial % 2])
         address = id(two.pop(trial % 2))
-        elsewhere = []
-        while id(one := Optimizer()) != address:
-            elsewhere.append(one)
+        elsewhere = [one := Optimizer()]
+        # Another object may have taken the place for good.
+        while id(one) != address and len(elsewhere) < 2000:
+            elsewhere.append(one := Optimizer())
+        again += id(one) == address
         two.insert(trial % 2, one)
+    # Some did, but where a sanitizer forbids it.
+    assert again or "libasan" in os.environ.get("LD_PRELOAD", "")
     assert rounds() == 48
 
 
