@@ -37,17 +37,21 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """
     target = _target(path)
     try:
-        if os.path.isdir(target):
-            raise IsADirectoryError(21, "it is a folder")
-        if _is_special(target):
-            if not os.access(target, os.W_OK):
-                raise PermissionError(13, "permission denied")
-            return
-        if os.path.exists(target) and not os.access(target, os.W_OK):
-            raise PermissionError(13, "the file is read-only")
-        os.unlink(_create(target, PRIVATE))
+        _try(target)
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+def _try(target: str) -> None:
+    if os.path.isdir(target):
+        raise IsADirectoryError(21, "it is a folder")
+    if _is_special(target):
+        if not os.access(target, os.W_OK):
+            raise PermissionError(13, "permission denied")
+        return
+    if os.path.exists(target) and not os.access(target, os.W_OK):
+        raise PermissionError(13, "the file is read-only")
+    os.unlink(_create(target, PRIVATE))
 
 
 def write_atomic(
@@ -69,19 +73,23 @@ def write_atomic(
             return
         beside = _create(target, mode)
         try:
-            with open(beside, "wb") as stream:
-                stream.write(data)
-                if sync:
-                    stream.flush()
-                    os.fsync(stream.fileno())
-            with suppress(OSError):  # a new file has no mode to keep
-                os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
-            os.replace(beside, target)
+            _put(target, beside, data, sync)
         except BaseException:
             os.unlink(beside)
             raise
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+def _put(target: str, beside: str, data: bytes, sync: bool) -> None:
+    with open(beside, "wb") as stream:
+        stream.write(data)
+        if sync:
+            stream.flush()
+            os.fsync(stream.fileno())
+    with suppress(OSError):  # a new file has no mode to keep
+        os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
+    os.replace(beside, target)
 
 
 def _create(target: str, mode: int) -> str:

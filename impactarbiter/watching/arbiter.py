@@ -406,23 +406,29 @@ class Arbiter:
             return self._diagnostician.report()
         self._stopping = True
         try:
-            with Tolerated() as failure, hooks.ended_by(error):
-                self._last = self._diagnostician.report()
-            if failure.error is not None:
-                self._excuse = f"no report could be made: {failure.said}"
-                # Warnings may be errors; ours never break the program.
-                with suppress(RuntimeWarning):
-                    warnings.warn(self._excuse, RuntimeWarning, stacklevel=2)
+            self._report_at_end(error)
             last = self._final()
             if self.job is not None and last is not None:
                 self._last = self._with_children(self.job.stopped(last))
         finally:
-            self._take_hooks_out()
-            if self._last is None and self._excuse is None:  # interrupted
-                self._excuse = "no report could be made"
-            self._make_way()
-            self._catch_up()
+            self._end()
         return self._final() or looks.Report()
+
+    def _end(self) -> None:
+        self._take_hooks_out()
+        if self._last is None and self._excuse is None:  # interrupted
+            self._excuse = "no report could be made"
+        self._make_way()
+        self._catch_up()
+
+    def _report_at_end(self, error: BaseException | None) -> None:
+        with Tolerated() as failure, hooks.ended_by(error):
+            self._last = self._diagnostician.report()
+        if failure.error is not None:
+            self._excuse = f"no report could be made: {failure.said}"
+            # Warnings may be errors; ours never break the program.
+            with suppress(RuntimeWarning):
+                warnings.warn(self._excuse, RuntimeWarning, stacklevel=3)
 
     def _with_children(self, report: Report) -> Report:
         """And what the processes have found that were started since."""
@@ -439,7 +445,7 @@ class Arbiter:
         if failure.error is not None:
             said = f"profilers go without: {failure.said}"
             with suppress(RuntimeWarning):
-                warnings.warn(said, RuntimeWarning, stacklevel=4)
+                warnings.warn(said, RuntimeWarning, stacklevel=5)
 
     def dismiss(self) -> None:
         """Ends without a report: no walk, and nothing takes its place."""

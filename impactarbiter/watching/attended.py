@@ -100,13 +100,19 @@ def _follow(watching: Arbiter, folder: str) -> None:
         over = False
         while not over and os.getpid() == pid:
             over = arbiters.current() is not watching
-            pause = _show(watching, folder, over)
-            give_up = time.monotonic() + pause
-            while time.monotonic() < give_up:
-                time.sleep(POLL)
-                if _is_alone(folder):
-                    shutil.rmtree(folder, ignore_errors=True)
-                    return
+            if not _waits(folder, _show(watching, folder, over)):
+                shutil.rmtree(folder, ignore_errors=True)
+                return
+
+
+def _waits(folder: str, pause: float) -> bool:
+    """So many seconds; whether who asked is still there then."""
+    give_up = time.monotonic() + pause
+    while time.monotonic() < give_up:
+        time.sleep(POLL)
+        if _is_alone(folder):
+            return False
+    return True
 
 
 def _show(watching: Arbiter, folder: str, over: bool) -> float:

@@ -190,21 +190,27 @@ class JobFile:
         began = time.monotonic()
         self.process = replace(with_rank(self.process), seen=time.time())
         report = replace(report, process=self.process)
-        path = os.path.join(self.folder, self.process.file_name)
+        self._try_to_put(report, sync)
+        took = time.monotonic() - began
+        self._due = time.monotonic() + max(EARLY * REFRESH, took / SHARE)
+        return report
+
+    def _try_to_put(self, report: Report, sync: bool) -> None:
         try:
-            if not self._path:
-                os.makedirs(self.folder, exist_ok=True)
-            write_atomic(path, report_json(report), sync=sync)
-            if self._path not in ("", path):
-                os.unlink(self._path)  # written before its rank was known
-            self._path = path
+            self._put(report_json(report), sync)
         except Exception as error:
             if is_programs(error):
                 raise
             self._complain(error)
-        took = time.monotonic() - began
-        self._due = time.monotonic() + max(EARLY * REFRESH, took / SHARE)
-        return report
+
+    def _put(self, text: bytes, sync: bool) -> None:
+        path = os.path.join(self.folder, self.process.file_name)
+        if not self._path:
+            os.makedirs(self.folder, exist_ok=True)
+        write_atomic(path, text, sync=sync)
+        if self._path not in ("", path):
+            os.unlink(self._path)  # written before its rank was known
+        self._path = path
 
     def _complain(self, error: Exception) -> None:
         if self._complained or sys.stderr is None:

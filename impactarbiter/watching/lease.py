@@ -67,20 +67,28 @@ class Lease:
             if not self.is_open:
                 return
             try:
-                with suppress(Exception):
-                    if with_report:
-                        self.report()
+                if with_report:
+                    self._report_at_end()
             finally:
                 _open.discard(self._number)
-                watching = arbiters.current()
-                if not _open and watching is not None and watching.stand_in:
-                    watching.dismiss()
+                if not _open:
+                    _dismiss()
+
+    def _report_at_end(self) -> None:
+        with suppress(Exception):
+            self.report()
 
 
 def stands_in() -> bool:
     """Whether what watches now is ours, and its steps ours to end."""
     watching = arbiters.current()
     return watching is not None and watching.stand_in
+
+
+def _dismiss() -> None:
+    watching = arbiters.current()
+    if watching is not None and watching.stand_in:
+        watching.dismiss()
 
 
 def _stand_in() -> None:

@@ -45,25 +45,35 @@ def _value(node: ast.expr, expression: str) -> Any:
         module = sys.modules.get(ast.unparse(node))
         if module is not None and not _is_shadowed(node):
             return module
-        value = _value(node.value, expression)
-        try:
-            return getattr(value, node.attr)
-        except AttributeError:
-            raise UsageError(
-                f"{ast.unparse(node.value)} has no attribute {node.attr!r}"
-            ) from None
+        return _attribute(node, _value(node.value, expression))
     if isinstance(node, ast.Subscript):
-        value = _value(node.value, expression)
-        try:
-            return value[ast.literal_eval(node.slice)]
-        except (LookupError, TypeError) as error:
-            raise UsageError(
-                f"{ast.unparse(node)} is not there:"
-                f" {type(error).__name__}: {error}"
-            ) from None
-        except ValueError:
-            pass
-    raise UsageError(f"{expression!r} is no name: {_WANTED}")
+        return _item(node, _value(node.value, expression), expression)
+    raise _no_name(expression)
+
+
+def _no_name(expression: str) -> UsageError:
+    return UsageError(f"{expression!r} is no name: {_WANTED}")
+
+
+def _attribute(node: ast.Attribute, value: Any) -> Any:
+    try:
+        return getattr(value, node.attr)
+    except AttributeError:
+        raise UsageError(
+            f"{ast.unparse(node.value)} has no attribute {node.attr!r}"
+        ) from None
+
+
+def _item(node: ast.Subscript, value: Any, expression: str) -> Any:
+    try:
+        return value[ast.literal_eval(node.slice)]
+    except (LookupError, TypeError) as error:
+        raise UsageError(
+            f"{ast.unparse(node)} is not there:"
+            f" {type(error).__name__}: {error}"
+        ) from None
+    except ValueError:
+        raise _no_name(expression) from None
 
 
 def _is_shadowed(node: ast.expr) -> bool:

@@ -117,14 +117,7 @@ class FlightRecorder:
             raise UsageError(
                 "a flight recorder is active already: stop() it first"
             )
-        try:
-            os.makedirs(self.folder, exist_ok=True)
-            names = _tidy(self.folder, self.keep)
-        except OSError as error:
-            raise ReportError(
-                f"cannot write below {self.folder!r}: {error.strerror};"
-                " choose a folder that can be written"
-            ) from None
+        names = self._made_ready()
         lease = Lease()
         try:
             watching = current()
@@ -143,6 +136,17 @@ class FlightRecorder:
             raise
         self._lease = lease
         _active = self
+
+    def _made_ready(self) -> list[str]:
+        """The bundles that the folder has."""
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+            return _tidy(self.folder, self.keep)
+        except OSError as error:
+            raise ReportError(
+                f"cannot write below {self.folder!r}: {error.strerror};"
+                " choose a folder that can be written"
+            ) from None
 
     def stop(self) -> None:
         """Lets go of everything; bundles stay."""
@@ -211,8 +215,10 @@ class FlightRecorder:
         with Tolerated():
             write_atomic(os.path.join(path, "report.json"), report)
         watching = current()
-        if watching is None or watching.obfuscate:
-            return
+        if watching is not None and not watching.obfuscate:
+            self._write_holders(path)
+
+    def _write_holders(self, path: str) -> None:
         with Tolerated():
             text = json.dumps(
                 [asdict(held) for held in holders_now()], indent=1
@@ -271,11 +277,15 @@ def _tidy(folder: str, keep: int) -> list[str]:
             shutil.rmtree(os.path.join(folder, entry), ignore_errors=True)
     names = [one.text for one in in_order(entries) if not _runs(one.pid)]
     for name in names[:-keep]:
-        hidden = os.path.join(folder, f".{name}.partial")
-        with suppress(OSError):
-            os.rename(os.path.join(folder, name), hidden)
-        shutil.rmtree(hidden, ignore_errors=True)
+        _remove(folder, name)
     return names[-keep:]
+
+
+def _remove(folder: str, name: str) -> None:
+    hidden = os.path.join(folder, f".{name}.partial")
+    with suppress(OSError):
+        os.rename(os.path.join(folder, name), hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _runs(pid: int) -> bool:

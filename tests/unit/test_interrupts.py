@@ -980,7 +980,9 @@ def pythons() -> list[str]:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="handlers in tables")
-@pytest.mark.parametrize("room", ["judging", "core", "model"])
+@pytest.mark.parametrize(
+    "room", ["base", "core", "judging", "knowledge", "model", "watching"]
+)
 def test_handlers_of_a_look_need_no_memory(room: str) -> None:
     """An interpreter that cannot make the number of the instruction that
     raised goes to the same handler again, without end: numbers up to 256 it
