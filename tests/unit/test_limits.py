@@ -768,13 +768,13 @@ def test_a_look_parses_each_file_once(
 ) -> None:
     """And keeps no tree when it is over."""
     parsed: list[int] = []
-    parse = ast.parse
+    parse = source_file.tree_of
 
     def counted(text: str) -> ast.Module:
         parsed.append(len(text))
         return parse(text)
 
-    monkeypatch.setattr(ast, "parse", counted)
+    monkeypatch.setattr(source_file, "tree_of", counted)
     here = "def f(one, two):\n    one.append(two)\n"
     files = []
     for number in range(3):
