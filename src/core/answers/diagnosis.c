@@ -104,39 +104,67 @@ read_wanted(diagnosis *d, const ia_asked_sites *asked)
     return read_sites(d, asked->alone, IA_WANTED_ALONE);
 }
 
-/* Those of the last step may be in the hands of the running call.  A near walk
- * asks for them too where they are all that there is. */
+/* Those of the last step may be in the hands of the running call. */
+static int
+is_of_last_step(const diagnosis *d, const ia_row *row)
+{
+    return row->generation >= d->wanted.now;
+}
+
 static int
 is_asked_for(const diagnosis *d, const ia_row *row)
 {
-    uint32_t site = ia_stack_site(row->stack);
-    if (d->roots.near && d->all)
-        return 1;
-    if (row->generation >= d->wanted.now &&
-        !(d->roots.near && ia_is_any_age(&d->wanted, site)))
-        return 0;
-    return ia_is_wanted(
-        &d->wanted, site,
-        ia_birth_by(d->wanted.clock, row->position, row->generation));
+    return (d->roots.near && d->all) ||
+           (!is_of_last_step(d, row) &&
+            ia_is_wanted(
+                &d->wanted, ia_stack_site(row->stack),
+                ia_birth_by(d->wanted.clock, row->position, row->generation)));
 }
 
-/* Did the walk miss a storage that is asked for? */
+static int
+is_missed(const diagnosis *d, const ia_row *row)
+{
+    uint32_t at = ia_ptrmap_get(&d->storages.index, row->key);
+    return at == IA_PTRMAP_NONE || d->storages.items[at].entry == IA_NO_ENTRY;
+}
+
+/* Of a line of which there is no more, only larger, all that there is may be
+ * of the last step.  A near walk that missed more than half of its bytes may
+ * have missed what grows; `missed` is what it did, by site. */
+static int
+misses_most(const diagnosis *d, const uint64_t *missed)
+{
+    for (uint32_t site = 0; site < d->wanted.nsites; site++)
+        if (2 * missed[site] > ia_ledger_site(site)->live_bytes)
+            return 1;
+    return 0;
+}
+
+/* Did the walk miss a storage that is asked for?  -1 when memory is short. */
 static int
 is_incomplete(const diagnosis *d)
 {
     uint32_t rows;
-    int missed = 0;
+    int found = 0;
+    uint64_t *missed = calloc((size_t)d->wanted.nsites + 1, sizeof *missed);
+    if (missed == NULL)
+        return -1;
     ia_ledger_lock();
     const ia_row *row = ia_ledger_rows(&rows);
-    for (uint32_t i = 0; i < rows && !missed; i++) {
-        if (row[i].key == 0 || row[i].allowed || !is_asked_for(d, &row[i]))
+    for (uint32_t i = 0; i < rows && !found; i++) {
+        if (row[i].key == 0 || row[i].allowed)
             continue;
-        uint32_t at = ia_ptrmap_get(&d->storages.index, row[i].key);
-        missed = at == IA_PTRMAP_NONE ||
-                 d->storages.items[at].entry == IA_NO_ENTRY;
+        uint32_t site = ia_stack_site(row[i].stack);
+        if (is_asked_for(d, &row[i]))
+            found = is_missed(d, &row[i]);
+        else if (d->roots.near && is_of_last_step(d, &row[i]) &&
+                 ia_is_any_age(&d->wanted, site) && is_missed(d, &row[i]))
+            missed[site] += row[i].bytes;
     }
+    found = found || misses_most(d, missed);
     ia_ledger_unlock();
-    return missed;
+    free(missed);
+    return found;
 }
 
 typedef struct {
@@ -203,11 +231,16 @@ walk(diagnosis *d)
     d->w.tally = d->tally.counted != NULL ? &d->tally : NULL;
     d->roots.near = d->near;
     ia_walk_from_roots(&d->w);
-    if (d->near && is_incomplete(d)) {
+    int incomplete = d->near ? is_incomplete(d) : 0;
+    if (incomplete > 0) {
         d->roots.near = 0;
         ia_walk_from_libraries(&d->w);
     }
-    if (!d->roots.near && is_incomplete(d)) {
+    if (incomplete >= 0 && !d->roots.near)
+        incomplete = is_incomplete(d);
+    if (incomplete < 0)
+        return ia_no_memory();
+    if (incomplete && !d->roots.near) {
         d->w.rooted_entries = d->w.count;
         d->w.rooted_roots = d->roots.count;
         if (walk_unrooted(d) < 0)
