@@ -176,7 +176,18 @@ class HolderHistory(Changing):
         if self.recurs is not None:
             return not self.recurs
         return self.one_of_many or (
-            self.only_larger and not self.sightings.renew(self.finding)
+            (self.only_larger or self._has_as_many_anew)
+            and not self.sightings.renew(self.finding)
+        )
+
+    @property
+    def _has_as_many_anew(self) -> bool:
+        """Whether it is no container, and all that it has is made anew each
+        time, no more than at first: it can only have become larger."""
+        return (
+            self.held.length is None
+            and self.turnover.renews
+            and self.last.storages <= self.first.storages
         )
 
     @property

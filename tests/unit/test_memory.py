@@ -116,6 +116,21 @@ def test_what_each_turn_makes_anew_did_not_go_with_its_path():
     assert not known.departures.lets_go
 
 
+@pytest.mark.parametrize(
+    ("storages", "is_remade"), [(2, True), (1, True), (3, False)]
+)
+def test_an_object_in_place_of_another_is_no_growth(storages, is_remade):
+    """`cam = GradCAM(net)` in each turn: what it keeps of a larger batch is
+    more, but of no more tensors."""
+    known = history(seen(20, None, 2))
+    known.held = cast(
+        Held, SimpleNamespace(turn=False, root="module", length=None)
+    )
+    now = replace(seen(40, None, storages), bytes=9000, value=2)
+    known.observe(known.told_apart(now, alive(storages), none_older))
+    assert known.turnover.renews and known.is_remade == is_remade
+
+
 def test_a_list_that_kept_one_item_was_not_emptied():
     asked = []
 
