@@ -350,6 +350,26 @@ def test_a_bounded_deque_of_plain_tensors() -> None:
     assert (finding.verdict, finding.severity) == ("cache", "info")
 
 
+@pytest.mark.parametrize("behind", [0, 30, 180])
+def test_iterators_of_a_tee_keep_a_block_or_all_that_one_is_behind(
+    behind: int,
+) -> None:
+    """A block's 57 items go when all of them have been read."""
+    first, second = itertools.tee(torch.ones(64) for _ in range(400))
+    for _ in range(behind):
+        next(first)
+    told: list[Finding] = []
+
+    def turn() -> None:
+        next(first)
+        if behind < 180:
+            next(second)
+
+    report = watched(turn, 100, on_finding=told.append)
+    confirmed = [f for f in (*told, *report.findings) if f.confirmed]
+    assert bool(confirmed) == (behind == 180)
+
+
 def test_names_made_up_as_the_program_runs() -> None:
     made = []
 

@@ -111,6 +111,51 @@ queue_bound(const ia_walk *w, uint32_t entry)
     return NULL;
 }
 
+/* Items that itertools.tee() keeps together: a block of them is let go of when
+ * the last of them has been read, and leads to the next. */
+#define TEE_BLOCK 57
+
+static int
+is_block(PyObject *op)
+{
+    return strcmp(Py_TYPE(op)->tp_name, "itertools._tee_dataobject") == 0;
+}
+
+static int
+find_block(PyObject *op, void *arg)
+{
+    PyObject **found = arg;
+    if (op != NULL && is_block(op))
+        *found = op;
+    return *found != NULL;
+}
+
+static int
+is_block_at(const ia_walk *w, uint32_t entry)
+{
+    return entry != IA_NO_ENTRY &&
+           IA_TAG(w->queue[entry].ref) == IA_TAG_OBJECT &&
+           is_block((PyObject *)w->queue[entry].ref);
+}
+
+/* Iterators that keep step have the block that they read and the one that is
+ * being filled; one that has more is behind, and nothing bounds by how much. */
+static PyObject *
+tee_bound(const ia_walk *w, uint32_t entry)
+{
+    int blocks = 1;
+    uint32_t up = w->queue[entry].parent;
+    for (; blocks < 3 && is_block_at(w, up); up = w->queue[up].parent)
+        blocks++;
+    PyObject *block = (PyObject *)w->queue[entry].ref;
+    for (PyObject *next = block; blocks < 3 && next != NULL; block = next) {
+        next = NULL;
+        Py_TYPE(block)->tp_traverse(block, find_block, &next);
+        blocks += next != NULL;
+    }
+    return blocks < 3 ? PyLong_FromLong(2 * TEE_BLOCK) : Py_NewRef(Py_None);
+}
+
 /* The most by the type alone, or None. */
 static PyObject *
 bound_by_type(PyObject *op)
@@ -130,6 +175,8 @@ ia_bound_of(const ia_walk *w, uint32_t entry)
     if (IA_TAG(ref) != IA_TAG_OBJECT)
         return Py_NewRef(Py_None);
     PyObject *op = (PyObject *)ref;
+    if (is_block(op))
+        return tee_bound(w, entry);
     int is_list = PyList_CheckExact(op);
     PyObject *most = is_list || ia_base_named(Py_TYPE(op), "collections.deque")
                          ? queue_bound(w, entry) : NULL;
