@@ -45,7 +45,7 @@ def lines_of(
 def by_line(curves: Curves) -> dict[int, list[int | None]]:
     """Curves by line number, None before they begin."""
     return {
-        frame.line: [None] * line.since + list(line.live_bytes)
+        frame.line: [None] * line.since + line.live_bytes[line.since :].tolist()
         for line in curves.lines
         if (frame := ledger.site_frame(line.site)) is not None
     }
@@ -67,7 +67,7 @@ def test_lines_are_exact_at_every_point(arbiter: Arbiter) -> None:
     curves = ledger.curves()
     found = by_line(curves)
     assert [found[line] for line in (1, 2, 3)] == expected
-    assert [p.live_bytes for p in curves.points] == [
+    assert curves.points["live_bytes"].tolist() == [
         sum(sizes) for sizes in zip(*expected, strict=True)
     ]
 
@@ -95,10 +95,10 @@ def test_a_long_run_is_thinned(arbiter: Arbiter) -> None:
         arbiter.step()
     curves = ledger.curves()
     assert 2048 <= len(curves.points) <= 4096
-    ticks = [p.tick for p in curves.points]
+    ticks = curves.points["tick"].tolist()
     assert ticks == list(range(ticks[0], 9001, ticks[1] - ticks[0]))
-    assert by_line(curves)[1] == [p.live_bytes for p in curves.points]
-    assert curves.points[-1].live_bytes == 9 * KIB
+    assert by_line(curves)[1] == curves.points["live_bytes"].tolist()
+    assert curves.points["live_bytes"][-1] == 9 * KIB
     history = arbiter.report().history
     assert len(history.steps) <= 1024 and history.steps[-1] == ticks[-1]
 
