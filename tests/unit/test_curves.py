@@ -45,7 +45,8 @@ def lines_of(
 def by_line(curves: Curves) -> dict[int, list[int | None]]:
     """Curves by line number, None before they begin."""
     return {
-        frame.line: [None] * line.since + line.live_bytes[line.since :].tolist()
+        frame.line: [None] * line.since
+        + line.live_bytes[line.since :].tolist()
         for line in curves.lines
         if (frame := ledger.site_frame(line.site)) is not None
     }
