@@ -247,12 +247,12 @@ class KnownHolders(dict[str, HolderHistory]):
     def _rename(self, moved: Iterable[tuple[Held, int]]) -> None:
         """Containers that lie elsewhere now go by the names that they had:
         where one was, there may lie another."""
-        names = [
-            ((address, held.type), self._names.pop(named, ""))
-            for held, address in moved
-            for named in ((held.owners[0], held.type),)
-        ]
-        self._names.update((named, name) for named, name in names if name)
+        names: dict[tuple[int | str, str], str] = {}
+        for held, address in moved:
+            name = self._names.pop((held.owners[0], held.type), None)
+            if name is not None:
+                names[address, held.type] = name
+        self._names.update(names)
 
     def _cycle_of(
         self, lines: Collection[int], present: Collection[str]

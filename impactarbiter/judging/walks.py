@@ -218,9 +218,7 @@ class Walks:
         cost = self._seconds + self._last_seconds
         free = max(allowance, walks * self._last_seconds)
         missing = (cost - free) / share - time.process_time()
-        if missing <= 0:
-            return 0
-        return 1 + int(missing / max(status.tick_seconds, 1e-6))
+        return _ticks_in(missing, status)
 
     def weigh(self, status: Status, findings: Sequence[Finding]) -> int:
         """Weighs what there is, at the start of a trend that these findings
@@ -231,18 +229,17 @@ class Walks:
             return self._weigh_at - status.ticks
         # When the trend has a window more.
         self._weigh_at = 1 + status.ticks + status.ticks // closure.WINDOWS
-        if not closure.grows_beside(
+        wait = self._weigh_at - status.ticks
+        if closure.grows_beside(
             ledger.curves().points,
             status.kind,
             self.known.explaining(findings),
         ):
+            missing = (self._last_seconds - ALLOWANCE) / WALK_SHARE
+            wait = _ticks_in(missing - time.process_time(), status)
+        if wait:
             self.weighed = self.weighed or account.weigh(status.counts, None)
-            return self._weigh_at - status.ticks
-        missing = (self._last_seconds - ALLOWANCE) / WALK_SHARE
-        missing -= time.process_time()
-        if missing > 0:
-            self.weighed = self.weighed or account.weigh(status.counts, None)
-            return 1 + int(missing / max(status.tick_seconds, 1e-6))
+            return wait
         tally = heap.walk((), weigh=True).tally
         self.count += 1
         self.weighed = account.weigh(status.counts, tally)
@@ -339,6 +336,13 @@ class Walks:
         """What is alive: little is, once the program has ended."""
         now = live_table(status.counts[status.kind])
         self.live = fuller(self.live, now)
+
+
+def _ticks_in(seconds: float, status: Status) -> int:
+    """Ticks until so many seconds have passed, 0: they have."""
+    if seconds <= 0:
+        return 0
+    return 1 + int(seconds / max(status.tick_seconds, 1e-6))
 
 
 def _alive(history: HolderHistory) -> float:

@@ -19,8 +19,8 @@ PyObject *ia_ways_build(const ia_ways *, uint32_t group,
 PyObject *ia_tensor_build(uintptr_t ref, uint16_t device, uint64_t bytes);
 /* {purpose: bytes} over the ledger's storages that the walk knows. */
 PyObject *ia_purposes_build(const ia_storages *);
-/* {"types": {name: (count, bytes)}, "bytes", "malloc", "nodes", "arrays"};
- * types of few bytes are left out. */
+/* {"types": {name: (count, bytes, owner)}, "bytes", "malloc", "own",
+ * "own_malloc", "nodes", "arrays"}; types of few bytes are left out. */
 PyObject *ia_tally_build(const ia_tally *, const ia_walk *);
 /* The same of what was there before the watch. */
 PyObject *ia_older_build(const ia_storages *);

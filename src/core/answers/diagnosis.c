@@ -48,6 +48,7 @@ typedef struct {
     uint32_t *together; /* owned; by holder: the first on its graph */
     uint32_t *older; /* owned; by holder: items of before the watch */
     uint32_t *doubles; /* owned; by holder: others that hold the same */
+    uint64_t *missed; /* owned; by site: bytes that a near walk did not meet */
     int still; /* what walk_begin said */
     int remember; /* paths, so that they can be visited */
     int near; /* what libraries' modules hold need not be asked */
@@ -95,7 +96,8 @@ read_wanted(diagnosis *d, const ia_asked_sites *asked)
     d->wanted.now = next ? next - 1 : 0;
     ia_ledger_unlock();
     d->wanted.of_site = calloc(d->wanted.nsites + 1, 1);
-    if (d->wanted.of_site == NULL)
+    d->missed = calloc((size_t)d->wanted.nsites + 1, sizeof *d->missed);
+    if (d->wanted.of_site == NULL || d->missed == NULL)
         return ia_no_memory();
     if (read_sites(d, asked->sites, IA_WANTED) < 0 ||
         read_sites(d, asked->any_age, IA_WANTED_ANY_AGE) < 0 ||
@@ -130,41 +132,35 @@ is_missed(const diagnosis *d, const ia_row *row)
 
 /* Of a line of which there is no more, only larger, all that there is may be
  * of the last step.  A near walk that missed more than half of its bytes may
- * have missed what grows; `missed` is what it did, by site. */
+ * have missed what grows. */
 static int
-misses_most(const diagnosis *d, const uint64_t *missed)
+is_of_what_grows(const diagnosis *d, const ia_row *row)
 {
-    for (uint32_t site = 0; site < d->wanted.nsites; site++)
-        if (2 * missed[site] > ia_ledger_site(site)->live_bytes)
-            return 1;
-    return 0;
+    return d->roots.near && is_of_last_step(d, row) &&
+           ia_is_any_age(&d->wanted, ia_stack_site(row->stack));
 }
 
-/* Did the walk miss a storage that is asked for?  -1 when memory is short. */
+/* Did the walk miss a storage that is asked for? */
 static int
-is_incomplete(const diagnosis *d)
+is_incomplete(diagnosis *d)
 {
     uint32_t rows;
-    int found = 0;
-    uint64_t *missed = calloc((size_t)d->wanted.nsites + 1, sizeof *missed);
-    if (missed == NULL)
-        return -1;
+    int missed = 0;
     ia_ledger_lock();
     const ia_row *row = ia_ledger_rows(&rows);
-    for (uint32_t i = 0; i < rows && !found; i++) {
+    for (uint32_t i = 0; i < rows && !missed; i++) {
         if (row[i].key == 0 || row[i].allowed)
             continue;
-        uint32_t site = ia_stack_site(row[i].stack);
-        if (is_asked_for(d, &row[i]))
-            found = is_missed(d, &row[i]);
-        else if (d->roots.near && is_of_last_step(d, &row[i]) &&
-                 ia_is_any_age(&d->wanted, site) && is_missed(d, &row[i]))
-            missed[site] += row[i].bytes;
+        if (is_asked_for(d, &row[i])) {
+            missed = is_missed(d, &row[i]);
+        } else if (is_of_what_grows(d, &row[i]) && is_missed(d, &row[i])) {
+            uint32_t site = ia_stack_site(row[i].stack);
+            d->missed[site] += row[i].bytes;
+            missed = 2 * d->missed[site] > ia_ledger_site(site)->live_bytes;
+        }
     }
-    found = found || misses_most(d, missed);
     ia_ledger_unlock();
-    free(missed);
-    return found;
+    return missed;
 }
 
 typedef struct {
@@ -231,16 +227,11 @@ walk(diagnosis *d)
     d->w.tally = d->tally.counted != NULL ? &d->tally : NULL;
     d->roots.near = d->near;
     ia_walk_from_roots(&d->w);
-    int incomplete = d->near ? is_incomplete(d) : 0;
-    if (incomplete > 0) {
+    if (d->near && is_incomplete(d)) {
         d->roots.near = 0;
         ia_walk_from_libraries(&d->w);
     }
-    if (incomplete >= 0 && !d->roots.near)
-        incomplete = is_incomplete(d);
-    if (incomplete < 0)
-        return ia_no_memory();
-    if (incomplete && !d->roots.near) {
+    if (!d->roots.near && is_incomplete(d)) {
         d->w.rooted_entries = d->w.count;
         d->w.rooted_roots = d->roots.count;
         if (walk_unrooted(d) < 0)
@@ -609,6 +600,7 @@ finish(diagnosis *d)
     free(d->together);
     free(d->older);
     free(d->doubles);
+    free(d->missed);
     free(d->wanted.of_site);
 }
 
