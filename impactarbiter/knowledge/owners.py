@@ -47,21 +47,41 @@ def of_like_hooks(finding: Finding) -> str:
     )
 
 
+#: An optimizer's own: the parameters in groups, and the state of each.
+_GROUPS, _STATE = "param_groups", "state"
+#: What may be trained.
+_TRAINED = ("Parameter", "Tensor")
+
+
 def of_an_optimizer(finding: Finding, where: str) -> str:
-    """Where an optimizer has the state of each parameter, and parameters are
-    what grows there."""
-    first = next(iter(finding.below_holder), None)
-    if first is None or first.type != "Parameter" or finding.path is None:
+    """Where an optimizer has groups of parameters and the state of each, and
+    parameters are what grows there."""
+    if finding.path is None:
         return ""
     edges = finding.path.edges[: finding.holder_depth]
-    if not edges or edges[-1].name != "state":
+    if not edges or not _has_parameters(finding, edges[-1].name):
         return ""
-    groups = where.removesuffix(".state`") + ".param_groups`"
+    name = edges[-1].name
+    groups = where.removesuffix(f".{name}`") + f".{_GROUPS}`"
+    state = where.removesuffix(f".{name}`") + f".{_STATE}`"
     return (
         f"take what is trained no more out of {groups} and"
-        f" of {where}, or make a new optimizer: the one here keeps every"
+        f" of {state}, or make a new optimizer: the one here keeps every"
         " parameter that it ever had, with its state"
     )
+
+
+def _has_parameters(finding: Finding, name: str) -> bool:
+    """Whether the holder, an attribute of this name, has them as keys, or in
+    groups as an optimizer's are."""
+    below = finding.below_holder
+    if not below or below[0].type not in (*_TRAINED, "dict"):
+        return False
+    if name == _STATE:
+        keys = [f"<key of type {one}>" for one in _TRAINED]
+        return below[0].type in _TRAINED or below[0].name in keys
+    named = [edge.name for edge in below[1:2]]
+    return name == _GROUPS and named == ["params"]
 
 
 def of_a_library(finding: Finding, where: str) -> str:

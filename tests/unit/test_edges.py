@@ -1382,6 +1382,24 @@ case(
     """,
 )
 case(
+    "a parameter that has a state, by its group",
+    "scene.opt.param_groups[0]['params'][0]",
+    """
+    import torch
+    t = torch.nn.Parameter(t)
+    opt = torch.optim.SGD([t], 0.1, momentum=0.9)
+    t.grad = torch.ones(3)
+    opt.step()
+    """,
+)
+case(
+    "a key that nothing else has",
+    "scene.counts.<key: Tensor>",
+    """
+    counts = {t: 1}
+    """,
+)
+case(
     "learning-rate schedule",
     "scene.sched.lr_lambdas[0]\u2192<lambda>.<closure>.t",
     """

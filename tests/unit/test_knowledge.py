@@ -353,12 +353,23 @@ def test_what_hangs_on_a_library_s_table_is_no_library_s() -> None:
     assert said.startswith("drop each Record from")
 
 
-def test_what_gives_an_optimizer_ever_more_parameters() -> None:
+OPTIMIZERS = {
+    "state": (edge("[<key of type Tensor>]", "key", "dict"), edge("['m']")),
+    "state by its keys": (edge(".<key: Parameter>", "key", "Parameter"),),
+    "param_groups": (
+        edge("[7]", "index", "dict"),
+        edge("['params']", "key", "list"),
+        edge("[0]", "index", "Parameter"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_what_gives_an_optimizer_ever_more_parameters(name: str) -> None:
     found = held("Parameter")
-    assert found.path is not None and found.holder is not None
-    state = edge(".state", "attribute", "defaultdict")
-    path = Path("__main__.opt", (state, *found.path.edges[1:]))
-    holder = replace(found.holder, expression="__main__.opt.state")
+    own = name.split()[0]
+    path = Path("__main__.opt", (edge(f".{own}"), *OPTIMIZERS[name]))
+    holder = Holder(f"__main__.opt.{own}", "list", 9, depth=1)
     said = advise(replace(found, path=path, holder=holder))
     assert "out of `__main__.opt.param_groups`" in said
     assert "of `__main__.opt.state`" in said

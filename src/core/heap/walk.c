@@ -470,6 +470,24 @@ expand_array(ia_walk *w, PyObject *op)
     ia_ndarray_traverse(op, visit, w);
 }
 
+/* Whether its keys are tensors, as an optimizer's `state` has them. */
+static int
+has_tensors_for_keys(PyObject *op)
+{
+    PyObject *key, *value;
+    Py_ssize_t pos = 0;
+    return PyDict_Check(op) && PyDict_Next(op, &pos, &key, &value) &&
+           ia_kind_of(Py_TYPE(key)) == IA_KIND_TENSOR;
+}
+
+static int
+visit_tensors_later(PyObject *op, void *arg)
+{
+    return op != NULL && ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR
+               ? visit_later(op, arg)
+               : visit(op, arg);
+}
+
 static void
 expand_object(ia_walk *w, PyObject *op)
 {
@@ -490,10 +508,13 @@ expand_object(ia_walk *w, PyObject *op)
     } else if (kind != IA_KIND_PLAIN) {
         ia_the_framework->expand_object(op, (ia_kind)kind, &w->sink);
     }
-    /* What an optimizer updates is the model's, and goes by its names. */
+    /* What an optimizer updates is the model's, and goes by its names; what
+     * is a key goes by the name that it has elsewhere. */
     visitproc how = kind == IA_KIND_TENSOR      ? visit_but_node
                     : kind == IA_KIND_OPTIMIZER ? visit_later
-                                                : visit;
+                    : w->puts_off && has_tensors_for_keys(op)
+                        ? visit_tensors_later
+                        : visit;
     if (ia_can_traverse(op))
         ia_walk_traverse(w, op, how, w);
 }
