@@ -82,6 +82,59 @@ def test_what_a_library_has_besides_is_measured_by_a_whole_walk(
     assert whole.in_libraries and whole.holders[0].shared
 
 
+def item_of(tensor: torch.Tensor) -> object:
+    return tensor
+
+
+def view_of(tensor: torch.Tensor) -> object:
+    """Another tensor on the same storage, of which the list knows nothing."""
+    return tensor.detach().view(-1)
+
+
+def pair_of(tensor: torch.Tensor) -> object:
+    return ({"made": tensor},)
+
+
+@pytest.mark.parametrize("way", [item_of, view_of, pair_of])
+def test_what_a_library_has_of_it_is_no_cut_s(
+    shelf: Any, way: Callable[[torch.Tensor], object]
+) -> None:
+    """A third of what the list has, as it is or by a view."""
+    kept: list[torch.Tensor] = []
+
+    def keep_some(tensor: torch.Tensor) -> None:
+        if len(kept) % 3 == 0:
+            shelf.keep(way(tensor))
+
+    with impactarbiter.watch(step="manual"):
+        lines = make(kept.append, keep_some)
+        near, whole = heap.walk(lines, near=True), heap.walk(lines)
+        ways = heap.walk(lines, ways=True)
+    assert near.holders[0].storages == STEPS
+    for walk in (whole, ways):
+        assert walk.in_libraries
+        assert walk.holders[0].storages == STEPS - STEPS // 3
+
+
+def test_graphs_that_a_library_has_of_it_are_no_cut_s(shelf: Any) -> None:
+    kept: list[torch.Tensor] = []
+    weight = torch.ones(300, requires_grad=True)
+
+    def keep_loss(tensor: torch.Tensor) -> None:
+        kept.append((tensor * weight).sum())
+        if len(kept) % 3 == 0:
+            shelf.keep(kept[-1] + 1)
+
+    with impactarbiter.watch(step="manual"):
+        make(keep_loss)
+        rows = _core.rows()
+        lines = {int(site) for site in rows["site"][rows["bytes"] == 1200]}
+        walk = heap.walk(lines)
+    # Two nodes of each loss; the weight's is the weight's.
+    assert walk.in_libraries
+    assert walk.holders[0].graph.nodes == 2 * (STEPS - STEPS // 3)
+
+
 def test_sums_are_of_all_that_is_alive(shelf: Any) -> None:
     kept: list[torch.Tensor] = []
     with impactarbiter.watch(step="manual"):

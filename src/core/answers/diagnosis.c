@@ -17,6 +17,7 @@
 #include "../ledger/sites.h"
 #include "../steps/steps.h"
 #include "../steps/unseen.h"
+#include "../heap/crossings.h"
 #include "../heap/turns.h"
 #include "../heap/unrooted.h"
 #include "../heap/weigh.h"
@@ -38,6 +39,7 @@
 typedef struct {
     ia_wanted wanted;
     ia_walk w;
+    struct ia_crossings crossings;
     ia_storages storages;
     ia_roots roots;
     ia_groups groups;
@@ -225,6 +227,7 @@ walk(diagnosis *d)
         return ia_no_memory();
     d->w.graph = d->still;
     d->w.tally = d->tally.counted != NULL ? &d->tally : NULL;
+    d->w.crossings = &d->crossings;
     d->roots.near = d->near;
     ia_walk_from_roots(&d->w);
     if (d->near && is_incomplete(d)) {
@@ -588,6 +591,7 @@ finish(diagnosis *d)
     if (ia_the_framework != NULL)
         ia_the_framework->walk_end();
     ia_walk_free(&d->w);
+    ia_crossings_free(&d->crossings);
     ia_tally_free(&d->tally);
     ia_storages_free(&d->storages);
     ia_roots_free(&d->roots);

@@ -3,6 +3,7 @@
 #include "bitmap.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define LOW(number) ((number) & ((1u << IA_DIRECTORY_BITS) - 1))
 #define HIGH(number) ((number) >> IA_DIRECTORY_BITS)
@@ -28,6 +29,27 @@ ia_bitmap_free(ia_bitmap *map)
         free(page);
     }
     free(map);
+}
+
+ia_bitmap *
+ia_bitmap_copy(const ia_bitmap *map)
+{
+    ia_bitmap *copy = ia_bitmap_new();
+    for (uintptr_t i = 0; copy && i < 1u << IA_DIRECTORY_BITS; i++) {
+        uint64_t **page = map->directory[i];
+        for (uintptr_t j = 0; page && j < 1u << IA_DIRECTORY_BITS; j++) {
+            uint64_t *chunk = page[j] ? ia_bitmap_chunk(
+                                            copy, i << IA_DIRECTORY_BITS | j)
+                                      : NULL;
+            if (chunk != NULL)
+                memcpy(chunk, page[j], IA_CHUNK_WORDS * sizeof *chunk);
+        }
+    }
+    if (copy != NULL && (copy->failed || map->failed)) {
+        ia_bitmap_free(copy);
+        return NULL;
+    }
+    return copy;
 }
 
 uint64_t *

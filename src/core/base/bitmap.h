@@ -22,6 +22,8 @@ typedef struct {
 } ia_bitmap;
 
 ia_bitmap *ia_bitmap_new(void);
+/* NULL when memory is short. */
+ia_bitmap *ia_bitmap_copy(const ia_bitmap *);
 void ia_bitmap_free(ia_bitmap *);
 uint64_t *ia_bitmap_chunk(ia_bitmap *, uintptr_t number);
 

@@ -5,6 +5,7 @@
 #include "../base/read.h"
 #include "../ledger/frames.h"
 #include "../ledger/libraries.h"
+#include "crossings.h"
 #include "own.h"
 #include "passing.h"
 #include "roots.h"
@@ -285,13 +286,17 @@ ia_walk_from_libraries(ia_walk *w)
 {
     if (w->marks == NULL)
         w->storages->near_entries = w->count;
+    if (w->crossings != NULL)
+        ia_crossings_begin(w->crossings, w);
     w->libraries = 1;
     walk_from(w, LIBRARIES);
     w->libraries = 0;
+    if (w->crossings != NULL)
+        ia_crossings_end(w->crossings, w);
 }
 
-void
-ia_walk_from_roots(ia_walk *w)
+static void
+walk_from_others(ia_walk *w)
 {
     hide_modules(w);
     hide_ended_frames(w);
@@ -299,6 +304,27 @@ ia_walk_from_roots(ia_walk *w)
         ia_weigh_own(w->tally, w);
     walk_from(w, OWN);
     walk_from(w, PASSING);
+}
+
+void
+ia_walk_from_roots(ia_walk *w)
+{
+    walk_from_others(w);
     if (!w->roots->near)
         ia_walk_from_libraries(w);
+}
+
+void
+ia_walk_again(ia_walk *w, const ia_walk *first)
+{
+    const struct ia_crossings *known = first->crossings;
+    if (!ia_crossings_suffice(known, w->cuts, w->ncuts)) {
+        ia_walk_from_roots(w);
+        return;
+    }
+    ia_crossings_hide(known, first, w);
+    walk_from_others(w);
+    w->libraries = 1;
+    ia_crossings_follow(known, w);
+    w->libraries = 0;
 }

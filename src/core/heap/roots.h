@@ -21,5 +21,8 @@ ia_root *ia_roots_add(ia_roots *, ia_root_kind, uintptr_t ref, int user,
  * Where the roots are `near`, these wait for the second function. */
 void ia_walk_from_roots(ia_walk *);
 void ia_walk_from_libraries(ia_walk *);
+/* The same for a second pass with cuts, that need not go through the libraries
+ * where the first has noted enough of them: crossings.h. */
+void ia_walk_again(ia_walk *, const ia_walk *first);
 
 #endif /* IA_ROOTS_H */

@@ -5,6 +5,7 @@
 #include "../base/device_name.h"
 #include "../base/ndarray.h"
 #include "../ledger/frames.h"
+#include "crossings.h"
 #include "purposes.h"
 #include "tally.h"
 #include "walk.h"
@@ -129,8 +130,10 @@ look_at(ia_walk *w, PyObject *op)
             ia_tally_add(w->tally, op, w->parent);
         return;
     }
-    if (seen_before(w, (uintptr_t)op))
+    if (seen_before(w, (uintptr_t)op)) {
+        ia_crossings_note(w->crossings, (uintptr_t)op | IA_TAG_OBJECT);
         return;
+    }
     if (ia_is_gc(op) || ia_kind_of(Py_TYPE(op)) != IA_KIND_PLAIN)
         push(w, (uintptr_t)op | IA_TAG_OBJECT, w->parent, 0);
 }
@@ -150,9 +153,12 @@ static int
 visit(PyObject *op, void *arg)
 {
     ia_walk *w = arg;
-    if (op == NULL || (w->on_reference == NULL &&
-                       ia_bitmap_has(w->seen, (uintptr_t)op)))
+    if (op == NULL)
         return 0;
+    if (w->on_reference == NULL && ia_bitmap_has(w->seen, (uintptr_t)op)) {
+        ia_crossings_note(w->crossings, (uintptr_t)op | IA_TAG_OBJECT);
+        return 0;
+    }
     __builtin_prefetch(op);
     w->awaited[w->nawaited++] = op;
     if (w->nawaited == IA_MOST_AWAITED)
@@ -200,6 +206,8 @@ sink_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
         return 0;
     if (!seen_before(w, (uintptr_t)node))
         push(w, ref, w->parent, 0);
+    else
+        ia_crossings_note(w->crossings, ref);
     return 0;
 }
 
@@ -218,6 +226,24 @@ put_mark(const ia_walk *w, uint32_t i)
                  marks->of_storage[i] != marks->stamp;
     marks->of_storage[i] = others && w->claims != NULL ? IA_MARK_SHARED
                                                        : marks->stamp;
+}
+
+static void
+note_storage(const ia_walk *w, const ia_reached *item)
+{
+    struct ia_crossings *c = w->crossings;
+    if (c != NULL && c->open && item->entry < c->first)
+        ia_crossings_add(c, item->key | IA_TAG_MEMORY);
+}
+
+void
+ia_walk_keep(const ia_walk *w, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = 0; i < w->marks->limit; i++) {
+        uint32_t entry = w->storages->items[i].entry;
+        if (entry >= first && entry < end)
+            put_mark(w, i);
+    }
 }
 
 static int
@@ -242,6 +268,8 @@ sink_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
         item->entry = kind == IA_EDGE_ATTRIBUTE
                           ? ia_walk_append(w, ref, w->parent)
                           : w->parent;
+    else
+        note_storage(w, item);
     ia_purpose purpose = kind == IA_EDGE_GRAD    ? IA_FOR_GRADIENT
                          : kind == IA_EDGE_SAVED ? IA_FOR_GRAPH
                          : item->device == IA_DEVICE_NUMPY
@@ -294,6 +322,7 @@ ia_walk_seed(ia_walk *w, uintptr_t ref, uint32_t root)
 {
     if (is_cut(w, first_cut(w, 0), ref))
         return;
+    ia_crossings_note(w->crossings, ref);
     ia_walk_hide(w, (void *)IA_ADDRESS(ref));
     push(w, ref, IA_NO_ENTRY, root);
 }
@@ -592,6 +621,8 @@ follow_put_off(ia_walk *w, uint32_t i)
         look_at(w, (PyObject *)ref);
     else if (!seen_before(w, IA_ADDRESS(ref)))
         push(w, ref, w->parent, 0);
+    else
+        ia_crossings_note(w->crossings, ref);
 }
 
 /* Those of one tag: graph nodes, or objects. */

@@ -115,6 +115,9 @@ struct ia_walk {
     uint32_t nput_off, put_off_capacity;
     int puts_off; /* somebody comes back for what is put off */
     int libraries; /* it is among what libraries' modules lead to */
+    /* Borrowed: notes, or has noted, how these lead to what was met before
+     * them; NULL where nobody asks. */
+    struct ia_crossings *crossings;
     ia_storages *storages; /* borrowed; marks what is reached */
     const ia_roots *roots; /* borrowed */
     /* Entries and roots before the walk went on to what no root reaches; all
@@ -163,6 +166,8 @@ uint32_t ia_walk_append(ia_walk *, uintptr_t ref, uint32_t parent);
 uint32_t ia_walk_root(const ia_walk *, uint32_t entry);
 /* Follows one reference as if the entry `parent` had it. */
 void ia_walk_follow(ia_walk *, uintptr_t ref, uint32_t parent);
+/* Marks the storages that a first pass reached by these entries. */
+void ia_walk_keep(const ia_walk *, uint32_t first, uint32_t end);
 /* Expands one thing; its children land in the queue. */
 void ia_walk_expand(ia_walk *, uintptr_t ref);
 /* tp_traverse; nothing for an object of the framework's while another thread

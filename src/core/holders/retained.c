@@ -48,7 +48,7 @@ keep_what_stays(ia_walk *base, const ia_walk *full, const ia_cut *cuts,
         return ia_ways_walk(ways, full, base, cuts, count);
     if (ia_walk_set_cuts(base, cuts, count) < 0)
         return -1;
-    ia_walk_from_roots(base);
+    ia_walk_again(base, full);
     return base->failed ? -1 : 0;
 }
 

@@ -437,7 +437,7 @@ ia_ways_walk(ia_ways *ways, const ia_walk *full, ia_walk *base,
                     sizeof *m.made);
     if (m.made == NULL || make_cuts(&m, 0, ways->count, 1) < 0)
         goto done;
-    ia_walk_from_roots(base);
+    ia_walk_again(base, full);
     if (base->failed || list_nodes(&m) < 0 || measure_all(&m) < 0)
         goto done;
     result = let_in_ways(&m);
