@@ -75,6 +75,7 @@ class Walks:
     #: When the process was first seen to grow beside its tensors.
     weighed: account.Weighing | None = None
     _weigh_at: int = 0  # the tick from which that is asked again
+    _rises_from: int = 0  # the one at which that trend was seen first
     #: Whether libraries' modules were seen to hold what a holder has, too.
     _besides: bool = False
     _looked: dict[int, int] = field(default_factory=dict)
@@ -222,7 +223,8 @@ class Walks:
 
     def weigh(self, status: Status, findings: Sequence[Finding]) -> int:
         """Weighs what there is, at the start of a trend that these findings
-        don't explain; ticks until that is asked again, 0: it was."""
+        don't explain and that has lasted; ticks until that is asked again, 0:
+        it was."""
         if self.weighed is not None and self.weighed.tally is not None:
             return 0
         if status.ticks < self._weigh_at:
@@ -235,9 +237,16 @@ class Walks:
             status.kind,
             self.known.explaining(findings),
         ):
+            # Many a program fills what it has for as long as that takes.
+            self._rises_from = self._rises_from or status.ticks
             missing = (self._last_seconds - ALLOWANCE) / WALK_SHARE
-            wait = _ticks_in(missing - time.process_time(), status)
-        if wait:
+            wait = max(
+                AGAIN * self._rises_from - status.ticks,
+                _ticks_in(missing - time.process_time(), status),
+            )
+        else:
+            self._rises_from = 0
+        if wait > 0:
             self.weighed = self.weighed or account.weigh(status.counts, None)
             return wait
         tally = heap.walk((), weigh=True).tally
