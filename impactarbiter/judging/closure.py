@@ -71,6 +71,12 @@ def growth(points: Column, kind: int, steps: int) -> Growth:
     )
 
 
+def explain(findings: Sequence[Finding], rises: Growth) -> bool:
+    """Whether they account for what the process grew by."""
+    known = sum(f.host_bytes_per_step for f in findings)
+    return known >= EXPLAINED * (rises.process or 0.0)
+
+
 def grows_beside(
     points: Column, kind: int, findings: Sequence[Finding]
 ) -> bool:

@@ -378,15 +378,16 @@ class Diagnostician:
         points = ledger.curves().points
         rises = closure.growth(points, kind, status.counts[kind])
         host = int(points["host_bytes"][-1]) if len(points) else 0
-        known = self._known.explaining(self._judged)
-        beside = closure.grows_beside(points, kind, known)
         del points
         last = account.weigh(status.counts, None)
         weighed = self._walks.weighed if rises.process else None
         if weighed and account.is_gone(weighed, last, host, rises.in_use):
             weighed = None
-        # What findings explain is not weighed a second time.
-        weigh = bool(beside and weighed and weighed.tally is not None)
+        # What findings explain by now is not weighed a second time.
+        weigh = weighed is not None and weighed.tally is not None
+        weigh = weigh and not closure.explain(
+            self._known.explaining(self._judged), rises
+        )
         if suspects or any(h.broken_at is None for h in self._known.values()):
             walk = self._walks.walk(suspects, status, weigh, ways=True)
         else:

@@ -36,6 +36,8 @@ class KnownHolders(dict[str, HolderHistory]):
         super().__init__()
         self._allow = allow
         self._names: dict[tuple[int | str, str], str] = {}
+        #: Those that the last walk found among garbage.
+        self._died: set[str] = set()
         #: Of rules, by signature: as the last walk found them.
         self.allowed: dict[str, Finding] = {}
         self._fates = Fates()
@@ -128,6 +130,7 @@ class KnownHolders(dict[str, HolderHistory]):
     def _by_signature(self, look: Look) -> dict[str, Siblings]:
         """What the walk found: containers that differ by an index are one."""
         found: dict[str, Siblings] = {}
+        self._died.clear()
         for held in look.walk.holders:
             held = self._by_known_name(held)
             finding = look.describe(held)
@@ -196,6 +199,8 @@ class KnownHolders(dict[str, HolderHistory]):
         signature = self._names.get((held.owners[0], held.type), "")
         history = self.get(signature)
         known = history.fellow(held) if history is not None else None
+        if known is not None and held.died:
+            self._died.add(signature)
         if (
             history is None
             or known is None
@@ -375,16 +380,18 @@ class KnownHolders(dict[str, HolderHistory]):
 
     def _is_what_is_left(self, fellows: Sequence[Held]) -> bool:
         """Whether it is garbage that a confirmed holder of the same lines
-        kept until that was let go of: it died at once, or both together have
-        more than there was when the last tick ended."""
+        kept until that was let go of: it died at once, or that holder is
+        garbage itself, or both together have more than there was when the last
+        tick ended."""
         groups = [group for held in fellows for group in held.groups]
         sites = {group.site for group in groups}
         count = sum(group.count for group in groups)
         return all(held.root == "cycle" for held in fellows) and any(
             all(held.died for held in fellows)
+            or signature in self._died
             or history.last.storages + count
             > sum(heap.site_now(site).at_tick for site in history.sites)
-            for history in self.values()
+            for signature, history in self.items()
             if history.confirmed_at and sites <= history.sites.keys()
         )
 

@@ -46,8 +46,8 @@ class Turnover(Changing):
         if now.items is None or now.items != then.items or not then.ours:
             return False
         items, came = now.ours - then.ours, now.storages - then.storages
-        if not items and not came:
-            return self.fills
+        if items <= 0 and came <= 0:
+            return self.fills  # nothing has come
         return 2 * items * then.storages > came * then.ours
 
     def told_apart(

@@ -455,6 +455,29 @@ def test_garbage_that_is_gone_was_collected(type_, gone, collected):
 
 
 @pytest.mark.parametrize(
+    ("died", "alive_then", "is_left"),
+    [(True, 50, True), (False, 50, False), (False, 40, True)],
+)
+def test_what_is_left_of_a_holder_is_no_garbage_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+    died: bool,
+    alive_then: int,
+    is_left: bool,
+):
+    """A list of exceptions is part of one cycle with their frames, when its
+    function has returned: a walk comes into that at any of them."""
+    known = KnownHolders(AllowList(()))
+    rows = known["rows"] = history(seen(20, 10, 40))
+    rows.confirmed_at = at(20)
+    known._died = {"rows"} if died else set()
+    groups = [SimpleNamespace(site=LINE, count=6)]
+    frame = SimpleNamespace(root="cycle", died=False, groups=groups)
+    now = alive(alive_then)[LINE]
+    monkeypatch.setattr(heap, "site_now", lambda _site: now)
+    assert known._is_what_is_left([cast(Held, frame)]) == is_left
+
+
+@pytest.mark.parametrize(
     ("lines", "known_as"), [({LINE, 8}, "two"), ({8}, "one")]
 )
 def test_a_value_keeps_its_past_when_another_line_has_most_of_it(
@@ -858,6 +881,13 @@ def test_what_gives_each_of_its_items_one_thing_fills_up(
     for walk in (with_items(30, 30, 60), with_items(60, ours, storages)):
         known.walked_again(known.held, [fellow()], walk)
     assert known.turnover.fills == fills
+
+
+def test_what_is_found_by_another_way_fills_nothing_up():
+    """By what else leads there, where the holder has become garbage."""
+    known = history(with_items(16, 150, 450))
+    known.walked_again(known.held, [fellow()], with_items(30, 150, 440))
+    assert not known.turnover.fills
 
 
 def test_what_the_last_walk_has_found_is_as_old_as_it_was_made():
