@@ -1,6 +1,6 @@
 /* A set of addresses: one bit per 16 bytes, in chunks made on demand.
  *
- * 64 MiB of addresses cost 512 KiB.  Two objects never share 16 bytes, so one
+ * 16 MiB of addresses cost 128 KiB.  Two objects never share 16 bytes, so one
  * bit tells an object; graph nodes are far larger.  Plain C without Python.
  */
 #ifndef IA_BITMAP_H
@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define IA_CHUNK_SHIFT 26 /* log2 of the addresses that one chunk covers */
+#define IA_CHUNK_SHIFT 24 /* log2 of the addresses that one chunk covers */
 #define IA_CHUNK_WORDS ((size_t)1 << (IA_CHUNK_SHIFT - 4 - 6))
-#define IA_DIRECTORY_BITS 11 /* two levels of 11 bits: 48-bit addresses */
+#define IA_DIRECTORY_BITS 12 /* two levels of 12 bits: 48-bit addresses */
 
 typedef struct {
     uint64_t **directory[1 << IA_DIRECTORY_BITS]; /* owned, NULL = none */

@@ -5,6 +5,7 @@
 #include "../base/read.h"
 #include "../ledger/frames.h"
 #include "../ledger/libraries.h"
+#include "classes.h"
 #include "crossings.h"
 #include "own.h"
 #include "passing.h"
@@ -52,54 +53,83 @@ is_user_module(PyObject *dict, const char *name)
     return !ia_library_has(ia_utf8(file));
 }
 
-/* What a pass over sys.modules looks for. */
-typedef enum { MAIN, USER, LIBRARY } module_pass;
+/* Whose a module is. */
+typedef enum { MAIN, USER, LIBRARY } owner;
+
+/* The modules, gone through once, in the order of sys.modules; references are
+ * borrowed. */
+typedef struct {
+    struct {
+        const char *name;
+        PyObject *module, *dict; /* dict: NULL for an object that poses as one */
+        owner of;
+    } *items; /* owned */
+    uint32_t count, capacity;
+} modules;
 
 static int
-add_module(ia_roots *roots, PyObject *name, PyObject *module,
-           module_pass pass)
+list_module(modules *list, const char *name, PyObject *module)
 {
-    const char *text = ia_utf8(name);
-    if (ia_module_is_own(text))
+    int proper = PyModule_Check(module);
+    PyObject *dict = proper ? PyModule_GetDict(module) : NULL;
+    if (ia_module_is_own(name) ||
+        (proper ? dict == NULL : !ia_is_gc(module)))
         return 0;
-    if (!PyModule_Check(module)) {
-        /* A lazy module or an object that poses as one. */
-        if (pass == LIBRARY && ia_is_gc(module))
-            return ia_roots_add(roots, IA_ROOT_STATE, (uintptr_t)module, 0,
-                                text) ? 0 : -1;
-        return 0;
-    }
-    PyObject *dict = PyModule_GetDict(module);
-    if (dict == NULL)
-        return 0;
-    int is_main = strcmp(text, "__main__") == 0;
-    /* __mp_main__ is multiprocessing's second name of it. */
-    if (!is_main && roots->count > 0 &&
-        roots->items[0].ref == (uintptr_t)dict)
-        return 0;
-    int user = is_user_module(dict, text);
-    module_pass wanted = is_main ? MAIN : user ? USER : LIBRARY;
-    if (wanted != pass)
-        return 0;
-    if (!ia_roots_add(roots, IA_ROOT_MODULE, (uintptr_t)dict, user, text))
+    if (IA_ROOM(list->items, list->capacity, (uint64_t)list->count + 1) < 0)
         return -1;
-    if (is_main)
-        ia_notebook_find(&roots->notebook, dict);
-    if (pass == LIBRARY &&
-        !ia_roots_add(roots, IA_ROOT_STATE, (uintptr_t)module, 0, text))
-        return -1;
+    owner of = strcmp(name, "__main__") == 0          ? MAIN
+               : proper && is_user_module(dict, name) ? USER
+                                                      : LIBRARY;
+    uint32_t i = list->count++;
+    list->items[i].name = name;
+    list->items[i].module = module;
+    list->items[i].dict = dict;
+    list->items[i].of = of;
     return 0;
 }
 
 static int
-add_modules(ia_roots *roots, module_pass pass)
+list_modules(modules *list)
 {
-    PyObject *modules = ia_interp_modules(), *name, *module;
+    PyObject *all = ia_interp_modules(), *name, *module;
     Py_ssize_t pos = 0;
-    if (modules == NULL || !PyDict_Check(modules))
+    if (all == NULL || !PyDict_Check(all))
         return 0;
-    while (PyDict_Next(modules, &pos, &name, &module))
-        if (add_module(roots, name, module, pass) < 0)
+    while (PyDict_Next(all, &pos, &name, &module))
+        if (list_module(list, ia_utf8(name), module) < 0)
+            return -1;
+    return 0;
+}
+
+static int
+add_module(ia_roots *roots, const char *name, PyObject *module,
+           PyObject *dict, owner of)
+{
+    /* A lazy module or an object that poses as one. */
+    if (dict == NULL)
+        return ia_roots_add(roots, IA_ROOT_STATE, (uintptr_t)module, 0, name)
+                   ? 0 : -1;
+    /* __mp_main__ is multiprocessing's second name of it. */
+    if (of != MAIN && roots->count > 0 &&
+        roots->items[0].ref == (uintptr_t)dict)
+        return 0;
+    if (!ia_roots_add(roots, IA_ROOT_MODULE, (uintptr_t)dict, of != LIBRARY,
+                      name))
+        return -1;
+    if (of == MAIN)
+        ia_notebook_find(&roots->notebook, dict);
+    return of != LIBRARY || ia_roots_add(roots, IA_ROOT_STATE,
+                                         (uintptr_t)module, 0, name)
+               ? 0 : -1;
+}
+
+static int
+add_modules(ia_roots *roots, const modules *list, owner of)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->items[i].of == of &&
+            add_module(roots, list->items[i].name, list->items[i].module,
+                       list->items[i].dict, of) < 0)
             return -1;
     return 0;
 }
@@ -217,12 +247,16 @@ add_holders(ia_roots *roots)
 int
 ia_roots_collect(ia_roots *roots)
 {
-    if (ia_turns_find(&roots->turns) < 0 || add_modules(roots, MAIN) < 0 ||
-        add_all_frames(roots, 1) < 0 || add_modules(roots, USER) < 0 ||
-        add_all_frames(roots, 0) < 0 || add_modules(roots, LIBRARY) < 0 ||
-        add_holders(roots) < 0)
-        return -1;
-    return 0;
+    modules list = {0};
+    int bad = ia_turns_find(&roots->turns) < 0 || list_modules(&list) < 0 ||
+              add_modules(roots, &list, MAIN) < 0 ||
+              add_all_frames(roots, 1) < 0 ||
+              add_modules(roots, &list, USER) < 0 ||
+              add_all_frames(roots, 0) < 0 ||
+              add_modules(roots, &list, LIBRARY) < 0 ||
+              add_holders(roots) < 0;
+    free(list.items);
+    return bad ? -1 : 0;
 }
 
 /* A module is a root of its own: `torch.nn` must not be reached through the
@@ -289,7 +323,9 @@ ia_walk_from_libraries(ia_walk *w)
     if (w->crossings != NULL)
         ia_crossings_begin(w->crossings, w);
     w->libraries = 1;
+    w->classes_wait = 0;
     walk_from(w, LIBRARIES);
+    ia_classes_follow(w);
     w->libraries = 0;
     if (w->crossings != NULL)
         ia_crossings_end(w->crossings, w);
@@ -302,8 +338,10 @@ walk_from_others(ia_walk *w)
     hide_ended_frames(w);
     if (w->tally != NULL)
         ia_weigh_own(w->tally, w);
+    w->classes_wait = 1;
     walk_from(w, OWN);
     walk_from(w, PASSING);
+    w->classes_wait = w->roots->near;
 }
 
 void

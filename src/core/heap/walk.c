@@ -5,6 +5,7 @@
 #include "../base/device_name.h"
 #include "../base/ndarray.h"
 #include "../ledger/frames.h"
+#include "classes.h"
 #include "crossings.h"
 #include "purposes.h"
 #include "tally.h"
@@ -130,6 +131,8 @@ look_at(ia_walk *w, PyObject *op)
             ia_tally_add(w->tally, op, w->parent);
         return;
     }
+    if (w->classes_wait && PyType_Check(op) && ia_class_waits(w, op))
+        return;
     if (seen_before(w, (uintptr_t)op)) {
         ia_crossings_note(w->crossings, (uintptr_t)op | IA_TAG_OBJECT);
         return;
@@ -292,6 +295,7 @@ ia_walk_init(ia_walk *w, ia_storages *storages, const ia_roots *roots)
         .rooted_roots = UINT32_MAX,
         .parent = IA_NO_ENTRY,
         .first_cut = IA_PTRMAP_NONE,
+        .classes_wait = roots->near,
     };
     w->seen = ia_bitmap_new();
     return w->seen == NULL ? -1 : 0;
@@ -303,9 +307,12 @@ ia_walk_free(ia_walk *w)
     ia_bitmap_free(w->seen);
     ia_ptrmap_free(&w->cut_of);
     ia_passing_free(&w->passing);
+    ia_ptrmap_free(&w->classes);
+    free(w->waiting);
     free(w->put_off);
     free(w->queue);
     w->seen = NULL;
+    w->waiting = NULL;
     w->put_off = NULL;
     w->queue = NULL;
 }

@@ -114,6 +114,10 @@ struct ia_walk {
     ia_put_off *put_off; /* owned */
     uint32_t nput_off, put_off_capacity;
     int puts_off; /* somebody comes back for what is put off */
+    ia_ptrmap classes;   /* what is known of them, see classes.h */
+    ia_put_off *waiting; /* owned; those that wait for the libraries */
+    uint32_t nwaiting, waiting_capacity;
+    int classes_wait; /* it comes to the libraries later, or never */
     int libraries; /* it is among what libraries' modules lead to */
     /* Borrowed: notes, or has noted, how these lead to what was met before
      * them; NULL where nobody asks. */
