@@ -495,12 +495,21 @@ def test_state_of_parameters_that_only_their_optimizer_has() -> None:
         optimizer.step()
         optimizer.zero_grad()
 
-    finding = only(watched(turn, 160))
-    assert finding.verdict == "leak"
-    assert holder_of(finding) == "optimizer.state"
-    # A parameter, two means, and the number of its steps.
-    each = 3 * 8 * 8 * 4 + 4
-    assert finding.bytes_per_step == pytest.approx(each / 4, rel=0.1)
+    found = {holder_of(one): one for one in watched(turn, 160).findings}
+    groups, state = "optimizer.param_groups", "optimizer.state"
+    assert set(found) == {groups, state}
+    size = 8 * 8 * 4
+    # A parameter; two means, and the number of its steps.
+    for name, each, statement in (
+        (groups, size, "optimizer.add_param_group("),
+        (state, 2 * size + 4, "optimizer.step()"),
+    ):
+        finding = found[name]
+        assert finding.verdict == "leak"
+        assert finding.bytes_per_step == pytest.approx(each / 4, rel=0.1)
+        assert finding.grown_at is not None
+        assert statement in (finding.grown_at.source or "")
+        assert finding.advice.startswith("take what is trained no more out")
 
 
 @pytest.mark.parametrize("when", [5, 100])
