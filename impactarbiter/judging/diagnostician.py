@@ -153,10 +153,9 @@ class Diagnostician:
         status = ledger.status()
         if self._watch.goes_on(status) and tick < self._next_visit:
             return  # a statement is sought, at every tick
-        with self._walks.visiting():
-            with self._whole:
-                now = self._judged_now(status)
-            self._tell(now, status)
+        with self._whole:
+            now = self._judged_now(status)
+        self._tell(now, status)
         self._come_back(tick, status, now.pause)
 
     def _judged_now(self, status: Status) -> _Judged:

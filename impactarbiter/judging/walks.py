@@ -56,7 +56,7 @@ FIRST_WALK = 0.1
 AGAIN = 2
 #: Positions until a holder that can't be visited is walked to once more.
 SECOND_WALK = 4
-#: Share of the run that visits may take, with what is made of them.
+#: Share of the run that visits may take.
 VISIT_SHARE = 0.002
 
 
@@ -85,23 +85,15 @@ class Walks:
     _seconds: float = 0.0
     _walk_seconds: float = 0.0  # of the last walk
     _last_seconds: float = FIRST_WALK  # of a walk that left nothing out
-    _weigh_seconds: float = 0.0
     _visit_seconds: float = 0.0
 
     def visit_all(self, status: Status) -> None:
         """Sees every known holder again."""
-        self.known.visit(moment(status))
-
-    @contextmanager
-    def visiting(self) -> Iterator[None]:
-        """What a look takes, but for its walks, is what visits cost: all that
-        they show is judged."""
-        began = time.thread_time() - self._seconds - self._weigh_seconds
+        began = time.thread_time()
         try:
-            yield
+            self.known.visit(moment(status))
         finally:
-            walked = self._seconds + self._weigh_seconds
-            self._visit_seconds += time.thread_time() - walked - began
+            self._visit_seconds += time.thread_time() - began
 
     def ticks_to_visit(self, tick: int, status: Status) -> int:
         """Ticks until the next visit is paid for: each costs the program a
@@ -257,9 +249,7 @@ class Walks:
         if wait > 0:
             self.weighed = self.weighed or account.weigh(status.counts, None)
             return wait
-        began = time.thread_time()
         tally = heap.walk((), weigh=True).tally
-        self._weigh_seconds += time.thread_time() - began
         self.count += 1
         self.weighed = account.weigh(status.counts, tally)
         return 0
