@@ -28,7 +28,11 @@ def shelf() -> Iterator[Any]:
     module = types.ModuleType("shelf_of_a_library")
     folder = sysconfig.get_paths()["purelib"]
     module.__file__ = os.path.join(folder, "shelf_of_a_library.py")
-    code = "kept = []\ndef keep(tensor):\n    kept.append(tensor)\n"
+    code = (
+        "kept = []\n"
+        "def keep(tensor):\n    kept.append(tensor)\n"
+        "def wrap(tensor):\n    return type('Made', (), {'mask': tensor})\n"
+    )
     exec(code, vars(module))
     sys.modules[module.__name__] = module
     yield module
@@ -114,6 +118,21 @@ def test_what_a_library_has_of_it_is_no_cut_s(
     for walk in (whole, ways):
         assert walk.in_libraries
         assert walk.holders[0].storages == STEPS - STEPS // 3
+
+
+def test_classes_that_a_library_makes_are_of_who_has_them(shelf: Any) -> None:
+    """They name its module, and it does not know them."""
+    kept: list[type] = []
+    with impactarbiter.watch(step="manual"):
+        lines = make(lambda tensor: kept.append(shelf.wrap(tensor)))
+        walk = heap.walk(lines)
+        ways = heap.walk(lines, ways=True)
+    for one in (walk, ways):
+        assert not one.in_libraries
+        (found,) = one.holders
+        assert found.storages == found.length == STEPS
+        assert not found.shared
+    assert kept[0].__module__ == shelf.__name__
 
 
 def test_graphs_that_a_library_has_of_it_are_no_cut_s(shelf: Any) -> None:

@@ -325,10 +325,10 @@ ia_walk_from_libraries(ia_walk *w)
     w->libraries = 1;
     w->classes_wait = 0;
     walk_from(w, LIBRARIES);
-    ia_classes_follow(w);
     w->libraries = 0;
     if (w->crossings != NULL)
         ia_crossings_end(w->crossings, w);
+    ia_classes_follow(w); /* those that no module leads to */
 }
 
 static void
@@ -365,4 +365,5 @@ ia_walk_again(ia_walk *w, const ia_walk *first)
     w->libraries = 1;
     ia_crossings_follow(known, w);
     w->libraries = 0;
+    ia_classes_follow(w);
 }
