@@ -39,7 +39,7 @@
 typedef struct {
     ia_wanted wanted;
     ia_walk w;
-    struct ia_crossings crossings;
+    ia_crossings crossings;
     ia_storages storages;
     ia_roots roots;
     ia_groups groups;

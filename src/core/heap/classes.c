@@ -5,17 +5,26 @@
 #include "../base/read.h"
 #include "classes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* What is known of a class, and of a module's name, by their addresses. */
 enum { USERS, LIBRARYS };
 
+void
+ia_classes_free(ia_classes *c)
+{
+    ia_ptrmap_free(&c->known);
+    free(c->waiting);
+    *c = (ia_classes){0};
+}
+
+/* A name that was cut is compared as it was cut: its classes wait. */
 static int
-is_users_module(const ia_walk *w, PyObject *name)
+is_users_module(const ia_roots *roots, PyObject *name)
 {
     const char *text = ia_utf8(name);
-    for (uint32_t i = 0; i < w->roots->count; i++) {
-        const ia_root *root = &w->roots->items[i];
+    for (uint32_t i = 0; i < roots->count; i++) {
+        const ia_root *root = &roots->items[i];
         if (root->user && root->kind == IA_ROOT_MODULE &&
             strcmp(root->name, text) == 0)
             return 1;
@@ -23,45 +32,35 @@ is_users_module(const ia_walk *w, PyObject *name)
     return 0;
 }
 
-/* A name that was cut is compared as it was cut: its class waits. */
 static uint32_t
-whose(ia_walk *w, PyTypeObject *type)
+whose(ia_classes *c, const ia_roots *roots, PyTypeObject *type)
 {
     PyObject *name = ia_dict_value(type->tp_dict, "__module__");
     if (name == NULL || !PyUnicode_CheckExact(name))
         return USERS;
-    uint32_t known = ia_ptrmap_get(&w->classes, (uintptr_t)name);
+    uint32_t known = ia_ptrmap_get(&c->known, (uintptr_t)name);
     if (known != IA_PTRMAP_NONE)
         return known;
-    known = is_users_module(w, name) ? USERS : LIBRARYS;
-    ia_ptrmap_set(&w->classes, (uintptr_t)name, known);
+    known = is_users_module(roots, name) ? USERS : LIBRARYS;
+    ia_ptrmap_set(&c->known, (uintptr_t)name, known);
     return known;
 }
 
 int
-ia_class_waits(ia_walk *w, PyObject *type)
+ia_class_waits(ia_classes *c, const ia_roots *roots, PyObject *type,
+               uint32_t parent)
 {
-    uint32_t known = ia_ptrmap_get(&w->classes, (uintptr_t)type);
+    uint32_t known = ia_ptrmap_get(&c->known, (uintptr_t)type);
     if (known != IA_PTRMAP_NONE)
         return known == LIBRARYS;
-    known = whose(w, (PyTypeObject *)type);
+    known = whose(c, roots, (PyTypeObject *)type);
     if (known == LIBRARYS) {
-        if (IA_ROOM(w->waiting, w->waiting_capacity,
-                    (uint64_t)w->nwaiting + 1) < 0)
+        if (IA_ROOM(c->waiting, c->capacity, (uint64_t)c->count + 1) < 0)
             return 0;
-        w->waiting[w->nwaiting++] = (ia_put_off){
-            (uintptr_t)type | IA_TAG_OBJECT, w->parent};
+        c->waiting[c->count].type = type;
+        c->waiting[c->count++].parent = parent;
     }
     /* Where memory is short, it is noted twice. */
-    ia_ptrmap_set(&w->classes, (uintptr_t)type, known);
+    ia_ptrmap_set(&c->known, (uintptr_t)type, known);
     return known == LIBRARYS;
-}
-
-void
-ia_classes_follow(ia_walk *w)
-{
-    for (uint32_t i = 0; i < w->nwaiting; i++)
-        ia_walk_follow(w, w->waiting[i].ref, w->waiting[i].parent);
-    w->nwaiting = 0;
-    ia_walk_run(w);
 }

@@ -1,37 +1,38 @@
-/* Noted in a first pass, followed in a second one. */
+/* Noted in a first pass, for a second one. */
 
+#include "../base/array.h"
 #include "crossings.h"
 
 #include <stdlib.h>
 
 void
-ia_crossings_begin(struct ia_crossings *c, const ia_walk *w)
+ia_crossings_begin(ia_crossings *c, const ia_bitmap *seen, uint32_t entries)
 {
-    c->before = ia_bitmap_copy(w->seen);
+    c->before = ia_bitmap_copy(seen);
     c->met = ia_bitmap_new();
-    c->first = c->end = w->count;
+    c->first = c->end = entries;
     c->failed = c->before == NULL || c->met == NULL;
     c->open = !c->failed;
 }
 
 void
-ia_crossings_end(struct ia_crossings *c, const ia_walk *w)
+ia_crossings_end(ia_crossings *c, uint32_t entries)
 {
-    c->end = w->count;
+    c->end = entries;
     c->open = 0;
 }
 
 void
-ia_crossings_free(struct ia_crossings *c)
+ia_crossings_free(ia_crossings *c)
 {
     ia_bitmap_free(c->before);
     ia_bitmap_free(c->met);
     free(c->refs);
-    *c = (struct ia_crossings){0};
+    *c = (ia_crossings){0};
 }
 
 void
-ia_crossings_add(struct ia_crossings *c, uintptr_t ref)
+ia_crossings_add(ia_crossings *c, uintptr_t ref)
 {
     if (ia_bitmap_mark(c->met, IA_ADDRESS(ref))) {
         c->failed |= c->met->failed;
@@ -41,33 +42,4 @@ ia_crossings_add(struct ia_crossings *c, uintptr_t ref)
         c->failed = 1;
     else
         c->refs[c->count++] = ref;
-}
-
-int
-ia_crossings_suffice(const struct ia_crossings *c, const ia_cut *cuts,
-                     uint32_t count)
-{
-    if (c == NULL || c->before == NULL || c->failed)
-        return 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (cuts[i].entry >= c->first)
-            return 0;
-    return 1;
-}
-
-void
-ia_crossings_hide(const struct ia_crossings *c, const ia_walk *full,
-                  ia_walk *w)
-{
-    for (uint32_t i = c->first; i < c->end; i++)
-        ia_walk_hide(w, (void *)IA_ADDRESS(full->queue[i].ref));
-    ia_walk_keep(w, c->first, c->end);
-}
-
-void
-ia_crossings_follow(const struct ia_crossings *c, ia_walk *w)
-{
-    for (uint32_t i = 0; i < c->count; i++)
-        ia_walk_follow(w, c->refs[i], IA_NO_ENTRY);
-    ia_walk_run(w);
 }

@@ -5,8 +5,6 @@
 #include "../base/read.h"
 #include "../ledger/frames.h"
 #include "../ledger/libraries.h"
-#include "classes.h"
-#include "crossings.h"
 #include "own.h"
 #include "passing.h"
 #include "roots.h"
@@ -315,20 +313,32 @@ walk_from(ia_walk *w, rank wanted)
     w->puts_off = 0;
 }
 
+/* Goes on to the classes that wait and that no library's module led to: made
+ * as the program runs, they are somebody else's. */
+static void
+follow_classes(ia_walk *w)
+{
+    for (uint32_t i = 0; i < w->classes.count; i++)
+        ia_walk_follow(w, (uintptr_t)w->classes.waiting[i].type,
+                       w->classes.waiting[i].parent);
+    w->classes.count = 0;
+    ia_walk_run(w);
+}
+
 void
 ia_walk_from_libraries(ia_walk *w)
 {
     if (w->marks == NULL)
         w->storages->near_entries = w->count;
     if (w->crossings != NULL)
-        ia_crossings_begin(w->crossings, w);
+        ia_crossings_begin(w->crossings, w->seen, w->count);
     w->libraries = 1;
     w->classes_wait = 0;
     walk_from(w, LIBRARIES);
     w->libraries = 0;
     if (w->crossings != NULL)
-        ia_crossings_end(w->crossings, w);
-    ia_classes_follow(w); /* those that no module leads to */
+        ia_crossings_end(w->crossings, w->count);
+    follow_classes(w);
 }
 
 static void
@@ -352,18 +362,40 @@ ia_walk_from_roots(ia_walk *w)
         ia_walk_from_libraries(w);
 }
 
+/* Whether all that is cut was met before the libraries. */
+static int
+cuts_nothing_of_libraries(const ia_walk *w, const ia_crossings *known)
+{
+    for (uint32_t i = 0; i < w->ncuts; i++)
+        if (w->cuts[i].entry >= known->first)
+            return 0;
+    return 1;
+}
+
+/* Takes as reached what the first pass met in libraries. */
+static void
+keep_libraries(ia_walk *w, const ia_walk *first, const ia_crossings *known)
+{
+    for (uint32_t i = known->first; i < known->end; i++)
+        ia_walk_hide(w, (void *)IA_ADDRESS(first->queue[i].ref));
+    ia_walk_keep(w, known->first, known->end);
+}
+
 void
 ia_walk_again(ia_walk *w, const ia_walk *first)
 {
-    const struct ia_crossings *known = first->crossings;
-    if (!ia_crossings_suffice(known, w->cuts, w->ncuts)) {
+    const ia_crossings *known = first->crossings;
+    if (!ia_crossings_are_known(known) ||
+        !cuts_nothing_of_libraries(w, known)) {
         ia_walk_from_roots(w);
         return;
     }
-    ia_crossings_hide(known, first, w);
+    keep_libraries(w, first, known);
     walk_from_others(w);
     w->libraries = 1;
-    ia_crossings_follow(known, w);
+    for (uint32_t i = 0; i < known->count; i++)
+        ia_walk_follow(w, known->refs[i], IA_NO_ENTRY);
+    ia_walk_run(w);
     w->libraries = 0;
-    ia_classes_follow(w);
+    follow_classes(w);
 }

@@ -5,8 +5,6 @@
 #include "../base/device_name.h"
 #include "../base/ndarray.h"
 #include "../ledger/frames.h"
-#include "classes.h"
-#include "crossings.h"
 #include "purposes.h"
 #include "tally.h"
 #include "walk.h"
@@ -131,7 +129,8 @@ look_at(ia_walk *w, PyObject *op)
             ia_tally_add(w->tally, op, w->parent);
         return;
     }
-    if (w->classes_wait && PyType_Check(op) && ia_class_waits(w, op))
+    if (w->classes_wait && PyType_Check(op) &&
+        ia_class_waits(&w->classes, w->roots, op, w->parent))
         return;
     if (seen_before(w, (uintptr_t)op)) {
         ia_crossings_note(w->crossings, (uintptr_t)op | IA_TAG_OBJECT);
@@ -234,7 +233,7 @@ put_mark(const ia_walk *w, uint32_t i)
 static void
 note_storage(const ia_walk *w, const ia_reached *item)
 {
-    struct ia_crossings *c = w->crossings;
+    ia_crossings *c = w->crossings;
     if (c != NULL && c->open && item->entry < c->first)
         ia_crossings_add(c, item->key | IA_TAG_MEMORY);
 }
@@ -307,12 +306,10 @@ ia_walk_free(ia_walk *w)
     ia_bitmap_free(w->seen);
     ia_ptrmap_free(&w->cut_of);
     ia_passing_free(&w->passing);
-    ia_ptrmap_free(&w->classes);
-    free(w->waiting);
+    ia_classes_free(&w->classes);
     free(w->put_off);
     free(w->queue);
     w->seen = NULL;
-    w->waiting = NULL;
     w->put_off = NULL;
     w->queue = NULL;
 }

@@ -12,10 +12,12 @@
 #include "../base/bitmap.h"
 #include "../base/kinds.h"
 #include "../base/ptrmap.h"
-#include "notebook.h"
+#include "classes.h"
+#include "crossings.h"
 #include "passing.h"
 #include "reached.h"
 #include "refs.h"
+#include "root.h"
 
 typedef struct {
     uintptr_t ref;
@@ -29,48 +31,6 @@ typedef struct {
     uintptr_t ref; /* with tag */
     uint32_t parent;
 } ia_put_off;
-
-typedef enum {
-    IA_ROOT_MODULE,      /* object is the module's dict */
-    IA_ROOT_STATE,       /* object is a module: its C state */
-    IA_ROOT_FRAME,       /* frame */
-    IA_ROOT_THREAD,      /* thread-local data, handled exceptions */
-    IA_ROOT_INTERPRETER, /* interned C-level holders */
-    IA_ROOT_OUTSIDE,     /* held by C code or a running call's temporaries */
-    IA_ROOT_NATIVE,      /* a tensor that only C++ holds */
-    IA_ROOT_CYCLE,       /* on a garbage cycle */
-    IA_ROOT_CALLER,      /* our caller alone, or a call that is running */
-} ia_root_kind;
-
-/* Bytes of a root's name; a longer one is cut. */
-#define IA_ROOT_NAME 120
-
-typedef struct {
-    ia_root_kind kind;
-    uintptr_t ref;
-    char name[IA_ROOT_NAME];
-    int user; /* the user's own code, or a library's */
-    int turn; /* a call that a loop makes */
-    int late; /* so, or one that was seen to come and go: named last */
-    int forever; /* a cycle that the collector can't free: C++ is part of it */
-} ia_root;
-
-/* Objects of one type that no proper root reaches, taken as one root: what
- * grows by one garbage cycle a step grows in one place. */
-typedef struct ia_crowd {
-    PyObject **members; /* owned array of borrowed references */
-    uint32_t count;
-    struct ia_crowd *next;
-} ia_crowd;
-
-typedef struct {
-    ia_root *items; /* owned */
-    uint32_t count, capacity;
-    ia_crowd *crowds; /* owned */
-    ia_ptrmap turns;  /* frames of calls that a loop makes */
-    int near;         /* walks leave out what libraries' modules lead to */
-    ia_notebook notebook;
-} ia_roots;
 
 /* A reference that the walk must not follow.  With child 0 the parent is
  * taken as empty; with parent 0 the child is no root. */
@@ -114,14 +74,12 @@ struct ia_walk {
     ia_put_off *put_off; /* owned */
     uint32_t nput_off, put_off_capacity;
     int puts_off; /* somebody comes back for what is put off */
-    ia_ptrmap classes;   /* what is known of them, see classes.h */
-    ia_put_off *waiting; /* owned; those that wait for the libraries */
-    uint32_t nwaiting, waiting_capacity;
+    ia_classes classes; /* those of libraries, where these come later */
     int classes_wait; /* it comes to the libraries later, or never */
     int libraries; /* it is among what libraries' modules lead to */
     /* Borrowed: notes, or has noted, how these lead to what was met before
      * them; NULL where nobody asks. */
-    struct ia_crossings *crossings;
+    ia_crossings *crossings;
     ia_storages *storages; /* borrowed; marks what is reached */
     const ia_roots *roots; /* borrowed */
     /* Entries and roots before the walk went on to what no root reaches; all
