@@ -61,13 +61,11 @@ def of_an_optimizer(finding: Finding, where: str) -> str:
     edges = finding.path.edges[: finding.holder_depth]
     if not edges or not _has_parameters(finding, edges[-1].name):
         return ""
-    name = edges[-1].name
-    groups = where.removesuffix(f".{name}`") + f".{_GROUPS}`"
-    state = where.removesuffix(f".{name}`") + f".{_STATE}`"
+    owner = where.removesuffix(f".{edges[-1].name}`")
     return (
-        f"take what is trained no more out of {groups} and"
-        f" of {state}, or make a new optimizer: the one here keeps every"
-        " parameter that it ever had, with its state"
+        f"take what is trained no more out of {owner}.{_GROUPS}` and of"
+        f" {owner}.{_STATE}`, or make a new optimizer: the one here keeps"
+        " every parameter that it ever had, with its state"
     )
 
 

@@ -41,7 +41,7 @@ ia_crossings_note(ia_crossings *c, uintptr_t ref)
 static inline int
 ia_crossings_are_known(const ia_crossings *c)
 {
-    return c != NULL && c->before != NULL && !c->open && !c->failed;
+    return c != NULL && c->before != NULL && !c->failed;
 }
 
 #endif /* IA_CROSSINGS_H */

@@ -54,14 +54,17 @@ is_user_module(PyObject *dict, const char *name)
 /* Whose a module is. */
 typedef enum { MAIN, USER, LIBRARY } owner;
 
+typedef struct {
+    const char *name;
+    PyObject *module;
+    PyObject *dict; /* NULL for an object that poses as a module */
+    owner of;
+} listed;
+
 /* The modules, gone through once, in the order of sys.modules; references are
  * borrowed. */
 typedef struct {
-    struct {
-        const char *name;
-        PyObject *module, *dict; /* dict: NULL for an object that poses as one */
-        owner of;
-    } *items; /* owned */
+    listed *items; /* owned */
     uint32_t count, capacity;
 } modules;
 
@@ -78,11 +81,7 @@ list_module(modules *list, const char *name, PyObject *module)
     owner of = strcmp(name, "__main__") == 0          ? MAIN
                : proper && is_user_module(dict, name) ? USER
                                                       : LIBRARY;
-    uint32_t i = list->count++;
-    list->items[i].name = name;
-    list->items[i].module = module;
-    list->items[i].dict = dict;
-    list->items[i].of = of;
+    list->items[list->count++] = (listed){name, module, dict, of};
     return 0;
 }
 
@@ -100,34 +99,32 @@ list_modules(modules *list)
 }
 
 static int
-add_module(ia_roots *roots, const char *name, PyObject *module,
-           PyObject *dict, owner of)
+add_module(ia_roots *roots, const listed *m)
 {
     /* A lazy module or an object that poses as one. */
-    if (dict == NULL)
-        return ia_roots_add(roots, IA_ROOT_STATE, (uintptr_t)module, 0, name)
-                   ? 0 : -1;
+    if (m->dict == NULL)
+        return ia_roots_add(roots, IA_ROOT_STATE, (uintptr_t)m->module, 0,
+                            m->name) ? 0 : -1;
     /* __mp_main__ is multiprocessing's second name of it. */
-    if (of != MAIN && roots->count > 0 &&
-        roots->items[0].ref == (uintptr_t)dict)
+    if (m->of != MAIN && roots->count > 0 &&
+        roots->items[0].ref == (uintptr_t)m->dict)
         return 0;
-    if (!ia_roots_add(roots, IA_ROOT_MODULE, (uintptr_t)dict, of != LIBRARY,
-                      name))
+    if (!ia_roots_add(roots, IA_ROOT_MODULE, (uintptr_t)m->dict,
+                      m->of != LIBRARY, m->name))
         return -1;
-    if (of == MAIN)
-        ia_notebook_find(&roots->notebook, dict);
-    return of != LIBRARY || ia_roots_add(roots, IA_ROOT_STATE,
-                                         (uintptr_t)module, 0, name)
-               ? 0 : -1;
+    if (m->of == MAIN)
+        ia_notebook_find(&roots->notebook, m->dict);
+    if (m->of == LIBRARY &&
+        !ia_roots_add(roots, IA_ROOT_STATE, (uintptr_t)m->module, 0, m->name))
+        return -1;
+    return 0;
 }
 
 static int
 add_modules(ia_roots *roots, const modules *list, owner of)
 {
     for (uint32_t i = 0; i < list->count; i++)
-        if (list->items[i].of == of &&
-            add_module(roots, list->items[i].name, list->items[i].module,
-                       list->items[i].dict, of) < 0)
+        if (list->items[i].of == of && add_module(roots, &list->items[i]) < 0)
             return -1;
     return 0;
 }

@@ -38,6 +38,16 @@ seen_before(ia_walk *w, uintptr_t address)
                              : ia_bitmap_mark(w->seen, address);
 }
 
+/* The same for a reference that a library's module may lead on by. */
+static inline int
+met_before(ia_walk *w, uintptr_t ref)
+{
+    if (!seen_before(w, IA_ADDRESS(ref)))
+        return 0;
+    ia_crossings_note(w->crossings, ref);
+    return 1;
+}
+
 static void
 push(ia_walk *w, uintptr_t ref, uint32_t parent, uint32_t root)
 {
@@ -132,10 +142,8 @@ look_at(ia_walk *w, PyObject *op)
     if (w->classes_wait && PyType_Check(op) &&
         ia_class_waits(&w->classes, w->roots, op, w->parent))
         return;
-    if (seen_before(w, (uintptr_t)op)) {
-        ia_crossings_note(w->crossings, (uintptr_t)op | IA_TAG_OBJECT);
+    if (met_before(w, (uintptr_t)op | IA_TAG_OBJECT))
         return;
-    }
     if (ia_is_gc(op) || ia_kind_of(Py_TYPE(op)) != IA_KIND_PLAIN)
         push(w, (uintptr_t)op | IA_TAG_OBJECT, w->parent, 0);
 }
@@ -206,10 +214,8 @@ sink_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     /* What has a name goes by it, be it saved in the graph besides. */
     if (kind == IA_EDGE_GRAD_FN && put_off(w, ref))
         return 0;
-    if (!seen_before(w, (uintptr_t)node))
+    if (!met_before(w, ref))
         push(w, ref, w->parent, 0);
-    else
-        ia_crossings_note(w->crossings, ref);
     return 0;
 }
 
@@ -623,10 +629,8 @@ follow_put_off(ia_walk *w, uint32_t i)
     w->first_cut = first_cut(w, w->queue[w->parent].ref);
     if (IA_TAG(ref) != IA_TAG_NODE)
         look_at(w, (PyObject *)ref);
-    else if (!seen_before(w, IA_ADDRESS(ref)))
+    else if (!met_before(w, ref))
         push(w, ref, w->parent, 0);
-    else
-        ia_crossings_note(w->crossings, ref);
 }
 
 /* Those of one tag: graph nodes, or objects. */
