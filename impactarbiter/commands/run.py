@@ -54,7 +54,8 @@ Watching:
   --window N          generations that must survive (default 5)
   --step auto|manual  what ends a step: optimizer, else backward, else a
                       module call, else a call of what JAX or TensorFlow
-                      compiled (auto), or arbiter.step() alone (manual)
+                      compiled, else a turn of a loop that makes tensors
+                      (auto), or arbiter.step() alone (manual)
   --allow RULE        keep silent about this line, holder or path, as reports
                       name them or as a glob: "model.py:forward",
                       "__main__.replay", "*.history"; repeatable

@@ -31,7 +31,7 @@ from ..model.words import BOUNDED
 from . import account, closure, crosschecks, summary, unheld
 from .afterwards import Afterwards
 from .allowlist import AllowList
-from .forecast import Forecast
+from .forecast import Forecast, is_much
 from .judge import Judge
 from .known import KnownHolders
 from .look import Look
@@ -97,6 +97,7 @@ class Diagnostician:
     #: What the last walk found that no Python object leads to.
     _unheld: Sequence[Finding] = ()
     _next_visit: int = 0  # the tick of it, where something can be visited
+    _turns: int = 0  # at the last look, where they were time
     #: When the room that is left was last read, and what it was.
     _room: tuple[float, Forecast] | None = None
 
@@ -152,13 +153,16 @@ class Diagnostician:
     def _look(self, tick: int) -> None:
         status = ledger.status()
         if self._watch.goes_on(status) and tick < self._next_visit:
-            return  # a statement is sought, at every tick
+            # A statement is sought.
+            hooks.look_at(tick + self._watch.pause(status))
+            return
         with self._whole:
             now = self._judged_now(status)
         self._tell(now, status)
         self._come_back(tick, status, now.pause)
 
     def _judged_now(self, status: Status) -> _Judged:
+        self._forget_what_prepared(status)
         self._watch.end(status)
         self._walks.visit_all(status)
         suspects = {s.site: s for s in heap.suspects(self._age_to_tell)}
@@ -173,6 +177,16 @@ class Diagnostician:
             pause = self._walks.weigh(status, findings) or pause
         return _Judged(suspects, forecast, findings, pause or 0)
 
+    def _forget_what_prepared(self, status: Status) -> None:
+        """Where turns of loops were all that was known of time, and it has
+        begun anew since, by steps or at another pace: holders that were found
+        by then are found again by what they do in it."""
+        before, self._turns = self._turns, status.now * status.by_turns
+        if before and (status.now < before or not status.by_turns):
+            self._watch.end(status, now=True)
+            self._known.clear()
+            self._walks.forget()
+
     def _tell(self, now: _Judged, status: Status) -> None:
         """Tells what was found, and begins to watch for statements."""
         self._judged = now.findings
@@ -184,7 +198,12 @@ class Diagnostician:
         # Told with its statement, a few turns later.
         later = {h.signature for h in waiting if self._watch.awaits(h)}
         self._told.tell(
-            [f for f in now.findings if f.signature not in later],
+            [
+                f
+                for f in now.findings
+                if f.signature not in later
+                and not _may_prepare(f, status, now.forecast)
+            ],
             self._age_to_tell,
             now.forecast.room_of,
         )
@@ -238,7 +257,7 @@ class Diagnostician:
     def _due(self, tick: int, status: Status, pause: int) -> int:
         """The tick of the next visit; 0: when the criterion calls."""
         if self._watch.busy:
-            return tick + 1
+            return tick + self._watch.pause(status)
         if any(h.visitable for h in self._known.values()):
             return self._next_visit
         return tick + pause if pause else 0
@@ -308,6 +327,7 @@ class Diagnostician:
     def _judged_at_last(
         self, status: Status
     ) -> tuple[_Judged, Walk, ProcessGrowth | None]:
+        self._forget_what_prepared(status)
         self._watch.end(status, now=True)
         self._walks.visit_all(status)
         suspects = {s.site: s for s in heap.suspects(self._least_age)}
@@ -431,3 +451,10 @@ class Diagnostician:
                 elsewhere=history.sightings.elsewhere,
             )
         return found
+
+
+def _may_prepare(finding: Finding, status: Status, forecast: Forecast) -> bool:
+    """Whether it may be what a program loads before its first step: it holds
+    little beside the memory that is left."""
+    room = forecast.room_of(finding)
+    return status.by_turns and not is_much(finding.retained_bytes, room)

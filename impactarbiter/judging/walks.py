@@ -49,8 +49,10 @@ URGENT_SHARE = 0.25
 #: What can't be visited is found by one walk and confirmed by another: so many
 #: are made even where they cost more than that.
 WALKS_TO_CONFIRM = 2
-#: Seconds that a first walk of the whole heap is expected to take.
+#: Seconds that a first walk of the whole heap is expected to take, and a near
+#: one.
 FIRST_WALK = 0.1
+FIRST_NEAR_WALK = 0.02
 #: A line whose holder was found to be none of ours is looked at again when it
 #: is so many times as old.
 AGAIN = 2
@@ -85,7 +87,13 @@ class Walks:
     _seconds: float = 0.0
     _walk_seconds: float = 0.0  # of the last walk
     _last_seconds: float = FIRST_WALK  # of a walk that left nothing out
+    _near_seconds: float = FIRST_NEAR_WALK  # of one that did
     _visit_seconds: float = 0.0
+
+    def forget(self) -> None:
+        """Lines are as new as time is."""
+        self._looked.clear()
+        self._alone.clear()
 
     def visit_all(self, status: Status) -> None:
         """Sees every known holder again."""
@@ -110,8 +118,11 @@ class Walks:
         room: int | None,
     ) -> int | None:
         """Ticks until a walk is worth its cost, 0: it is now; None: nothing
-        asks for one."""
+        asks for one.  None is free in what may be a preparation."""
         if self._wanted(suspects, status):
+            if status.by_turns:
+                free = WALKS_TO_CONFIRM * self._near_seconds
+                return self.pause(suspects, status, room, free, 0)
             return self.pause(suspects, status, room)
         if self._wanted_anew(suspects):
             return self.pause(suspects, status, room, 0.0)
@@ -216,9 +227,10 @@ class Walks:
         so many walks are free; 0: it is now."""
         at_stake = sum(s.live_bytes for s in suspects.values())
         share = URGENT_SHARE if is_much(at_stake, room) else WALK_SHARE
-        cost = self._seconds + self._last_seconds
-        free = max(allowance, walks * self._last_seconds)
-        missing = (cost - free) / share - time.process_time()
+        near = status.by_turns and self._near_is_enough()
+        one = self._near_seconds if near else self._last_seconds
+        free = max(allowance, walks * one)
+        missing = (self._seconds + one - free) / share - time.process_time()
         return _ticks_in(missing, status)
 
     def weigh(self, status: Status, findings: Sequence[Finding]) -> int:
@@ -278,8 +290,10 @@ class Walks:
             self._seconds += self._walk_seconds
 
     def _expect(self, walk: Walk) -> None:
-        """A walk of the whole heap will take what this one did."""
-        if not walk.near:
+        """A walk of its kind will take what this one did."""
+        if walk.near:
+            self._near_seconds = self._walk_seconds
+        else:
             self._last_seconds = self._walk_seconds
 
     def _walk(

@@ -17,6 +17,11 @@ TURNS = 3
 #: lie between two of its steps on the average, and at most for so many.
 GAPS = 1.5
 MOST_TURNS = 128
+#: Turns of an inner loop are short: of those it may last for so large a part
+#: of all that were.
+MOST_OF_LOOPS = 1 / 8
+#: And what they have shown is asked for after so many seconds, not at each.
+LOOP_SECONDS = 0.01
 
 
 @dataclass
@@ -48,7 +53,7 @@ class StatementWatch:
             history.sightings.begin()
             if heap.watch_statement(history.held.visit, history.graph_grows):
                 self._history, self._began = history, status.now
-                self._most = _turns(history)
+                self._most = _turns(history, status)
                 return True
         return False
 
@@ -59,6 +64,12 @@ class StatementWatch:
             return sightings.watches == 1 and not sightings.so_far
         return sightings.watches == 0 and _is_worth(history)
 
+    def pause(self, status: Status) -> int:
+        """Ticks until it is asked again."""
+        if not status.by_turns:
+            return 1
+        return 1 + int(LOOP_SECONDS / max(status.tick_seconds, 1e-6))
+
     def goes_on(self, status: Status) -> bool:
         """Whether it has not lasted yet, and has seen no statement that it
         had not."""
@@ -68,7 +79,8 @@ class StatementWatch:
         return not history.sightings.shows_more(heap.seen_statements())
 
     def _has_lasted(self, history: HolderHistory, status: Status) -> bool:
-        return status.now >= self._began + min(self._most, _turns(history))
+        turns = min(self._most, _turns(history, status))
+        return status.now >= self._began + turns
 
     def end(self, status: Status, *, now: bool = False) -> None:
         """Ends the watch where it has lasted; ``now``: in any case."""
@@ -87,10 +99,11 @@ def _is_worth(history: HolderHistory) -> bool:
     return history.held.visit != 0 and history.sightings.is_wanted(history.age)
 
 
-def _turns(history: HolderHistory) -> int:
+def _turns(history: HolderHistory, status: Status) -> int:
     """A graph that grows has one storage to show, whatever its pace."""
     if history.graph_grows:
         return TURNS
     gains = history.growth.gains  # of a value, which is of one step
     gap = history.age / max(history.generations, gains, 1)
-    return min(max(TURNS, round(GAPS * gap) + 1), MOST_TURNS)
+    most = max(MOST_TURNS, status.by_turns * int(status.now * MOST_OF_LOOPS))
+    return min(max(TURNS, round(GAPS * gap) + 1), most)

@@ -76,7 +76,8 @@ class Report:
     ``taken_back`` are former leaks that stopped growing before the end.
 
     ``steps`` are of ``step_kind``: "optimizer", "backward", "module call",
-    "compiled call" (of what JAX or TensorFlow compiled) or "manual".
+    "compiled call" (of what JAX or TensorFlow compiled), "manual", or "loop
+    turn" where none of these was seen: of a loop that makes tensors or arrays.
     ``grown_bytes_per_step`` is how fast live tensor memory grew and
     ``process_bytes_per_step`` how fast the process did (None: not
     measured), both 0 where there was no steady growth;

@@ -19,6 +19,7 @@ StepKind = Literal[
     "module call",
     "compiled call",
     "manual",
+    "loop turn",
     "allocation",
 ]
 #: What ``explain()`` says of an object.

@@ -54,7 +54,10 @@ def _of_process(report: Report, room: int) -> str:
         return _quiet_recording(report)
     watched = plural(report.steps, "step")
     if report.steps == 0:
-        return "no step was seen: call arbiter.step() in each turn of the loop"
+        return (
+            "no step was seen, nor a loop that makes tensors:"
+            " call arbiter.step()"
+        )
     if report.steps < report.needed_steps:
         return (
             f"only {watched} seen, {report.needed_steps} are needed:"

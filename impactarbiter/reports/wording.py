@@ -412,11 +412,17 @@ def ages_text(line: LineBytes) -> str:
     )
 
 
+#: What steps are where a program has none of its own.
+TURNS = ", turns of a loop that makes tensors: no other were seen"
+
+
 def footer(report: Report) -> list[str]:
     """What was watched, where the live bytes are, what watching cost."""
     seen = "recorded" if report.recorded_by else "watched"
+    # Of another kind nobody asks what they are.
+    turns = TURNS if report.step_kind == "loop turn" else ""
     watched = (
-        f"{seen} {plural(report.steps, 'step')};"
+        f"{seen} {plural(report.steps, 'step')}{turns};"
         f" {format_bytes(report.live_bytes)} live at the end,"
         f" {format_bytes(report.peak_bytes)} at the peak"
     )

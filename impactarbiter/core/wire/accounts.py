@@ -95,9 +95,14 @@ STEP_KINDS: tuple[StepKind, ...] = (
     "module call",
     "compiled call",
     "manual",
+    "loop turn",
 )
 #: Those of them that do not train.
-CALLS = (STEP_KINDS.index("module call"), STEP_KINDS.index("compiled call"))
+CALLS = (
+    STEP_KINDS.index("module call"),
+    STEP_KINDS.index("compiled call"),
+    STEP_KINDS.index("loop turn"),
+)
 
 
 class Counts(NamedTuple):
@@ -111,6 +116,7 @@ class Counts(NamedTuple):
     module: int = 0
     compiled: int = 0
     manual: int = 0
+    turn: int = 0
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,12 @@ class Status:
     def now(self) -> int:
         """What ages are measured by: position, or tick."""
         return self.ticks if self.by_tick else self.position
+
+    @property
+    def by_turns(self) -> bool:
+        """Whether nothing but turns of loops was seen: any of them may prepare
+        what is still to come."""
+        return STEP_KINDS[self.kind] == "loop turn"
 
     @property
     def strongest_kind(self) -> int:

@@ -198,7 +198,7 @@ add_hidden_stacks(words *w, PyThreadState *thread)
 
 /* What a call that ends just now was given, and what callers on all threads
  * have on stacks that nothing else shows: the list that a comprehension is
- * filling.  Where no call ends, nothing. */
+ * filling.  Where no call ends, and no statement is under way, nothing. */
 static int
 walk_unrooted(diagnosis *d)
 {
@@ -206,7 +206,7 @@ walk_unrooted(diagnosis *d)
     words w = {0};
     int result = add_words(&w, args.items, args.count);
     PyThreadState *t =
-        args.count > 0
+        args.count > 0 || ia_stepping_in_a_statement()
             ? PyInterpreterState_ThreadHead(PyInterpreterState_Get())
             : NULL;
     for (; t != NULL && result == 0; t = PyThreadState_Next(t))

@@ -14,7 +14,7 @@
 
 #include "device_event.h"
 
-#define IA_API_VERSION 7
+#define IA_API_VERSION 8
 #define IA_API_CAPSULE "impactarbiter._core._api"
 
 /* One block of tensor memory.  `data` is what the allocator returned, `impl`
@@ -163,6 +163,7 @@ typedef enum {
     IA_EVENT_MODULE,
     IA_EVENT_COMPILED, /* a call of a function that a framework compiled */
     IA_EVENT_MANUAL,
+    IA_EVENT_TURN, /* of a loop that makes memory: there is nothing else */
 } ia_event;
 
 typedef struct {

@@ -6,6 +6,7 @@
 #include "../base/thread.h"
 #include "intervals.h"
 #include "ledger.h"
+#include "recurrence.h"
 #include "ring.h"
 #include "samples.h"
 #include "sites.h"
@@ -173,7 +174,10 @@ born(uintptr_t key, size_t bytes, uint16_t device)
     else
         ia_journal_birth(key, bytes, stack, raw->site, device,
                          self.collecting);
+    int due = ia_the_recurrence.come != NULL && ia_recurrence_birth(raw->hash);
     ia_ledger_unlock();
+    if (ia_seldom(due))
+        ia_recurrence_ask();
 }
 
 static IA_SELDOM void

@@ -6,6 +6,7 @@
 #include "../ledger/devices.h"
 #include "../ledger/frames.h"
 #include "../ledger/ledger.h"
+#include "../ledger/recurrence.h"
 #include "../ledger/sites.h"
 #include "../ledger/tensors.h"
 #include "../steps/failure.h"
@@ -55,6 +56,9 @@ api_tensor_born(PyObject *op)
 {
     if (!ia_active)
         return;
+    /* Before anybody knows of a tensor that is not made yet. */
+    if (ia_recurrence_waits_long())
+        ia_stepping_come_instead();
     ia_tensors_born(op);
     if (ia_stacks_sweep_is_due())
         ia_sweep(); /* here too: some programs have no steps */

@@ -7,6 +7,7 @@
 #include "../ledger/devices.h"
 #include "../ledger/ledger.h"
 #include "../ledger/libraries.h"
+#include "../ledger/recurrence.h"
 #include "../ledger/samples.h"
 #include "../ledger/tensors.h"
 #include "../steps/criterion.h"
@@ -33,6 +34,7 @@ in_child(void)
     ia_arrays_silence();
     ia_journal_after_fork();
     ia_ledger_after_fork();
+    ia_recurrence_arrived();
     ia_recorder_after_fork();
     ia_collector_after_fork();
 }

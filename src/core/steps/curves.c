@@ -244,6 +244,7 @@ ia_curves_note(uint32_t tick, const uint32_t *counts, double seconds)
                             .module = counts[IA_EVENT_MODULE],
                             .compiled = counts[IA_EVENT_COMPILED],
                             .manual = counts[IA_EVENT_MANUAL],
+                            .turn = counts[IA_EVENT_TURN],
                             .phase = ia_ledger_phase()}};
     ia_ledger_lock();
     p->live_bytes = ia_ledger_totals_now()->live_bytes;
@@ -281,9 +282,10 @@ ia_curves_note_nodes(const uint32_t *counts, uint64_t nodes, uint64_t bytes)
 PyObject *
 ia_counts_build(const uint32_t *counts)
 {
-    return Py_BuildValue("(IIIII)", counts[IA_EVENT_OPTIMIZER],
+    return Py_BuildValue("(IIIIII)", counts[IA_EVENT_OPTIMIZER],
                          counts[IA_EVENT_BACKWARD], counts[IA_EVENT_MODULE],
-                         counts[IA_EVENT_COMPILED], counts[IA_EVENT_MANUAL]);
+                         counts[IA_EVENT_COMPILED], counts[IA_EVENT_MANUAL],
+                         counts[IA_EVENT_TURN]);
 }
 
 uint32_t

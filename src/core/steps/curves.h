@@ -9,7 +9,7 @@
 #include "../base/columns.h"
 #include "../base/core_api.h"
 
-#define IA_EVENTS (IA_EVENT_MANUAL + 1)
+#define IA_EVENTS (IA_EVENT_TURN + 1)
 
 /* Lines whose live bytes are kept apart. */
 #define IA_CURVE_LINES 12
@@ -48,8 +48,8 @@ void ia_curves_forget_site(uint32_t site);
     C(u4, module)                                                            \
     C(u4, compiled)                                                          \
     C(u4, manual)                                                            \
-    C(u4, phase)                                                             \
-    C(u4, unused)
+    C(u4, turn)                                                              \
+    C(u4, phase)
 
 typedef struct {
     IA_POINT_COLUMNS(IA_ROW_FIELD)

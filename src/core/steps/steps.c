@@ -1,7 +1,8 @@
 /* Time: what moves it on, and what is done when it moves.
  *
  * Every boundary event (an optimizer step, a backward, a call of a top-level
- * module, arbiter.step()) is a tick.  The position counts the events of the
+ * module, arbiter.step(); turns of a loop where there is none of these) is a
+ * tick.  The position counts the events of the
  * strongest kind that the program has shown, optimizer steps from the moment
  * that an optimizer exists: in positions the rollouts before an update, the
  * transforms of a data set and the tokens of a generation are no time at all.
@@ -15,6 +16,7 @@
 #include "../base/clock.h"
 #include "../base/kinds.h"
 #include "../ledger/ledger.h"
+#include "../ledger/recurrence.h"
 #include "../ledger/tensors.h"
 #include "criterion.h"
 #include "curves.h"
@@ -60,6 +62,14 @@
  */
 #define LONGER_THAN_STEPS 2
 
+/* What a program loads before its work, or makes, it does in a loop as well,
+ * and in turns that are over in no time.  Where the later half of the time so
+ * far has brought less than a SLOWER part of the turns, the others were such:
+ * time begins anew.  Asked FIRST_PACE seconds after it began, when twice as
+ * long have passed, and so on. */
+#define SLOWER 8
+#define FIRST_PACE 0.125
+
 static struct {
     ia_stepping_options options;
     int kind; /* strongest ia_event seen so far, or NO_KIND */
@@ -83,6 +93,9 @@ static struct {
     uint32_t next_late_probe; /* by ticks since the position moved */
     double started, last, boundary_seconds, callback_seconds, tick_seconds;
     double weighing_seconds, last_weighing;
+    uint32_t turns; /* of a loop, that have not moved anything yet */
+    double pace_from, pace_at; /* when turns began; when they are compared */
+    uint32_t pace_position;    /* half of that time ago */
 } run;
 
 static uint32_t serial; /* of the run: a look may end one and begin another */
@@ -202,10 +215,10 @@ note_strongest(uint32_t until)
 }
 
 static void
-strongest_comes(void)
+strongest_comes(uint32_t times)
 {
     run.settled = run.carries = 0;
-    note_strongest(run.position + 1);
+    note_strongest(run.position + times);
 }
 
 /* The kind that comes in place of the strongest, or NO_KIND. */
@@ -231,9 +244,9 @@ kind_of_steps(void)
     int kind = successor();
     if (kind != NO_KIND)
         return kind;
-    for (kind = 0; kind < IA_EVENT_MANUAL && run.counts[kind] == 0; kind++)
+    for (kind = 0; kind < IA_EVENTS && run.counts[kind] == 0; kind++)
         ;
-    return kind;
+    return kind < IA_EVENTS ? kind : IA_EVENT_MANUAL;
 }
 
 /* What came before the first step was preparation, but all that is known. */
@@ -250,9 +263,9 @@ measure_step(uint32_t ticks)
  * A backward that ends a step has not let go of its graph yet: the next tick is
  * the place. */
 static int
-is_place_to_look(int moves, uint32_t since)
+is_place_to_look(uint32_t moves, uint32_t since)
 {
-    int here = run.kind == IA_EVENT_BACKWARD ? since == 1 : moves;
+    int here = run.kind == IA_EVENT_BACKWARD ? since == 1 : moves > 0;
     return here || ia_stepping_clock() == IA_BY_TICK || run.position == 0 ||
            since > LONGER_THAN_STEPS * run.longest_step;
 }
@@ -286,16 +299,29 @@ look_into_silence(uint32_t since, int check)
     }
 }
 
+/* Turns have gone on at one pace for as long as it takes to compare the first
+ * half of that time with the second: looks before that would be into a
+ * preparation. */
+static int
+has_a_pace(void)
+{
+    return run.kind != IA_EVENT_TURN ||
+           run.pace_at - run.pace_from > 2 * FIRST_PACE;
+}
+
 static int
 is_look_wanted(double now)
 {
+    if (!has_a_pace())
+        return 0;
     return run.suspects_wait ||
            (run.look_at != 0 && run.tick >= run.look_at) ||
            (run.look_by != 0 && now >= run.look_by);
 }
 
+/* `moves`: so far does the position go on. */
 static void
-boundary(int moves)
+boundary(uint32_t moves)
 {
     uint32_t found = 0;
     double start = ia_seconds();
@@ -310,7 +336,7 @@ boundary(int moves)
             probe_graphs(ia_ledger_now((int)ia_stepping_clock()),
                          &run.next_probe);
     }
-    run.position += moves != 0;
+    run.position += moves;
     run.tick++;
     ia_ledger_lock();
     ia_ledger_tick(run.position);
@@ -347,6 +373,8 @@ static void
 begin_kind(int kind)
 {
     int first = run.kind == NO_KIND;
+    if (kind != IA_EVENT_TURN)
+        ia_recurrence_follow(NULL);
     run.kind = kind;
     run.position = 0;
     run.next_probe = run.options.warmup;
@@ -387,8 +415,66 @@ ia_stepping_event(ia_event event)
     run.counts[event]++;
     int strongest = (int)event == run.kind || event == IA_EVENT_MANUAL;
     if (strongest)
-        strongest_comes();
+        strongest_comes(1);
     boundary(strongest || (int)event == successor());
+}
+
+/* Turns that came before are those of a preparation, where their pace has
+ * become another. */
+static void
+compare_pace(void)
+{
+    double now = ia_seconds() - run.callback_seconds; /* the program's own */
+    if (run.pace_at != 0 && now < run.pace_at)
+        return;
+    uint32_t before = run.pace_position, later = run.position - before;
+    if (run.pace_at == 0 || later < before / SLOWER) {
+        begin_kind(IA_EVENT_TURN);
+        run.pace_from = now;
+        run.pace_at = now + FIRST_PACE;
+    } else {
+        run.pace_at += run.pace_at - run.pace_from;
+    }
+    run.pace_position = run.position;
+}
+
+static int in_a_statement;
+
+static void
+move_by_turns(void)
+{
+    uint32_t turns = run.turns;
+    run.turns = 0;
+    if (run.kind < IA_EVENT_TURN || turns == 0)
+        return;
+    ia_recurrence_pace(run.last > 0 ? ia_seconds() - run.last : 1);
+    compare_pace();
+    run.counts[IA_EVENT_TURN] += turns;
+    strongest_comes(turns);
+    boundary(turns);
+}
+
+/* For Py_AddPendingCall. */
+static int
+come_for_turns(void *unused)
+{
+    (void)unused;
+    ia_recurrence_arrived();
+    run.turns += ia_recurrence_take();
+    /* A finalizer may run in the middle of a collection. */
+    if (!ia_active || run.busy || ia_ledger_collecting())
+        return 0;
+    look_for_optimizer();
+    in_a_statement = 1;
+    move_by_turns();
+    in_a_statement = 0;
+    return 0;
+}
+
+int
+ia_stepping_in_a_statement(void)
+{
+    return in_a_statement;
 }
 
 static _Thread_local ia_call_args ending; /* a look may let others run */
@@ -422,10 +508,11 @@ ia_stepping_optimizer(PyObject *optimizer)
         return;
     if (run.kind != IA_EVENT_OPTIMIZER)
         begin_kind(IA_EVENT_OPTIMIZER);
-    int moves = ia_optimizers_step(optimizer, run.counts[IA_EVENT_OPTIMIZER]);
-    run.counts[IA_EVENT_OPTIMIZER] += moves != 0;
+    uint32_t moves =
+        ia_optimizers_step(optimizer, run.counts[IA_EVENT_OPTIMIZER]) != 0;
+    run.counts[IA_EVENT_OPTIMIZER] += moves;
     if (moves)
-        strongest_comes();
+        strongest_comes(1);
     boundary(moves);
 }
 
@@ -450,6 +537,8 @@ ia_stepping_start(const ia_stepping_options *options)
         if (run.optimizer_classes > 0 && ia_optimizers_exist())
             run.kind = IA_EVENT_OPTIMIZER;
     }
+    if (run.kind == NO_KIND)
+        ia_recurrence_follow(come_for_turns);
     ia_active = 1;
 }
 
@@ -457,9 +546,22 @@ void
 ia_stepping_stop(void)
 {
     ia_active = 0;
+    ia_recurrence_follow(NULL);
     ia_optimizers_let_go();
     Py_CLEAR(run.options.callback);
     Py_CLEAR(run.options.is_programs);
+}
+
+void
+ia_stepping_come_instead(void)
+{
+    PyObject *callback = run.options.callback;
+    if (!ia_active || run.busy)
+        return;
+    run.turns += ia_recurrence_take();
+    run.options.callback = NULL;
+    move_by_turns();
+    run.options.callback = callback;
 }
 
 /* An optimizer that never steps makes no time: what has been seen so far was
@@ -467,6 +569,7 @@ ia_stepping_stop(void)
 void
 ia_stepping_settle(void)
 {
+    ia_stepping_come_instead();
     run.settled = run.position == 0;
 }
 

@@ -29,10 +29,15 @@ typedef struct {
 } ia_call_args;
 void ia_stepping_call_ends(ia_event, PyObject *const *args, Py_ssize_t count);
 ia_call_args ia_stepping_args(void);
+/* Whether the look is made in the middle of the program's code, anywhere. */
+int ia_stepping_in_a_statement(void);
 /* The clock that ages are measured by just now. */
 ia_clock ia_stepping_clock(void);
 /* The tick at which the position last moved. */
 uint32_t ia_stepping_moved_at(void);
+/* Something is made in turns that the main thread does not come for: it waits
+ * for the thread that makes it, say.  No look is made. */
+void ia_stepping_come_instead(void);
 /* A report is asked for: it is the last word. */
 void ia_stepping_settle(void);
 /* Asks for a look at that tick (0: none), suspects or not, or at the first

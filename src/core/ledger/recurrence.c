@@ -1,0 +1,102 @@
+/* Which place recurs, and how often. */
+
+#include "../base/compat.h"
+#include "journal.h"
+#include "recurrence.h"
+
+#include <string.h>
+
+/* Places that are remembered while one that recurs is sought. */
+#define REMEMBERED 64
+/* The mark has fallen silent after so many times as many births as ever lay
+ * between two of its own. */
+#define SILENT 8
+/* Seconds between two times that somebody comes for turns: a boundary costs
+ * less than a thousandth of that, and in a run of a second there are thousands. */
+#define LEAST_PAUSE 0.0002
+#define MOST_PAUSE 0.0008
+#define MOST_STRIDE (UINT32_C(1) << 20)
+
+struct ia_recurrence ia_the_recurrence;
+static uint64_t remembered[REMEMBERED];
+
+void
+ia_recurrence_follow(int (*come)(void *))
+{
+    struct ia_recurrence *r = &ia_the_recurrence;
+    ia_journal_lock();
+    r->come = come;
+    r->mark = r->last = 0;
+    r->in_a_row = r->gap = r->longest = r->turns = 0;
+    r->stride = 1;
+    r->waits_long = 0;
+    memset(remembered, 0, sizeof remembered);
+    ia_ledger_unlock();
+}
+
+static void
+begin_mark(struct ia_recurrence *r, uint64_t place)
+{
+    r->mark = place;
+    r->gap = r->longest = 0;
+    r->turns++;
+    memset(remembered, 0, sizeof remembered);
+}
+
+void
+ia_recurrence_other(uint64_t place)
+{
+    struct ia_recurrence *r = &ia_the_recurrence;
+    r->gap++;
+    if (r->mark != 0 && r->gap / SILENT <= r->longest)
+        return;
+    uint64_t *known = &remembered[(place >> 32) % REMEMBERED];
+    if (*known == place)
+        begin_mark(r, place);
+    else
+        *known = place;
+}
+
+void
+ia_recurrence_ask(void)
+{
+    int (*come)(void *) = NULL;
+    ia_journal_lock();
+    if (!ia_the_recurrence.asked)
+        come = ia_the_recurrence.come;
+    ia_the_recurrence.asked = come != NULL;
+    ia_ledger_unlock();
+    if (come != NULL && Py_AddPendingCall(come, NULL) < 0)
+        ia_recurrence_arrived(); /* there is no room for another call now */
+}
+
+void
+ia_recurrence_arrived(void)
+{
+    ia_journal_lock();
+    ia_the_recurrence.asked = 0;
+    ia_ledger_unlock();
+}
+
+uint32_t
+ia_recurrence_take(void)
+{
+    ia_journal_lock();
+    uint32_t turns = ia_the_recurrence.turns;
+    ia_the_recurrence.turns = 0;
+    ia_the_recurrence.waits_long = 0;
+    ia_ledger_unlock();
+    return turns;
+}
+
+void
+ia_recurrence_pace(double seconds)
+{
+    ia_journal_lock();
+    uint32_t *stride = &ia_the_recurrence.stride;
+    if (seconds < LEAST_PAUSE && *stride < MOST_STRIDE)
+        *stride *= 2;
+    else if (seconds > MOST_PAUSE && *stride > 1)
+        *stride /= 2;
+    ia_ledger_unlock();
+}

@@ -1,0 +1,204 @@
+"""Where a program has no step of its own, turns of its loops are its time."""
+
+from __future__ import annotations
+
+import textwrap
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import warm
+
+import impactarbiter
+from impactarbiter import Report
+
+TURNS = 300
+#: Of some microseconds each: boundaries lie further apart.
+SHORT_TURNS = 30_000
+
+
+class Filter:
+    """Keeps all that it estimates."""
+
+    def __init__(self) -> None:
+        self.estimates: list[Any] = []
+        self.state = torch.zeros(64)
+
+    def update(self, seen: torch.Tensor) -> None:
+        self.state = 0.9 * self.state + 0.1 * seen
+        self.estimates.append(self.state.clone())
+
+
+def watched(body: Callable[[], object]) -> Report:
+    with impactarbiter.watch() as arbiter:
+        kept = body()
+    del kept
+    return arbiter.stop()
+
+
+def filter_all() -> Filter:
+    made = Filter()
+    for turn in range(TURNS):
+        made.update(torch.full((64,), float(turn)))
+    return made
+
+
+def test_a_leak_in_a_loop_without_steps_is_found() -> None:
+    made = Filter()
+    with impactarbiter.watch() as arbiter:
+        for turn in range(TURNS):
+            made.update(torch.full((64,), float(turn)))
+    report = arbiter.stop()
+    (finding,) = report.findings
+    assert finding.verdict == "leak"
+    assert str(finding.holder.expression).endswith("made.estimates")
+    assert report.step_kind == "loop turn"
+    assert finding.tensors_per_step == pytest.approx(1, rel=0.02)
+    assert "turns of a loop" in str(report)
+
+
+def test_each_turn_counts_once() -> None:
+    """Whatever an instruction makes besides its result."""
+
+    def body() -> None:
+        for turn in range(TURNS):
+            weights = torch.full((64,), float(turn))
+            order = weights.argsort()  # two at once
+            weights[order].sum()
+
+    assert watched(body).steps == pytest.approx(TURNS, abs=3)
+
+
+def test_a_loop_that_makes_one_tensor_a_turn() -> None:
+    made = Filter()
+
+    def body() -> None:
+        for _ in range(SHORT_TURNS):
+            made.estimates.append(torch.empty(4))
+
+    report = watched(body)
+    assert [f.verdict for f in report.findings] == ["leak"]
+    assert 0.99 * SHORT_TURNS < report.steps < SHORT_TURNS
+
+
+def test_arrays_alone() -> None:
+    made = Filter()
+
+    def body() -> None:
+        for turn in range(SHORT_TURNS):
+            scaled = np.full(150, float(turn))
+            made.estimates.append(scaled * 2)
+
+    report = watched(body)
+    assert [f.verdict for f in report.findings] == ["leak"]
+    assert report.step_kind == "loop turn"
+
+
+def test_a_loop_that_keeps_nothing_is_quiet() -> None:
+    def body() -> None:
+        state = torch.zeros(64)
+        for _ in range(TURNS):
+            state = state * 0.5 + torch.ones(64)
+
+    report = watched(body)
+    assert not report.findings
+    assert report.steps > TURNS / 2
+
+
+@pytest.mark.parametrize("kind", ["backward", "module call", "manual"])
+def test_a_stronger_kind_ends_the_counting(kind: str) -> None:
+    model = torch.nn.Linear(4, 4)
+
+    def step(arbiter: impactarbiter.Arbiter) -> None:
+        if kind == "manual":
+            arbiter.step()
+            return
+        result = model(torch.ones(4))
+        if kind == "backward":
+            result.sum().backward()
+
+    with impactarbiter.watch() as arbiter:
+        for turn in range(TURNS):
+            torch.full((64,), float(turn)).argsort()
+        for _ in range(20):
+            step(arbiter)
+    report = arbiter.stop()
+    assert report.step_kind == kind
+    assert report.steps == 20
+
+
+def test_by_hand_alone_where_that_was_asked_for() -> None:
+    with impactarbiter.watch(step="manual") as arbiter:
+        for turn in range(TURNS):
+            torch.full((64,), float(turn)).argsort()
+    assert arbiter.stop().steps == 0
+
+
+def test_of_a_worker_while_the_main_thread_waits() -> None:
+    made = Filter()
+
+    def work() -> None:
+        for turn in range(TURNS):
+            made.update(torch.full((64,), float(turn)))
+
+    with impactarbiter.watch() as arbiter:
+        worker = threading.Thread(target=work)
+        worker.start()
+        while worker.is_alive():
+            worker.join(0.001)
+    assert [f.verdict for f in arbiter.stop().findings] == ["leak"]
+
+
+#: The list on a stack that nothing shows; and a preparation, whose turns are
+#: over in no time, before a loop whose turns are what a user would count.
+PREPARES = """
+    import time
+    import torch
+
+    class Field:
+        def __init__(self):
+            self.history = []
+            self.now = torch.zeros(2000)
+
+        def advance(self):
+            self.now = torch.roll(self.now, 1) * 0.5 + sources[0]
+            self.history.append(self.now.clone())
+
+    def main():
+        field = Field()
+        for _ in range(250):
+            field.advance()
+            time.sleep(0.004)
+
+    sources = [torch.full((2000,), float(i)) for i in range(5000)]
+    main()
+"""
+
+
+def test_what_is_prepared_is_no_leak(tmp_path: Path) -> None:
+    """And a holder is found while there is somebody who has it."""
+    line, report = warm.watched(tmp_path, textwrap.dedent(PREPARES))
+    (finding,) = report["findings"]
+    assert finding["holder"]["expression"] == "main().field.history"
+    assert finding["grown_at"]["line"] == 12
+    assert "field.history" in line
+    assert not report["taken_back"]
+
+
+def test_of_a_worker_that_the_main_thread_waits_for() -> None:
+    """Who waits for a lock comes for nothing meanwhile."""
+    made = Filter()
+
+    def work() -> None:
+        for turn in range(TURNS):
+            made.update(torch.full((64,), float(turn)))
+
+    with impactarbiter.watch() as arbiter:
+        worker = threading.Thread(target=work)
+        worker.start()
+        worker.join()
+    assert [f.verdict for f in arbiter.stop().findings] == ["leak"]
