@@ -21,6 +21,7 @@ from .endings import ending, loops_around, replacing, taken_from
 from .source_file import (
     FUNCTIONS,
     Source,
+    bare,
     line_of,
     mentions,
     name_of,
@@ -93,6 +94,13 @@ def limit(file: str, line: int) -> End | None:
     if source is None:
         return None
     return _limit(source, _grown_at(source, line))
+
+
+def names_grown(file: str, line: int) -> set[str]:
+    """The last names of what the statement there adds to."""
+    source = parsed(file)
+    grown = [] if source is None else _grown_at(source, line)
+    return {name_of(bare(target)) for _node, target in grown}
 
 
 def _grown_at(source: Source, line: int) -> list[tuple[ast.stmt, ast.expr]]:

@@ -32,7 +32,9 @@ class Case:
     that is said at a report too, where keys have paused or come ever more
     rarely.
     ``one_pass``: it is a variable of the very loop that fills it, where
-    nothing but calls comes.  ``one_turn``: it is a variable of a call that a
+    nothing but calls comes.  ``collects``: turns of loops are all there is,
+    and it is such a variable, or the source goes through all that it has, at
+    whatever place.  ``one_turn``: it is a variable of a call that a
     loop makes, one that a loop sets anew, or of one pass after a training;
     ``returned``: that has returned.  ``remade``: it is a single value that is
     made anew, and nothing says from the old one.  ``last_word``: a report
@@ -57,6 +59,7 @@ class Case:
     overdue: bool = False
     gained: bool = False
     one_pass: bool = False
+    collects: bool = False
     one_turn: bool = False
     returned: bool = False
     last_word: bool = False
@@ -76,6 +79,8 @@ class Rule:
 
 #: The rule whose word is told while the program runs, though nothing is sure.
 MAY_END = "may-end"
+#: The rule for what a script may be there to make.
+COLLECTS = "collects"
 
 
 def _rootless(case: Case) -> bool:
@@ -177,6 +182,13 @@ RULES: tuple[Rule, ...] = (
         "growing",
         "a variable of the call that fills it: nothing shows that it outlives"
         " the call",
+    ),
+    Rule(
+        COLLECTS,
+        lambda case: case.collects and not case.graph_grows,
+        "growing",
+        "the source goes through all of it, or it is a variable of the loop"
+        " that fills it: it may be what that loop is for",
     ),
     Rule(
         "one-pass",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..base.records import dataclass
 from ..base.units import GIB
 from ..model.words import BOUNDED, Severity
-from .rules import MAY_END
+from .rules import COLLECTS, MAY_END
 
 if TYPE_CHECKING:
     from ..model.finding import Finding
@@ -39,7 +39,7 @@ class SeverityRules:
         planned_steps: int | None = None,
     ) -> Severity:
         """The severity; ``planned_steps``: how many are still to come."""
-        if finding.verdict in BOUNDED or finding.rule == MAY_END:
+        if finding.verdict in BOUNDED or finding.rule in (MAY_END, COLLECTS):
             return "info"
         cycle = finding.cycle
         if cycle is not None and (

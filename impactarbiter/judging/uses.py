@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..base.records import dataclass
-from ..knowledge.containers import ANY
+from ..knowledge.containers import ANY, REMOVING
 from .flow import BACKWARDS, Flow
 from .source_file import (
     Names,
@@ -24,6 +24,10 @@ from .source_file import (
 
 #: Calls that give the same for a tensor of one number and for that number.
 _NUMBERS = frozenset({"float", "int"})
+#: Calls that look at a container, and at nothing in it.
+_LOOKING = frozenset({"bool", "id", "isinstance", "len", "type"})
+#: Methods that take one item of many.
+_OF_ONE = ANY | REMOVING | {"get"}
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,37 @@ def is_tensor(file: str, function: str, code: str) -> bool:
             for part in ast.walk(node)
         )
         for node in source.nodes
+    )
+
+
+def goes_through(words: set[str], files: Iterable[str]) -> bool:
+    """Whether variables or attributes that go by one of these names are read
+    as a whole: gone through, handed on or given another name.  What is filled,
+    asked for its length or for one item is not."""
+    return any(
+        name_of(node) in words
+        and isinstance(getattr(node, "ctx", None), ast.Load)
+        and _is_of_all(source, node)
+        for file in files
+        if mentions(file, words) and (source := source_of(file))
+        for node in source.nodes
+    )
+
+
+def _is_of_all(source: Source, node: ast.AST) -> bool:
+    parent = source.parents.get(node)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr not in _OF_ONE
+    if isinstance(parent, ast.Subscript):
+        return parent.value is not node or isinstance(parent.slice, ast.Slice)
+    if isinstance(parent, ast.Call):
+        # A function's own name is none of what it is called with.
+        return parent.func is not node and (
+            name_of(parent.func) not in _LOOKING
+        )
+    return not isinstance(
+        parent,
+        (ast.Compare, ast.BoolOp, ast.If, ast.IfExp, ast.While, ast.UnaryOp),
     )
 
 

@@ -15,7 +15,14 @@ from ..model.path import Edge, Path
 from ..model.words import is_confirmed
 from .forecast import Forecast, is_much
 from .leaving import may_wait, outgrows, pauses, slows
-from .limits import End, ends, limit, taken_out, taken_out_elsewhere
+from .limits import (
+    End,
+    ends,
+    limit,
+    names_grown,
+    taken_out,
+    taken_out_elsewhere,
+)
 from .memory import HolderHistory
 from .observation import Moment
 from .rates import (
@@ -30,6 +37,7 @@ from .rates import (
 from .rules import MAY_END, Case, Rule, judge
 from .severity import DEFAULT_RULES
 from .statement import last_name
+from .uses import goes_through
 
 
 def case_of(
@@ -46,6 +54,7 @@ def case_of(
     assert finding is not None
     one_pass = _is_one_pass(history, status)
     room = forecast.room_of(finding)
+    much = is_much(history.last.bytes, room)
     # Reading the source takes time: only for what would be told.
     asked = not last_word or pauses(history) or slows(history)
     asked = asked and history.growth.gains > 0 and history.age >= needed
@@ -80,6 +89,10 @@ def case_of(
         overdue=history.overdue(),
         gained=(history.growth.gains > 0 and not history.is_the_same) or old,
         one_pass=one_pass,
+        collects=status.by_turns
+        and last_word
+        and not much
+        and (one_pass or _is_gone_through(history)),
         one_turn=_is_one_turn(
             history, one_pass and status.trained, room, last_word
         ),
@@ -430,6 +443,19 @@ def _is_one_turn(
     if history.turnover.carries_over:
         return False
     return not is_much(history.last.bytes, room)
+
+
+def _is_gone_through(history: HolderHistory) -> bool:
+    """Whether the source goes through all of it anywhere."""
+    finding = history.finding
+    if finding is None or finding.holder is None or history.held.is_memo:
+        return False
+    if history.length is None or history.held.root == "cycle":
+        return False
+    names = {last_name(finding.holder.expression) or ""}
+    for place in history.sightings.places(finding):
+        names |= names_grown(*place)
+    return goes_through(names - {""}, history.sightings.files_of(finding))
 
 
 def _is_one_pass(history: HolderHistory, status: Status) -> bool:

@@ -98,6 +98,28 @@ def test_arrays_alone() -> None:
     assert report.step_kind == "loop turn"
 
 
+#: Where a script goes on after its loop.
+USES = {
+    "all": ("torch.stack(field.history).sum()", "growing", "info"),
+    "a few": ("field.history[-10:]", "growing", "info"),
+    "given away": ("torch.save(field.history, os.devnull)", "growing", "info"),
+    "its length": ("len(field.history)", "leak", "critical"),
+    "one": ("field.history[0].sum()", "leak", "critical"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_is_used_as_a_whole_may_be_what_it_is_for(
+    tmp_path: Path, use: str
+) -> None:
+    code, verdict, severity = USES[use]
+    text = textwrap.dedent(PREPARES).replace("# used", f"print({code})")
+    _line, report = warm.watched(tmp_path, f"import os\n{text}")
+    (finding,) = report["findings"]
+    assert finding["holder"]["expression"] == "main().field.history"
+    assert (finding["verdict"], finding["severity"]) == (verdict, severity)
+
+
 def test_a_loop_that_keeps_nothing_is_quiet() -> None:
     def body() -> None:
         state = torch.zeros(64)
@@ -173,6 +195,7 @@ PREPARES = """
         for _ in range(250):
             field.advance()
             time.sleep(0.004)
+        # used
 
     sources = [torch.full((2000,), float(i)) for i in range(5000)]
     main()

@@ -222,6 +222,16 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
         "keeps-all",
         "leak",
     ),
+    "what a script may be there to make": (
+        replace(LEAK, collects=True),
+        "collects",
+        "growing",
+    ),
+    "results whose graphs reach back": (
+        replace(LEAK, collects=True, graph_grows=True),
+        "keeps-all",
+        "leak",
+    ),
     "answers of one pass, which is over": (
         replace(LEAK, one_pass=True, overdue=True),
         "stopped",
