@@ -158,6 +158,7 @@ class Diagnostician:
             return
         with self._whole:
             now = self._judged_now(status)
+        self._turns = status.now * status.by_turns
         self._tell(now, status)
         self._come_back(tick, status, now.pause)
 
@@ -181,7 +182,7 @@ class Diagnostician:
         """Where turns of loops were all that was known of time, and it has
         begun anew since, by steps or at another pace: holders that were found
         by then are found again by what they do in it."""
-        before, self._turns = self._turns, status.now * status.by_turns
+        before = self._turns
         if before and (status.now < before or not status.by_turns):
             self._watch.end(status, now=True)
             self._known.clear()
@@ -322,6 +323,7 @@ class Diagnostician:
         status = replace(ledger.status(), asked=True)
         with self._whole:
             now, walk, process_growth = self._judged_at_last(status)
+        self._turns = status.now * status.by_turns
         return self._written(now, walk, process_growth, status)
 
     def _judged_at_last(

@@ -11,8 +11,8 @@
 /* The mark has fallen silent after so many times as many births as ever lay
  * between two of its own. */
 #define SILENT 8
-/* Seconds between two times that somebody comes for turns: a boundary costs
- * less than a thousandth of that, and in a run of a second there are thousands. */
+/* Seconds between two times that somebody comes for turns: a boundary takes
+ * some tenths of a microsecond, and a run of a second still has thousands. */
 #define LEAST_PAUSE 0.0002
 #define MOST_PAUSE 0.0008
 #define MOST_STRIDE (UINT32_C(1) << 20)
