@@ -20,6 +20,7 @@ from ..model.finding import Site
 from .endings import ending, loops_around, replacing, taken_from
 from .source_file import (
     FUNCTIONS,
+    Names,
     Source,
     bare,
     line_of,
@@ -96,11 +97,18 @@ def limit(file: str, line: int) -> End | None:
     return _limit(source, _grown_at(source, line))
 
 
-def names_grown(file: str, line: int) -> set[str]:
-    """The last names of what the statement there adds to."""
-    source = parsed(file)
+def names_grown(file: str, line: int) -> Names:
+    """What the statement there calls what it adds to."""
+    source, names = parsed(file), Names()
     grown = [] if source is None else _grown_at(source, line)
-    return {name_of(bare(target)) for _node, target in grown}
+    for node, target in grown:
+        name = frozenset({name_of(bare(target))})
+        if isinstance(bare(target), ast.Attribute):
+            names |= Names(attributes=name)
+        elif source is not None:
+            scope = source.scope(node).rpartition(".")[2] or "module"
+            names |= Names(variables=frozenset((scope, one) for one in name))
+    return names
 
 
 def _grown_at(source: Source, line: int) -> list[tuple[ast.stmt, ast.expr]]:

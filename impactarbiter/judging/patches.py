@@ -33,7 +33,7 @@ from .offer import (
 )
 from .rewrite import Addition, Source, Thinning
 from .source_file import MOST_PARSED, Names, is_unread
-from .statement import last_name, user_files
+from .statement import name_of_holder, names_of_holder, user_files
 from .uses import is_tensor, uses_of
 
 
@@ -81,7 +81,7 @@ def _advice(finding: Finding, holding: Holding | None) -> str:
         return advise(finding, carried=True)
     if kept is None or not graphs or finding.verdict != "leak":
         return advise(finding)
-    uses = uses_of(_names_of(finding), user_files(finding))
+    uses = uses_of(names_of_holder(finding), user_files(finding))
     if uses.graph:
         return needs_graph(finding, uses.graph)
     return advise(finding, ("detach",) if uses.number else ())
@@ -230,7 +230,7 @@ def _thinned(
     holding = _together([holdings.get(f.signature) for f in findings])
     names = _names_in(addition, site)
     for finding in findings:
-        names |= _names_of(finding)
+        names |= names_of_holder(finding)
     known = holding.others <= len(findings) - 1 and all(
         _is_named(addition, finding) for finding in findings
     )
@@ -283,7 +283,7 @@ def _together(holdings: Sequence[Holding | None]) -> Holding:
 
 
 def _is_named(addition: Addition, finding: Finding) -> bool:
-    return addition.receiver.lstrip(".") == _name_of(finding)
+    return addition.receiver.lstrip(".") == name_of_holder(finding)
 
 
 def _is_shared(finding: Finding) -> bool:
@@ -321,30 +321,6 @@ def _addition_of(
             " that could be changed"
         )
     return found[0]
-
-
-def _name_of(finding: Finding) -> str:
-    holder = finding.holder
-    return (last_name(holder.expression) if holder else None) or ""
-
-
-def _names_of(finding: Finding) -> Names:
-    """What the program calls a holder: a variable, or an attribute."""
-    name = _name_of(finding)
-    if finding.path is None or not name:
-        return Names()
-    edges = list(finding.path.edges[: finding.holder_depth])
-    while edges and edges[-1].is_item:
-        edges.pop()
-    if len(edges) > 1 and "<" not in edges[-1].text:
-        return Names(attributes=frozenset({name}))
-    root = finding.path.root
-    if root.endswith("()"):
-        function = root[:-2].rpartition(".")[2]
-        return Names(variables=frozenset({(function, name)}))
-    if root == "__main__":
-        return Names(variables=frozenset({("module", name)}))
-    return Names(frozenset({name}), frozenset({("", name)}))
 
 
 def _names_in(addition: Addition, site: Site) -> Names:

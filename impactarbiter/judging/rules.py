@@ -83,8 +83,12 @@ MAY_END = "may-end"
 COLLECTS = "collects"
 
 
+#: Kinds of roots to which nothing in Python leads.
+ROOTLESS = frozenset({"cycle", "native", "outside"})
+
+
 def _rootless(case: Case) -> bool:
-    return case.root in ("cycle", "native", "outside") and not case.died
+    return case.root in ROOTLESS and not case.died
 
 
 def _settled(case: Case) -> bool:

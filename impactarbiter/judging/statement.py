@@ -19,7 +19,14 @@ from ..core.ledger import is_library
 from ..core.sources import site_at
 from ..knowledge.containers import ANY, GROWING, MAPPINGS
 from ..model.finding import Finding, Site
-from .source_file import Source, bare, mentions, name_of, parsed
+from .source_file import (
+    Names,
+    Source,
+    bare,
+    mentions,
+    name_of,
+    parsed,
+)
 
 #: User modules whose source is searched.
 MOST_FILES = 200
@@ -153,6 +160,31 @@ def last_name(expression: str) -> str | None:
     text = _SUBSCRIPTS.sub("", expression)
     match = _LAST_NAME.search(text)
     return match.group(1) if match else None
+
+
+def name_of_holder(finding: Finding) -> str:
+    """Its last name, "" where it has none."""
+    holder = finding.holder
+    return (last_name(holder.expression) if holder else None) or ""
+
+
+def names_of_holder(finding: Finding) -> Names:
+    """What the program calls a holder: a variable, or an attribute."""
+    name = name_of_holder(finding)
+    if finding.path is None or not name:
+        return Names()
+    edges = list(finding.path.edges[: finding.holder_depth])
+    while edges and edges[-1].is_item:
+        edges.pop()
+    if len(edges) > 1 and "<" not in edges[-1].text:
+        return Names(attributes=frozenset({name}))
+    root = finding.path.root
+    if root.endswith("()"):
+        function = root[:-2].rpartition(".")[2]
+        return Names(variables=frozenset({(function, name)}))
+    if root == "__main__":
+        return Names(variables=frozenset({("module", name)}))
+    return Names(frozenset({name}), frozenset({("", name)}))
 
 
 def user_files(finding: Finding) -> list[str]:

@@ -103,16 +103,16 @@ def is_tensor(file: str, function: str, code: str) -> bool:
     )
 
 
-def goes_through(words: set[str], files: Iterable[str]) -> bool:
-    """Whether variables or attributes that go by one of these names are read
-    as a whole: gone through, handed on or given another name.  What is filled,
-    asked for its length or for one item is not."""
+def goes_through(names: Names, files: Iterable[str]) -> bool:
+    """Whether what goes by one of these names is read as a whole anywhere:
+    gone through, handed on or given another name.  What is filled, asked for
+    its length or for one item is not."""
     return any(
-        name_of(node) in words
-        and isinstance(getattr(node, "ctx", None), ast.Load)
+        isinstance(getattr(node, "ctx", None), ast.Load)
+        and names.has(source, node)
         and _is_of_all(source, node)
         for file in files
-        if mentions(file, words) and (source := source_of(file))
+        if mentions(file, names.words) and (source := source_of(file))
         for node in source.nodes
     )
 

@@ -34,9 +34,9 @@ from .rates import (
     nodes_as_walked,
     rate,
 )
-from .rules import MAY_END, Case, Rule, judge
+from .rules import MAY_END, ROOTLESS, Case, Rule, judge
 from .severity import DEFAULT_RULES
-from .statement import last_name
+from .statement import last_name, names_of_holder
 from .uses import goes_through
 
 
@@ -279,12 +279,13 @@ def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
     a name that was given away, was there where its lines went on growing, or
     where no step came after it: `train()` returns, and the model is tried.  A
     cycle that nothing led to does not go with the end: it was collected, and
-    is worth a word only where it was seen to wait for that.
+    is worth a word only where it was seen to wait for that.  What else nothing
+    led to may have been in a running call's hands.
     """
     broken, walked = history.broken_at, history.walked
     if broken is None:
         return False
-    if history.held.cycle is not None and history.confirmed_at is None:
+    if history.held.root in ROOTLESS and history.confirmed_at is None:
         return False
     at_tick = sum(heap.site_now(s).at_tick for s in history.sites)
     if broken.tick >= status.ticks and at_tick >= walked.storages:
@@ -452,10 +453,10 @@ def _is_gone_through(history: HolderHistory) -> bool:
         return False
     if history.length is None or history.held.root == "cycle":
         return False
-    names = {last_name(finding.holder.expression) or ""}
+    names = names_of_holder(finding)
     for place in history.sightings.places(finding):
         names |= names_grown(*place)
-    return goes_through(names - {""}, history.sightings.files_of(finding))
+    return goes_through(names, history.sightings.files_of(finding))
 
 
 def _is_one_pass(history: HolderHistory, status: Status) -> bool:
