@@ -103,18 +103,29 @@ def is_tensor(file: str, function: str, code: str) -> bool:
     )
 
 
-def goes_through(names: Names, files: Iterable[str]) -> bool:
+def goes_through(names: Names, files: Iterable[str], depth: int = 0) -> bool:
     """Whether what goes by one of these names is read as a whole anywhere:
     gone through, handed on or given another name.  What is filled, asked for
-    its length or for one item is not."""
+    its length or for one item is not; items of items, so ``depth``, are
+    themselves what is asked about."""
     return any(
         isinstance(getattr(node, "ctx", None), ast.Load)
         and names.has(source, node)
-        and _is_of_all(source, node)
+        and _is_of_all(source, _item_of(source, node, depth))
         for file in files
         if mentions(file, names.words) and (source := source_of(file))
         for node in source.nodes
     )
+
+
+def _item_of(source: Source, node: ast.AST, depth: int) -> ast.AST:
+    """``a.b[i][j]`` around ``a.b``, with so many subscripts at most."""
+    for _ in range(depth):
+        outer = source.parents.get(node)
+        if not isinstance(outer, ast.Subscript) or outer.value is not node:
+            break
+        node = outer
+    return node
 
 
 def _is_of_all(source: Source, node: ast.AST) -> bool:

@@ -456,7 +456,9 @@ def _is_gone_through(history: HolderHistory) -> bool:
     names = names_of_holder(finding)
     for place in history.sightings.places(finding):
         names |= names_grown(*place)
-    return goes_through(names, history.sightings.files_of(finding))
+    above = reversed(history.held.path.edges[: history.held.depth])
+    depth = sum(1 for _ in itertools.takewhile(lambda e: e.is_item, above))
+    return goes_through(names, history.sightings.files_of(finding), depth)
 
 
 def _is_one_pass(history: HolderHistory, status: Status) -> bool:

@@ -17,6 +17,8 @@ from impactarbiter.judging.limits import (
     taken_out,
     taken_out_elsewhere,
 )
+from impactarbiter.judging.source_file import Names
+from impactarbiter.judging.uses import goes_through
 from impactarbiter.judging.verdict import registries_above
 from impactarbiter.model import path as paths
 
@@ -801,3 +803,32 @@ def test_a_look_parses_each_file_once(
     assert not source_file.mentions(large, ("one",))
     assert source_file.is_unread(large, ("one",))
     assert not source_file.is_unread(files[0], ("one",))
+
+
+#: What a script does with `run.rows`, and whether it goes through all of it.
+GOES_THROUGH = {
+    "torch.stack(run.rows)": (0, True),
+    "for row in run.rows: print(row)": (0, True),
+    "def f(): return run.rows": (0, True),
+    "last = run.rows[-5:]": (0, True),
+    "found = max(run.rows, key=len)": (0, True),
+    "for name, row in run.rows.items(): print(row)": (0, True),
+    "run.rows.append(1)": (0, False),
+    "print(len(run.rows), run.rows[0], run.rows.get(3))": (0, False),
+    "if run.rows and key in run.rows: print(1)": (0, False),
+    "run.rows = []": (0, False),
+    "rows = []\nprint(rows)": (0, False),
+    "print(run.rows['a'])": (1, True),
+    "run.rows['a'].append(len(run.rows['b']))": (1, False),
+    "print(run.rows['a'][0])": (1, False),
+    "print(run.rows)": (1, True),
+}
+
+
+@pytest.mark.parametrize("code", GOES_THROUGH)
+def test_what_goes_through_all_of_it(tmp_path: Path, code: str) -> None:
+    depth, expected = GOES_THROUGH[code]
+    path = tmp_path / "script.py"
+    path.write_text(code)
+    names = Names(attributes=frozenset({"rows"}))
+    assert goes_through(names, [str(path)], depth) is expected
