@@ -150,7 +150,12 @@ RULES: tuple[Rule, ...] = (
         lambda case: (
             case.outgrows
             and _settled(case)
-            and not (case.one_turn or case.limited or case.source_may_end)
+            and not (
+                case.one_turn
+                or case.limited
+                or case.source_may_end
+                or case.collects
+            )
         ),
         "leak",
         "less of what it held was seen leaving than coming, all along",

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core import frameworks, heap
 from ..core.wire import CALLS, Status
-from ..knowledge.advice import advise
+from ..knowledge.advice import advise, slice_part
 from ..model.finding import Cycle, Finding, GraphCost, Site
 from ..model.path import Edge, Path
 from ..model.words import is_confirmed
@@ -447,11 +447,15 @@ def _is_one_turn(
 
 
 def _is_gone_through(history: HolderHistory) -> bool:
-    """Whether the source goes through all of it anywhere."""
+    """Whether the source goes through all of it anywhere: not by what it has
+    behind errors, whose frames nobody reads, or slices of larger memory."""
     finding = history.finding
     if finding is None or finding.holder is None or history.held.is_memo:
         return False
     if history.length is None or history.held.root == "cycle":
+        return False
+    behind = any(edge.kind == "traceback" for edge in finding.below_holder)
+    if behind or slice_part(finding) is not None:
         return False
     names = names_of_holder(finding)
     for place in history.sightings.places(finding):

