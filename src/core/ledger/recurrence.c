@@ -29,7 +29,7 @@ ia_recurrence_follow(int (*come)(void *))
     r->mark = r->last = 0;
     r->in_a_row = r->gap = r->longest = r->turns = 0;
     r->stride = 1;
-    r->waits_long = 0;
+    r->waits_long = r->paused = r->alone = 0;
     memset(remembered, 0, sizeof remembered);
     ia_ledger_unlock();
 }
@@ -38,6 +38,7 @@ static void
 begin_mark(struct ia_recurrence *r, uint64_t place)
 {
     r->mark = place;
+    r->alone = r->in_a_row >= IA_MOST_IN_A_ROW;
     r->gap = r->longest = 0;
     r->turns++;
     memset(remembered, 0, sizeof remembered);
@@ -68,6 +69,14 @@ ia_recurrence_ask(void)
     ia_ledger_unlock();
     if (come != NULL && Py_AddPendingCall(come, NULL) < 0)
         ia_recurrence_arrived(); /* there is no room for another call now */
+}
+
+void
+ia_recurrence_pause(int on)
+{
+    ia_journal_lock();
+    ia_the_recurrence.paused = on;
+    ia_ledger_unlock();
 }
 
 void

@@ -2,12 +2,12 @@
  * turn of a loop.
  *
  * Where a program shows no step of its own, these turns are its time.  A place
- * is an instruction and all the calls that led there (its stack's hash).  It is
- * the first that recurs, and where it falls silent the next that does: of loops
- * inside each other mostly the inner one's.  One instruction may make memory
- * several times in a row: that is one time, up to IA_MOST_IN_A_ROW.  Turns are counted as they
- * come and handed over in strides, by a call that the main thread makes between
- * two instructions of the program.
+ * is an instruction and the calls that led there.  It is the first that recurs,
+ * and where it falls silent the next that does: of loops inside each other
+ * mostly the inner one's.  One instruction may make memory several times in a
+ * row: that is one time, up to IA_MOST_IN_A_ROW.  Turns are counted as they come
+ * and handed over in strides, by a call that the main thread makes between two
+ * instructions of the program.
  *
  * With the ledger's lock held, but for what says that it takes it.
  */
@@ -15,6 +15,7 @@
 #define IA_RECURRENCE_H
 
 #include "../base/seldom.h"
+#include "frames.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -30,9 +31,11 @@
 extern struct ia_recurrence {
     int (*come)(void *); /* NULL where nobody asks: there are steps */
     int asked;           /* the main thread has been told to come */
+    int paused;          /* what is made just now is ours */
     uint64_t mark;       /* the place, 0: none yet */
     uint64_t last;       /* place of the last birth, */
     uint32_t in_a_row;   /* and those just before it that were there as well */
+    int alone;           /* the mark is of a loop that makes nothing else */
     uint32_t gap, longest; /* births since its last, and most between two */
     uint32_t turns;        /* that nobody has come for yet */
     uint32_t stride;       /* so many are worth coming for */
@@ -43,6 +46,25 @@ extern struct ia_recurrence {
  * more.  Takes the lock. */
 void ia_recurrence_follow(int (*come)(void *));
 
+/* Calls by which places are told apart: a library's are between the user's and
+ * the instruction. */
+#define IA_CALLS_OF_A_PLACE 8
+
+/* Of code that lies where other code lay it may be the same: a stack's hash
+ * changes with whatever code ends, such as that of a module that was loaded. */
+static inline uint64_t
+ia_recurrence_place(const ia_raw_stack *raw)
+{
+    uint64_t place = 1;
+    for (int i = 0; i < IA_CALLS_OF_A_PLACE && i < raw->count; i++) {
+        const ia_raw_frame *f = ia_raw_frame_at(raw, i);
+        place ^= (uint64_t)(uintptr_t)f->code + (uint32_t)f->instr;
+        place *= UINT64_C(0x9E3779B97F4A7C15);
+        place ^= place >> 29;
+    }
+    return place | 1;
+}
+
 /* Another place than the mark has made memory. */
 void ia_recurrence_other(uint64_t place);
 
@@ -51,9 +73,12 @@ static inline int
 ia_recurrence_birth(uint64_t place)
 {
     struct ia_recurrence *r = &ia_the_recurrence;
+    if (r->paused)
+        return 0;
     if (place != r->last)
         r->in_a_row = 0;
-    else if (++r->in_a_row < IA_MOST_IN_A_ROW)
+    else if (++r->in_a_row < IA_MOST_IN_A_ROW &&
+             !(r->alone && place == r->mark))
         return 0;
     r->last = place;
     if (place != r->mark) {
@@ -78,6 +103,8 @@ ia_recurrence_waits_long(void)
                                 memory_order_relaxed);
 }
 
+/* While a look is made nothing counts.  Takes the lock. */
+void ia_recurrence_pause(int on);
 /* Tells the main thread; any thread, without the lock. */
 void ia_recurrence_ask(void);
 /* The main thread has come, or it is another's, as in the child of a fork.

@@ -171,6 +171,7 @@ call_back(void)
     uint32_t this_run = serial;
     int seen = ia_unseen_begin();
     ia_collector_hold();
+    ia_recurrence_pause(1);
     PyObject *callback = Py_NewRef(run.options.callback);
     PyObject *whose = Py_XNewRef(run.options.is_programs);
     PyObject *result = PyObject_CallFunction(callback, "I", run.tick);
@@ -183,6 +184,7 @@ call_back(void)
         ia_fail_with_exception("a look at the suspects failed");
     Py_XDECREF(result);
     Py_XDECREF(whose);
+    ia_recurrence_pause(0);
     ia_collector_release();
     ia_unseen_end(seen);
     if (serial != this_run)
