@@ -24,6 +24,7 @@
 #include "failure.h"
 #include "graphs.h"
 #include "optimizers.h"
+#include "pace.h"
 #include "steps.h"
 #include "sweep.h"
 #include "unseen.h"
@@ -62,19 +63,6 @@
  */
 #define LONGER_THAN_STEPS 2
 
-/* What a program loads before its work, or makes, it does in a loop as well,
- * and in turns that are over in no time.  Where the later half of the time so
- * far has brought less than a SLOWER part of the turns, the others were such:
- * time begins anew.  Asked FIRST_PACE seconds after it began, when twice as
- * long have passed, and so on. */
-#define SLOWER 8
-#define FIRST_PACE 0.125
-/* And what comes of a loop after the work, as to print what it has made, is no
- * more time than FASTER times as many turns as there were so far in as long,
- * but for FREE_TURNS: the first have no pace. */
-#define FASTER 4
-#define FREE_TURNS 16
-
 static struct {
     ia_stepping_options options;
     int kind; /* strongest ia_event seen so far, or NO_KIND */
@@ -99,10 +87,6 @@ static struct {
     double started, last, boundary_seconds, callback_seconds, tick_seconds;
     double weighing_seconds, last_weighing;
     uint32_t turns; /* of a loop, that have not moved anything yet */
-    double pace_from, pace_at; /* when turns began; when they are compared */
-    double pace_last;          /* when the last of them came */
-    double pace_left;          /* turns that they fell short of that by */
-    uint32_t pace_position;    /* half of that time ago */
 } run;
 
 static uint32_t serial; /* of the run: a look may end one and begin another */
@@ -308,20 +292,11 @@ look_into_silence(uint32_t since, int check)
     }
 }
 
-/* Turns have gone on at one pace for as long as it takes to compare the first
- * half of that time with the second: looks before that would be into a
- * preparation. */
-static int
-has_a_pace(void)
-{
-    return run.kind != IA_EVENT_TURN ||
-           run.pace_at - run.pace_from > 2 * FIRST_PACE;
-}
-
 static int
 is_look_wanted(double now)
 {
-    if (!has_a_pace())
+    /* Looks before that would be into a preparation. */
+    if (run.kind == IA_EVENT_TURN && !ia_pace_is_known())
         return 0;
     return run.suspects_wait ||
            (run.look_at != 0 && run.tick >= run.look_at) ||
@@ -435,40 +410,6 @@ program_seconds(void)
     return ia_seconds() - run.callback_seconds;
 }
 
-/* Turns that came before are those of a preparation, where their pace has
- * become another. */
-static void
-compare_pace(double now)
-{
-    if (run.pace_at != 0 && now < run.pace_at)
-        return;
-    uint32_t before = run.pace_position, later = run.position - before;
-    if (run.pace_at == 0 || later < before / SLOWER) {
-        begin_kind(IA_EVENT_TURN);
-        run.pace_from = run.pace_last = now;
-        run.pace_left = FREE_TURNS;
-        run.pace_at = now + FIRST_PACE;
-    } else {
-        run.pace_at += run.pace_at - run.pace_from;
-    }
-    run.pace_position = run.position;
-}
-
-/* So many of the turns are as much time as they seem. */
-static uint32_t
-keep_pace(uint32_t turns, double now)
-{
-    double so_far = run.pace_last - run.pace_from, took = now - run.pace_last;
-    double most = run.pace_left;
-    if (so_far > 0)
-        most += FASTER * run.position * (took / so_far);
-    if (turns > most)
-        turns = (uint32_t)most;
-    run.pace_last = now;
-    run.pace_left = most - turns < FREE_TURNS ? most - turns : FREE_TURNS;
-    return turns;
-}
-
 static int in_a_statement;
 
 static void
@@ -480,8 +421,9 @@ move_by_turns(void)
         return;
     ia_recurrence_pace(run.last > 0 ? ia_seconds() - run.last : 1);
     double now = program_seconds();
-    compare_pace(now);
-    turns = keep_pace(turns, now);
+    if (ia_pace_begins(run.position, now))
+        begin_kind(IA_EVENT_TURN);
+    turns = ia_pace_keep(turns, run.position, now);
     if (turns == 0)
         return;
     run.counts[IA_EVENT_TURN] += turns;
@@ -562,6 +504,7 @@ ia_stepping_start(const ia_stepping_options *options)
     ia_optimizers_reset();
     ia_graphs_reset();
     ia_curves_reset();
+    ia_pace_reset();
     run.options = *options;
     run.kind = options->manual ? IA_EVENT_MANUAL : NO_KIND;
     run.started = ia_seconds();
