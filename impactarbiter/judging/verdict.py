@@ -92,6 +92,7 @@ def case_of(
         collects=status.by_turns
         and last_word
         and not much
+        and not _is_behind(finding)
         and (one_pass or _is_gone_through(history)),
         one_turn=_is_one_turn(
             history, one_pass and status.trained, room, last_word
@@ -446,16 +447,19 @@ def _is_one_turn(
     return not is_much(history.last.bytes, room)
 
 
+def _is_behind(finding: Finding) -> bool:
+    """Whether its memory lies behind what a program collects: errors, whose
+    frames nobody reads, or slices of what is larger."""
+    behind = any(edge.kind == "traceback" for edge in finding.below_holder)
+    return behind or slice_part(finding) is not None
+
+
 def _is_gone_through(history: HolderHistory) -> bool:
-    """Whether the source goes through all of it anywhere: not by what it has
-    behind errors, whose frames nobody reads, or slices of larger memory."""
+    """Whether the source goes through all of it anywhere."""
     finding = history.finding
     if finding is None or finding.holder is None or history.held.is_memo:
         return False
     if history.length is None or history.held.root == "cycle":
-        return False
-    behind = any(edge.kind == "traceback" for edge in finding.below_holder)
-    if behind or slice_part(finding) is not None:
         return False
     names = names_of_holder(finding)
     for place in history.sightings.places(finding):
