@@ -99,7 +99,7 @@ ia_recurrence_take(void)
 }
 
 void
-ia_recurrence_pace(double seconds)
+ia_recurrence_stride(double seconds)
 {
     ia_journal_lock();
     uint32_t *stride = &ia_the_recurrence.stride;

@@ -114,6 +114,6 @@ void ia_recurrence_arrived(void);
 uint32_t ia_recurrence_take(void);
 /* So many are worth coming for, given what lay between the last two times, in
  * seconds.  Takes the lock. */
-void ia_recurrence_pace(double seconds);
+void ia_recurrence_stride(double seconds);
 
 #endif /* IA_RECURRENCE_H */

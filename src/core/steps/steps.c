@@ -303,9 +303,9 @@ is_look_wanted(double now)
            (run.look_by != 0 && now >= run.look_by);
 }
 
-/* `moves`: so far does the position go on. */
+/* `moves`: so far does the position go on.  `looks`: one may be made. */
 static void
-boundary(uint32_t moves)
+boundary(uint32_t moves, int looks)
 {
     uint32_t found = 0;
     double start = ia_seconds();
@@ -339,7 +339,7 @@ boundary(uint32_t moves)
         measure_step(since);
     else if (is_long_silent(since))
         look_into_silence(since, check);
-    if (is_place_to_look(moves, since) && is_look_wanted(start) &&
+    if (looks && is_place_to_look(moves, since) && is_look_wanted(start) &&
         run.options.callback != NULL) {
         run.look_at = 0;
         run.look_by = 0;
@@ -400,7 +400,7 @@ ia_stepping_event(ia_event event)
     int strongest = (int)event == run.kind || event == IA_EVENT_MANUAL;
     if (strongest)
         strongest_comes(1);
-    boundary(strongest || (int)event == successor());
+    boundary(strongest || (int)event == successor(), 1);
 }
 
 /* The program's own: without looks. */
@@ -413,13 +413,13 @@ program_seconds(void)
 static int in_a_statement;
 
 static void
-move_by_turns(void)
+move_by_turns(int looks)
 {
     uint32_t turns = run.turns;
     run.turns = 0;
     if (run.kind < IA_EVENT_TURN || turns == 0)
         return;
-    ia_recurrence_pace(run.last > 0 ? ia_seconds() - run.last : 1);
+    ia_recurrence_stride(run.last > 0 ? ia_seconds() - run.last : 1);
     double now = program_seconds();
     if (ia_pace_begins(run.position, now))
         begin_kind(IA_EVENT_TURN);
@@ -428,7 +428,7 @@ move_by_turns(void)
         return;
     run.counts[IA_EVENT_TURN] += turns;
     strongest_comes(turns);
-    boundary(turns);
+    boundary(turns, looks);
 }
 
 /* For Py_AddPendingCall. */
@@ -443,7 +443,7 @@ come_for_turns(void *unused)
         return 0;
     look_for_optimizer();
     in_a_statement = 1;
-    move_by_turns();
+    move_by_turns(1);
     in_a_statement = 0;
     return 0;
 }
@@ -490,7 +490,7 @@ ia_stepping_optimizer(PyObject *optimizer)
     run.counts[IA_EVENT_OPTIMIZER] += moves;
     if (moves)
         strongest_comes(1);
-    boundary(moves);
+    boundary(moves, 1);
 }
 
 /* -- start, stop, status ------------------------------------------------- */
@@ -533,13 +533,10 @@ ia_stepping_stop(void)
 void
 ia_stepping_come_instead(void)
 {
-    PyObject *callback = run.options.callback;
     if (!ia_active || run.busy)
         return;
     run.turns += ia_recurrence_take();
-    run.options.callback = NULL;
-    move_by_turns();
-    run.options.callback = callback;
+    move_by_turns(0);
 }
 
 /* An optimizer that never steps makes no time: what has been seen so far was
