@@ -60,6 +60,7 @@ LEDGER = (
     "ledger/ledger",
     "ledger/libraries",
     "ledger/lock",
+    "ledger/recurrence",
     "ledger/ring",
     "ledger/samples",
     "ledger/sites",

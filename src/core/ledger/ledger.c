@@ -174,7 +174,7 @@ born(uintptr_t key, size_t bytes, uint16_t device)
     else
         ia_journal_birth(key, bytes, stack, raw->site, device,
                          self.collecting);
-    int due = ia_the_recurrence.come != NULL &&
+    int due = ia_the_recurrence.tell != NULL &&
               ia_recurrence_birth(ia_recurrence_place(raw));
     ia_ledger_unlock();
     if (ia_seldom(due))

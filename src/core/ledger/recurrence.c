@@ -1,8 +1,7 @@
 /* Which place recurs, and how often. */
 
-#include "../base/compat.h"
-#include "journal.h"
 #include "recurrence.h"
+#include "journal.h"
 
 #include <string.h>
 
@@ -21,11 +20,11 @@ struct ia_recurrence ia_the_recurrence;
 static uint64_t remembered[REMEMBERED];
 
 void
-ia_recurrence_follow(int (*come)(void *))
+ia_recurrence_follow(int (*tell)(void))
 {
     struct ia_recurrence *r = &ia_the_recurrence;
     ia_journal_lock();
-    r->come = come;
+    r->tell = tell;
     r->mark = r->last = 0;
     r->in_a_row = r->gap = r->longest = r->turns = 0;
     r->stride = 1;
@@ -61,14 +60,13 @@ ia_recurrence_other(uint64_t place)
 void
 ia_recurrence_ask(void)
 {
-    int (*come)(void *) = NULL;
+    struct ia_recurrence *r = &ia_the_recurrence;
     ia_journal_lock();
-    if (!ia_the_recurrence.asked)
-        come = ia_the_recurrence.come;
-    ia_the_recurrence.asked = come != NULL;
+    int (*tell)(void) = r->asked ? NULL : r->tell;
+    r->asked |= tell != NULL;
     ia_ledger_unlock();
-    if (come != NULL && Py_AddPendingCall(come, NULL) < 0)
-        ia_recurrence_arrived(); /* there is no room for another call now */
+    if (tell != NULL && tell() < 0)
+        ia_recurrence_arrived();
 }
 
 void

@@ -29,7 +29,7 @@
 #define IA_MOST_WAITED 8
 
 extern struct ia_recurrence {
-    int (*come)(void *); /* NULL where nobody asks: there are steps */
+    int (*tell)(void);   /* NULL where nobody asks: there are steps */
     int asked;           /* the main thread has been told to come */
     int paused;          /* what is made just now is ours */
     uint64_t mark;       /* the place, 0: none yet */
@@ -42,9 +42,10 @@ extern struct ia_recurrence {
     atomic_int waits_long;
 } ia_the_recurrence;
 
-/* From here on the main thread makes that call when there are turns; NULL: no
- * more.  Takes the lock. */
-void ia_recurrence_follow(int (*come)(void *));
+/* From here on that tells the main thread when there are turns, from any thread
+ * and without the lock; -1 where it can't just now.  NULL: no more.  Takes the
+ * lock. */
+void ia_recurrence_follow(int (*tell)(void));
 
 /* Calls by which places are told apart: a library's are between the user's and
  * the instruction. */

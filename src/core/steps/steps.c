@@ -448,6 +448,13 @@ come_for_turns(void *unused)
     return 0;
 }
 
+/* There is room for few pending calls. */
+static int
+tell_main_thread(void)
+{
+    return Py_AddPendingCall(come_for_turns, NULL);
+}
+
 int
 ia_stepping_in_a_statement(void)
 {
@@ -516,7 +523,7 @@ ia_stepping_start(const ia_stepping_options *options)
             run.kind = IA_EVENT_OPTIMIZER;
     }
     if (run.kind == NO_KIND)
-        ia_recurrence_follow(come_for_turns);
+        ia_recurrence_follow(tell_main_thread);
     ia_active = 1;
 }
 
