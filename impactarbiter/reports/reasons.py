@@ -32,6 +32,9 @@ CHANGES = {
     "may-end": "growing to the end of the run, or holding more than a"
     " sixty-fourth of the memory that is left, would make it a leak; a time"
     " that it lets go settles that it is none",
+    "collects": "steps of the program's own, by `arbiter.step()`, settle it;"
+    " holding more than a sixty-fourth of the memory that is left makes it a"
+    " leak",
     "one-pass": "another pass that finds it longer than before confirms it; a"
     " bound or a clear() settles that it is none",
     "one-turn": "being there when the call has returned confirms it; holding"

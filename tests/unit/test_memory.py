@@ -652,7 +652,8 @@ def test_a_watch_of_what_grows_no_more_ends_all_the_same(
     known = history(seen(40, 1, 1))
     known.held, known.generations = fellow(visit=7), 1
     monkeypatch.setattr(heap, "watch_statement", lambda path, by_graph: True)
-    watch, status = StatementWatch(), cast(Status, SimpleNamespace(now=40))
+    watch = StatementWatch()
+    status = cast(Status, SimpleNamespace(now=40, by_turns=False))
     assert watch.begin([known], status)
     for now, lasts in ((90, True), (101, False)):
         known.last = seen(now, 1, 1)
