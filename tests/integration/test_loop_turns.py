@@ -15,6 +15,7 @@ import warm
 
 import impactarbiter
 from impactarbiter import Report
+from impactarbiter.core import ledger
 
 TURNS = 300
 #: Of some microseconds each: boundaries lie further apart.
@@ -190,6 +191,8 @@ def test_a_stronger_kind_ends_the_counting(kind: str) -> None:
             torch.full((64,), float(turn)).argsort()
         for _ in range(20):
             step(arbiter)
+        # What the turns prepared is no part of the curve.
+        assert ledger.curves().points["tick"][0] > 1
     report = arbiter.stop()
     assert report.step_kind == kind
     assert report.steps == 20

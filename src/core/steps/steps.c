@@ -359,6 +359,8 @@ begin_kind(int kind)
     int first = run.kind == NO_KIND;
     if (kind != IA_EVENT_TURN)
         ia_recurrence_follow(NULL);
+    if (run.kind == IA_EVENT_TURN)
+        ia_curves_reset(); /* a preparation is no part of what grows */
     run.kind = kind;
     run.position = 0;
     run.next_probe = run.options.warmup;
