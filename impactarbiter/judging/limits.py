@@ -100,14 +100,16 @@ def limit(file: str, line: int) -> End | None:
 def names_grown(file: str, line: int) -> Names:
     """What the statement there calls what it adds to."""
     source, names = parsed(file), Names()
-    grown = [] if source is None else _grown_at(source, line)
-    for node, target in grown:
-        name = frozenset({name_of(bare(target))})
-        if isinstance(bare(target), ast.Attribute):
-            names |= Names(attributes=name)
-        elif source is not None:
+    if source is None:
+        return names
+    for node, target in _grown_at(source, line):
+        called = bare(target)
+        name = name_of(called)
+        if isinstance(called, ast.Attribute):
+            names |= Names(attributes=frozenset({name}))
+        else:
             scope = source.scope(node).rpartition(".")[2] or "module"
-            names |= Names(variables=frozenset((scope, one) for one in name))
+            names |= Names(variables=frozenset({(scope, name)}))
     return names
 
 

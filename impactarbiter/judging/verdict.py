@@ -450,8 +450,7 @@ def _is_one_turn(
 def _is_behind(finding: Finding) -> bool:
     """Whether its memory lies behind what a program collects: errors, whose
     frames nobody reads, or slices of what is larger."""
-    behind = any(edge.kind == "traceback" for edge in finding.below_holder)
-    return behind or slice_part(finding) is not None
+    return finding.is_in_frames_of_an_error or slice_part(finding) is not None
 
 
 def _is_gone_through(history: HolderHistory) -> bool:

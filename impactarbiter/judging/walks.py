@@ -118,7 +118,8 @@ class Walks:
         room: int | None,
     ) -> int | None:
         """Ticks until a walk is worth its cost, 0: it is now; None: nothing
-        asks for one.  None is free in what may be a preparation."""
+        asks for one.  In what may be a preparation near ones alone are
+        free."""
         if self._wanted(suspects, status):
             if status.by_turns:
                 free = WALKS_TO_CONFIRM * self._near_seconds
@@ -231,7 +232,7 @@ class Walks:
         one = self._near_seconds if near else self._last_seconds
         free = max(allowance, walks * one)
         missing = (self._seconds + one - free) / share - time.process_time()
-        return _ticks_in(missing, status)
+        return status.ticks_in(missing)
 
     def weigh(self, status: Status, findings: Sequence[Finding]) -> int:
         """Weighs what there is, at the start of a trend that these findings
@@ -254,7 +255,7 @@ class Walks:
             missing = (self._last_seconds - ALLOWANCE) / WALK_SHARE
             wait = max(
                 AGAIN * self._rises_from - status.ticks,
-                _ticks_in(missing - time.process_time(), status),
+                status.ticks_in(missing - time.process_time()),
             )
         else:
             self._rises_from = 0
@@ -359,13 +360,6 @@ class Walks:
         """What is alive: little is, once the program has ended."""
         now = live_table(status.counts[status.kind])
         self.live = fuller(self.live, now)
-
-
-def _ticks_in(seconds: float, status: Status) -> int:
-    """Ticks until so many seconds have passed, 0: they have."""
-    if seconds <= 0:
-        return 0
-    return 1 + int(seconds / max(status.tick_seconds, 1e-6))
 
 
 def _alive(history: HolderHistory) -> float:

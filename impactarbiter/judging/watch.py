@@ -68,7 +68,7 @@ class StatementWatch:
         """Ticks until it is asked again."""
         if not status.by_turns:
             return 1
-        return 1 + int(LOOP_SECONDS / max(status.tick_seconds, 1e-6))
+        return status.ticks_in(LOOP_SECONDS)
 
     def goes_on(self, status: Status) -> bool:
         """Whether it has not lasted yet, and has seen no statement that it

@@ -67,7 +67,7 @@ def advise(
         return ""
     if carried and finding.holder and finding.holder.length is not None:
         return _carried_on(where)
-    if any(edge.kind == "traceback" for edge in finding.below_holder):
+    if finding.is_in_frames_of_an_error:
         return (
             f"keep `str(error)` in {where} instead of the exception, or drop"
             " its frames with `error.with_traceback(None)`: its traceback"

@@ -295,6 +295,11 @@ class Finding:
         return self.cycle is not None and self.cycle.freed_in_time
 
     @property
+    def is_in_frames_of_an_error(self) -> bool:
+        """Whether a kept exception's traceback leads to its tensors."""
+        return any(edge.kind == "traceback" for edge in self.below_holder)
+
+    @property
     def below_holder(self) -> tuple[Edge, ...]:
         """The path's edges from the holder on to the tensor."""
         if self.path is None or self.holder is None:

@@ -36,16 +36,8 @@ class Filter:
 
 def watched(body: Callable[[], object]) -> Report:
     with impactarbiter.watch() as arbiter:
-        kept = body()
-    del kept
+        body()
     return arbiter.stop()
-
-
-def filter_all() -> Filter:
-    made = Filter()
-    for turn in range(TURNS):
-        made.update(torch.full((64,), float(turn)))
-    return made
 
 
 def test_a_leak_in_a_loop_without_steps_is_found() -> None:
@@ -205,19 +197,23 @@ def test_by_hand_alone_where_that_was_asked_for() -> None:
     assert arbiter.stop().steps == 0
 
 
-def test_of_a_worker_while_the_main_thread_waits() -> None:
+@pytest.mark.parametrize("comes", [True, False])
+def test_of_a_worker_that_the_main_thread_waits_for(comes: bool) -> None:
+    """Who waits for a lock comes for nothing meanwhile."""
     made = Filter()
 
     def work() -> None:
         for turn in range(TURNS):
             made.update(torch.full((64,), float(turn)))
 
-    with impactarbiter.watch() as arbiter:
+    def wait() -> None:
         worker = threading.Thread(target=work)
         worker.start()
-        while worker.is_alive():
+        while comes and worker.is_alive():
             worker.join(0.001)
-    assert [f.verdict for f in arbiter.stop().findings] == ["leak"]
+        worker.join()
+
+    assert [f.verdict for f in watched(wait).findings] == ["leak"]
 
 
 #: The list on a stack that nothing shows; and a preparation, whose turns are
@@ -255,18 +251,3 @@ def test_what_is_prepared_is_no_leak(tmp_path: Path) -> None:
     assert finding["grown_at"]["line"] == 12
     assert "field.history" in line
     assert not report["taken_back"]
-
-
-def test_of_a_worker_that_the_main_thread_waits_for() -> None:
-    """Who waits for a lock comes for nothing meanwhile."""
-    made = Filter()
-
-    def work() -> None:
-        for turn in range(TURNS):
-            made.update(torch.full((64,), float(turn)))
-
-    with impactarbiter.watch() as arbiter:
-        worker = threading.Thread(target=work)
-        worker.start()
-        worker.join()
-    assert [f.verdict for f in arbiter.stop().findings] == ["leak"]

@@ -98,10 +98,8 @@ STEP_KINDS: tuple[StepKind, ...] = (
     "loop turn",
 )
 #: Those of them that do not train.
-CALLS = (
-    STEP_KINDS.index("module call"),
-    STEP_KINDS.index("compiled call"),
-    STEP_KINDS.index("loop turn"),
+CALLS = tuple(
+    map(STEP_KINDS.index, ("module call", "compiled call", "loop turn"))
 )
 
 
@@ -164,6 +162,12 @@ class Status:
         """Whether nothing but turns of loops was seen: any of them may prepare
         what is still to come."""
         return STEP_KINDS[self.kind] == "loop turn"
+
+    def ticks_in(self, seconds: float) -> int:
+        """Ticks until so many seconds have passed, 0: they have."""
+        if seconds <= 0:
+            return 0
+        return 1 + int(seconds / max(self.tick_seconds, 1e-6))
 
     @property
     def strongest_kind(self) -> int:

@@ -295,7 +295,7 @@ look_into_silence(uint32_t since, int check)
 static int
 is_look_wanted(double now)
 {
-    /* Looks before that would be into a preparation. */
+    /* Before there is one, a look would be into a preparation. */
     if (run.kind == IA_EVENT_TURN && !ia_pace_is_known())
         return 0;
     return run.suspects_wait ||
