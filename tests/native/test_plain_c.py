@@ -80,6 +80,10 @@ PROGRAMS = {
     "lock": Program(("ledger/lock",)),
     "blocks": Program(("ledger/blocks", "base/array", "base/ptrmap")),
     "ledger": Program(LEDGER, own=("fake_frames",), python=True),
+    "recurrence": Program(
+        LEDGER, own=("fake_frames",), short=False, python=True
+    ),
+    "pace": Program(("steps/pace",)),
     "threads": Program(
         LEDGER,
         own=("fake_frames",),

@@ -5,8 +5,12 @@
 
 #include <string.h>
 
-/* Places that are remembered while one that recurs is sought. */
-#define REMEMBERED 64
+/* Places that are remembered while one that recurs is sought: the last WAYS of
+ * each of SETS, which a place's hash chooses.  A loop of that many places in
+ * one set or fewer is found whatever they are; in one set of a program's some
+ * hundred places there are so few. */
+#define SETS 256
+#define WAYS 4
 /* The mark has fallen silent after so many times as many births as ever lay
  * between two of its own. */
 #define SILENT 8
@@ -17,7 +21,7 @@
 #define MOST_STRIDE (UINT32_C(1) << 20)
 
 struct ia_recurrence ia_the_recurrence;
-static uint64_t remembered[REMEMBERED];
+static uint64_t remembered[SETS][WAYS]; /* the newest first */
 
 void
 ia_recurrence_follow(int (*tell)(void))
@@ -50,11 +54,14 @@ ia_recurrence_other(uint64_t place)
     r->gap++;
     if (r->mark != 0 && r->gap / SILENT <= r->longest)
         return;
-    uint64_t *known = &remembered[(place >> 32) % REMEMBERED];
-    if (*known == place)
-        begin_mark(r, place);
-    else
-        *known = place;
+    uint64_t *known = remembered[(place >> 32) % SETS];
+    for (int i = 0; i < WAYS; i++)
+        if (known[i] == place) {
+            begin_mark(r, place);
+            return;
+        }
+    memmove(known + 1, known, (WAYS - 1) * sizeof *known);
+    known[0] = place;
 }
 
 void

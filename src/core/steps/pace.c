@@ -1,10 +1,13 @@
 /* The pace of turns, compared with what it was. */
 
 #include "pace.h"
+#include "../base/clock.h"
 
 /* What a program loads before its work, or makes, it does in a loop as well,
  * and in turns that are over in no time.  Where the later half of the time so
- * far has brought less than a SLOWER part of the turns, the others were such.
+ * far has brought less than a SLOWER part of the turns, the others were such,
+ * unless the processor has worked less for them, too: then the program has
+ * waited, or stood still with its machine.
  * Asked FIRST seconds after time began, when twice as long have passed, and so
  * on. */
 #define SLOWER 8
@@ -18,6 +21,7 @@
 static struct {
     double from, next; /* when time began; when halves are compared; 0: never */
     uint32_t halfway;  /* position half of the time until `next` ago */
+    double begun, half; /* seconds of the processor, at `from` and `halfway` */
     double last;       /* when the last turns came */
     double left;       /* turns that they fell short of the most by */
 } pace;
@@ -28,17 +32,35 @@ ia_pace_reset(void)
     pace.next = 0;
 }
 
+/* Of the processor, for the program. */
+static double
+worked(double looked)
+{
+    return (double)ia_clock_ns(CLOCK_PROCESS_CPUTIME_ID) * 1e-9 - looked;
+}
+
+/* Have later turns taken so much longer than those before, and more work? */
+static int
+has_slowed(double later, double work)
+{
+    double before = pace.halfway, took = pace.half - pace.begun;
+    return later * SLOWER < before &&
+           later * SLOWER * took < before * (work - pace.half);
+}
+
 int
-ia_pace_begins(uint32_t position, double now)
+ia_pace_begins(uint32_t position, double now, double looked)
 {
     if (pace.next != 0 && now < pace.next)
         return 0;
-    uint32_t before = pace.halfway, later = position - before;
-    if (pace.next != 0 && later >= before / SLOWER) {
+    double work = worked(looked);
+    if (pace.next != 0 && !has_slowed(position - pace.halfway, work)) {
         pace.next += pace.next - pace.from;
         pace.halfway = position;
+        pace.half = work;
         return 0;
     }
+    pace.begun = pace.half = work;
     pace.from = pace.last = now;
     pace.next = now + FIRST;
     pace.halfway = 0;

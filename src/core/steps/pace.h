@@ -1,7 +1,8 @@
 /* How much time turns of loops are, where they are all that is known of it.
  *
  * A program's loops turn at paces of their own, and nobody says which of them
- * does its work.  Seconds are the program's, without looks.  GIL.
+ * does its work.  Seconds are the program's, without looks, by the clock on the
+ * wall unless another is named.  GIL.
  */
 #ifndef IA_PACE_H
 #define IA_PACE_H
@@ -10,8 +11,8 @@
 
 void ia_pace_reset(void);
 /* 1 where time begins, or begins anew: what came before was a preparation.
- * `position` is how far it had come. */
-int ia_pace_begins(uint32_t position, double now);
+ * `position` is how far it had come, `looked` the seconds of looks so far. */
+int ia_pace_begins(uint32_t position, double now, double looked);
 /* Has it gone on for so long that a preparation would have shown itself? */
 int ia_pace_is_known(void);
 /* So many of the turns that have come are as much time as they seem. */

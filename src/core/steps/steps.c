@@ -423,7 +423,7 @@ move_by_turns(int looks)
         return;
     ia_recurrence_stride(run.last > 0 ? ia_seconds() - run.last : 1);
     double now = program_seconds();
-    if (ia_pace_begins(run.position, now))
+    if (ia_pace_begins(run.position, now, run.callback_seconds))
         begin_kind(IA_EVENT_TURN);
     turns = ia_pace_keep(turns, run.position, now);
     if (turns == 0)
