@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -33,6 +35,17 @@ def is_imported(name: str) -> bool:
         return False
     spec = getattr(module, "__spec__", None)
     return not getattr(spec, "_initializing", False)
+
+
+def is_there(name: str) -> bool:
+    """Whether somebody has imported a module, or is about to: another thread
+    that is in the module's own code is waited for."""
+    if sys.modules.get(name) is None:
+        return False
+    if not is_imported(name):
+        with suppress(Exception):  # the module's own
+            import_module(name)
+    return sys.modules.get(name) is not None
 
 
 def after(name: str, function: Callback) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import platform
 import resource
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import metadata
 
 from ..base.errors import UsageError, extras, requirements
@@ -69,9 +70,8 @@ def _python() -> Iterator[Line]:
 
 def _build() -> Iterator[Line]:
     from ..core.built import build, torch_module
-    from ..core.frameworks import has_torch
 
-    built, torch = build(), has_torch()
+    built, torch = build(), _imports_torch()
     names = {"torch": built.torch} if torch else {}
     for name, was in {**names, "numpy": built.numpy}.items():
         here = importlib.import_module(name).__version__
@@ -84,6 +84,16 @@ def _build() -> Iterator[Line]:
     yield Line("modules", f"{modules}; {built.compiler or 'unknown'}")
     if torch:
         yield Line("CUDA", _cuda())
+
+
+def _imports_torch() -> bool:
+    """Whether it is here and we were built with it: what is watched is what
+    is imported."""
+    if importlib.util.find_spec("impactarbiter._torch") is None:
+        return False
+    with suppress(ImportError):
+        importlib.import_module("torch")
+    return "torch" in sys.modules
 
 
 def _cuda() -> str:
@@ -124,10 +134,9 @@ _WITH_TORCH = _PROGRAM.replace("numpy.ones(1000)", "torch.ones(8)")
 
 def _leak() -> Iterator[Line]:
     """Whether a list that keeps what 40 steps made is told."""
-    from ..core.frameworks import has_torch
     from ..watching.arbiter import watch
 
-    name = "torch" if has_torch() else "numpy"
+    name = "torch" if _imports_torch() else "numpy"
     source = _WITH_TORCH if name == "torch" else _PROGRAM
     given = {name: importlib.import_module(name)}
     with watch(step="manual") as arbiter:

@@ -83,8 +83,10 @@ class Live:
 
     def start(self) -> None:
         """Begins; on the main thread."""
+        from ..core import frameworks
         from ..core.signals import Signals
 
+        frameworks.on_failure = self._warn
         # Integrations in the program leave the word to us.
         self.arbiter.told = True
         if not self.quiet:
@@ -171,7 +173,7 @@ class Live:
         try:
             work()
         except Exception as error:
-            self._say(f"warning: no report: {type(error).__name__}: {error}")
+            self._warn(f"no report: {type(error).__name__}: {error}")
 
     # -- at regular times ---------------------------------------------------
 
@@ -198,6 +200,9 @@ class Live:
             )
             due = time.monotonic() + self.every
             pause = REDRAW if shown else self.every
+
+    def _warn(self, text: str) -> None:
+        self._say(f"warning: {text}")
 
     def _say(self, text: str) -> None:
         number = rank()

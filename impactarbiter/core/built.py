@@ -11,6 +11,8 @@ from typing import NamedTuple
 from ..base.errors import NotBuiltError
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_torch_module: ModuleType | None = None
+
 _AGAIN = (
     "build it again in its source folder: pip install --no-build-isolation"
     " --no-deps --force-reinstall ."
@@ -49,11 +51,13 @@ def require_core() -> None:
 
 
 def torch_module() -> ModuleType:
-    """``_torch``; NotBuiltError where it was built for another torch.
+    """``_torch``, where torch is imported; NotBuiltError where it was built
+    for another torch.
 
     torch's C++ classes change between releases: what was compiled for one
     reads another's memory wrong.
     """
+    global _torch_module
     import torch
 
     built = build().torch
@@ -64,7 +68,13 @@ def torch_module() -> ModuleType:
         )
     from .. import _torch
 
+    _torch_module = _torch
     return _torch
+
+
+def loaded_torch_module() -> ModuleType | None:
+    """The same, where it was asked for before; imports nothing."""
+    return _torch_module
 
 
 def _release(version: str) -> str:

@@ -7,21 +7,23 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
+from ..base import imports
 from ..base.files import absolute, own_prefix
-from ..base.imports import names_of
 from . import frameworks
 from .built import torch_module
 
 
 def prepare() -> ModuleType | None:
-    """Tells ``_core`` whose code is whose and what the frameworks' objects
-    are.
+    """Tells ``_core`` whose code is whose and what the objects of NumPy and
+    the frameworks are that are imported.
 
     Gives ``_torch``, None where there is no torch; NotBuiltError where it is
     another torch's.
     """
     from .. import _core
 
+    if imports.is_there("numpy"):
+        _core.arrays_know()
     ours = torch_module() if frameworks.has_torch() else None
     _core.set_code(_library_prefixes(), _user_files(), own_prefix())
     if ours is not None:
@@ -61,5 +63,5 @@ def _python_folders() -> Iterator[str]:
 
 def _user_files() -> tuple[str, ...]:
     """The program itself is the user's wherever it lies."""
-    file = names_of(sys.modules.get("__main__")).get("__file__")
+    file = imports.names_of(sys.modules.get("__main__")).get("__file__")
     return (file,) if type(file) is str else ()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import frameworks
-from .built import torch_module
+from .built import loaded_torch_module
 
 
 def from_now() -> Callable[[], int]:
@@ -13,8 +12,10 @@ def from_now() -> Callable[[], int]:
 
     What it gives imports nothing of ours when it is called.
     """
-    if not frameworks.has_torch():
-        return lambda: 0
-    ours = torch_module()
-    count, before = ours.walk_failures, ours.walk_failures()
-    return lambda: count() - before
+    before = _count()
+    return lambda: _count() - before
+
+
+def _count() -> int:
+    ours = loaded_torch_module()
+    return 0 if ours is None else ours.walk_failures()

@@ -1,14 +1,14 @@
 """Whose arrays there are: torch's, JAX's, TensorFlow's, as they are imported.
 
-torch is imported where it is installed; the others are watched if the program
-imports them, before the watch or later.
+Each is watched if the program imports it, before the watch or later: what we
+imported would read its settings before the program has made them.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Protocol
 
@@ -55,20 +55,22 @@ _HEAD = sys.getsizeof([]) - list.__basicsize__
 #: Bytes of a tensor's objects in C++ and in Python, once hooks are in.
 _of_torch = (0, 0)
 
+#: Told at once of one that cannot be watched, in a sentence; must not raise.
+on_failure: Callable[[str], object] | None = None
 _failed: dict[str, str] = {}
 _installed: list[Framework] = []
 
 
 def has_torch() -> bool:
-    """Whether torch can be imported and we were built with it.
+    """Whether torch is imported and we were built with it.
 
     Raises NotBuiltError where it is imported and we were not.
     """
+    if not imports.is_there("torch"):
+        return False
     if importlib.util.find_spec("impactarbiter._torch") is not None:
-        return imports.is_imported("torch") or (
-            importlib.util.find_spec("torch") is not None
-        )
-    if "torch" in sys.modules and not _others():
+        return True
+    if not _others():
         raise NotBuiltError(
             "impactarbiter was built without torch: build it again where"
             " torch is installed, with pip install --no-build-isolation"
@@ -136,7 +138,7 @@ def install() -> None:
     _failed.clear()
     retraces.forget()
     for one in FRAMEWORKS:
-        if imports.is_imported(one.MODULE):
+        if imports.is_there(one.MODULE):
             _install(one)
         else:
             imports.after(one.MODULE, _later(one))
@@ -172,17 +174,26 @@ def _later(one: Framework) -> imports.Callback:
 
 
 def _install(one: Framework) -> None:
-    """No failure of ours fails an import or a watch."""
-    try:
+    def hook() -> None:
         _module().register()
         if not _installed:
             _module().listen(retraces.noted)
         one.install()
         if one not in _installed:
             _installed.append(one)
+
+    attempt(one.MODULE, hook)
+
+
+def attempt(name: str, hook: Callable[[], object]) -> None:
+    """No failure of ours fails an import or a watch: the report has it."""
+    try:
+        hook()
     except Exception as error:
-        name = type(error).__name__
-        _failed[one.MODULE] = clean(f"{name}: {error}".splitlines()[0])
+        kind = type(error).__name__
+        _failed[name] = clean(f"{kind}: {error}".splitlines()[0])
+        if on_failure is not None:
+            on_failure(_not_watched(name))
 
 
 def _module() -> ModuleType:
@@ -201,9 +212,12 @@ def versions() -> dict[str, str]:
 
 def said(masked: bool = False) -> Iterator[str]:
     """What a reader of the report must know."""
-    for name, why in _failed.items():
-        yield f"{name} is not watched: {why}"
+    yield from map(_not_watched, _failed)
     yield from retraces.said(masked)
+
+
+def _not_watched(name: str) -> str:
+    return f"{name} is not watched: {_failed[name]}"
 
 
 def own_counts() -> dict[str, int]:

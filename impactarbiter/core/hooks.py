@@ -6,12 +6,13 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from .. import _core
+from ..base import imports
 from ..base.signals import is_programs
 from . import frameworks
-from .built import torch_module
+from .built import loaded_torch_module
 from .code import prepare
 from .cuda_events import cuda
 
@@ -29,16 +30,67 @@ class Handle(Protocol):
         """Out; a second call changes nothing."""
 
 
-class Hooks(NamedTuple):
+class Hooks:
     """What is in place, and the module that takes it out again.
 
     The program may have thrown our modules out of ``sys.modules`` by then,
     and this one can be loaded only once.
     """
 
-    torch: ModuleType | None  #: None where there is none
-    optimizer: Handle | None = None
-    arrays: bool = False  #: NumPy's are watched
+    def __init__(self, torch: ModuleType | None, numpy: bool) -> None:
+        self.torch = torch  #: once the program has torch
+        self.optimizer: Handle | None = None
+        self.wants_arrays = numpy
+        self.arrays = False  #: NumPy's are watched
+
+    def install(self) -> None:
+        """Now, or as soon as the program imports what is to be hooked."""
+        frameworks.install()
+        _now_or_later("torch", self._install_torch)
+        gc.callbacks.append(_core.collector_event)
+        _now_or_later("numpy", self._install_numpy)
+
+    def uninstall(self) -> None:
+        """Out again; imports nothing of ours."""
+        for name in ("torch", "numpy"):
+            imports.forget(name)
+        if self.optimizer is not None:
+            self.optimizer.remove()
+        if _core.collector_event in gc.callbacks:
+            gc.callbacks.remove(_core.collector_event)
+            # This may run inside a collection, whose end is not told any more.
+            _core.collector_event("stop", {})
+        if self.arrays:
+            _core.arrays_uninstall()
+        frameworks.uninstall()
+        if self.torch is not None:
+            cuda.uninstall()
+            self.torch.uninstall()
+
+    def _install_numpy(self) -> None:
+        _core.arrays_know()
+        self.arrays = self.wants_arrays and _core.arrays_install()
+
+    def _install_torch(self) -> None:
+        self.torch = torch = self.torch or prepare()
+        if torch is None:  # and we were built without
+            return
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        torch.install()
+        frameworks.know_objects(torch)
+        cuda.install()
+        self.optimizer = register_optimizer_step_post_hook(
+            _core.optimizer_stepped
+        )
+
+
+def _now_or_later(name: str, hook: Callable[[], object]) -> None:
+    """What fails later, in an import of the program's, is told by a report."""
+    if imports.is_there(name):
+        hook()
+    else:
+        imports.after(name, lambda: frameworks.attempt(name, hook))
 
 
 def start(
@@ -57,7 +109,7 @@ def start(
     another thread did.
     Raises RuntimeError where torch refuses a hook; then nothing is left.
     """
-    torch = prepare()
+    made = Hooks(prepare(), numpy)
     _core.start(
         every=every,
         warmup=warmup,
@@ -67,10 +119,11 @@ def start(
         is_programs=is_programs,
     )
     try:
-        return _install(torch, numpy)
+        made.install()
     except BaseException:
-        stop(Hooks(torch))
+        stop(made)
         raise
+    return made
 
 
 def stop(hooks: Hooks) -> None:
@@ -79,12 +132,13 @@ def stop(hooks: Hooks) -> None:
     Imports nothing of ours.
     """
     _core.stop()
-    _uninstall(hooks)
+    hooks.uninstall()
 
 
 def in_place() -> dict[str, bool]:
     """Which of the hooks are in, by name."""
-    torch = torch_module().installed() if frameworks.has_torch() else {}
+    ours = loaded_torch_module()
+    torch = {} if ours is None else ours.installed()
     others = frameworks.in_place()
     return {**torch, **others, "numpy": _core.arrays_installed()}
 
@@ -153,35 +207,3 @@ def _is_ours(function: object) -> bool:
         and type(function.__module__) is str
         and function.__module__.startswith(_OURS)
     )
-
-
-def _install(torch: ModuleType | None, numpy: bool) -> Hooks:
-    stepped = None if torch is None else _install_torch(torch)
-    frameworks.install()
-    gc.callbacks.append(_core.collector_event)
-    arrays = numpy and _core.arrays_install()
-    return Hooks(torch, stepped, arrays)
-
-
-def _install_torch(torch: ModuleType) -> Handle:
-    from torch.optim.optimizer import register_optimizer_step_post_hook
-
-    torch.install()
-    frameworks.know_objects(torch)
-    cuda.install()
-    return register_optimizer_step_post_hook(_core.optimizer_stepped)
-
-
-def _uninstall(hooks: Hooks) -> None:
-    if hooks.optimizer is not None:
-        hooks.optimizer.remove()
-    if _core.collector_event in gc.callbacks:
-        gc.callbacks.remove(_core.collector_event)
-        # This may run inside a collection, whose end is not told any more.
-        _core.collector_event("stop", {})
-    if hooks.arrays:
-        _core.arrays_uninstall()
-    frameworks.uninstall()
-    if hooks.torch is not None:
-        cuda.uninstall()
-        hooks.torch.uninstall()

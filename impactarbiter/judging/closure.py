@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
 from ..base.records import dataclass
 from ..core.sources import site_of
 from ..core.wire import CALLS, Column, Counts, Status, Suspect
@@ -111,8 +109,8 @@ def _steady(
     ``known`` to come with each step."""
     if len(steps) < WINDOWS:
         return 0.0
-    step = steps.astype(np.int64)
-    size = sizes.astype(np.int64) - (known * step).astype(np.int64)
+    step = steps.astype("int64")
+    size = sizes.astype("int64") - (known * step).astype("int64")
     first, last = int(step[0]), int(step[-1])
     if last <= first:
         return 0.0

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from ..base.later import Later
 from ..base.records import dataclass
 from ..core import heap
 from ..core.sources import site_of
@@ -23,6 +22,11 @@ from ..core.wire import (
 from ..model.history import Ages, History, LineCurve, PurposePoint
 from ..model.site import Site
 from . import summary
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Later("numpy")  # it is the program that imports it
 
 #: More points than this cannot be told apart on a page.
 MOST_POINTS = 1024

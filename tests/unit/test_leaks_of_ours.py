@@ -564,6 +564,7 @@ CASES: dict[str, tuple[str, str]] = {
         "",
         "[_core._footprint(one) for one in ([1], {1: 2}, 'a', {3}, 1 << 99)]",
     ),
+    "_core.arrays_know": ("", "_core.arrays_know()"),
     "_core.arrays_install": (
         "_core.arrays_uninstall()",
         "_core.arrays_install(); _core.arrays_uninstall();"

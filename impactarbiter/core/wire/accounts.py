@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from ... import _core
 from ...base.records import dataclass
 from ...model.words import StepKind
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..._core import _Device, _History, _Status, _Totals
 
-#: One of NumPy's arrays, structured or of numbers.
-Column = np.ndarray[Any, np.dtype[Any]]
+    Column = np.ndarray[Any, np.dtype[Any]]
+else:
+    #: One of NumPy's arrays, structured or of numbers.
+    Column = object  # it is the program that imports NumPy
 
 
 # -- the ledger ---------------------------------------------------------------

@@ -2,11 +2,7 @@
 
 #include "compat.h"
 #include "kinds.h"
-
-#define PY_ARRAY_UNIQUE_SYMBOL impactarbiter_ARRAY_API
-#define NO_IMPORT_ARRAY
-#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
-#include <numpy/arrayobject.h>
+#include "ndarray.h"
 
 #include <string.h>
 
@@ -37,7 +33,7 @@ ia_kinds_forget(void)
 static int
 find_kind(PyTypeObject *type)
 {
-    if (PyType_IsSubtype(type, &PyArray_Type))
+    if (ia_ndarray_is_class(type))
         return IA_KIND_NDARRAY;
     if (module_type != NULL && PyType_IsSubtype(type, module_type))
         return IA_KIND_MODULE;

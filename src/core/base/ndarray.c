@@ -6,7 +6,6 @@
 #include "read.h"
 
 #define PY_ARRAY_UNIQUE_SYMBOL impactarbiter_ARRAY_API
-#define NO_IMPORT_ARRAY
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
 
@@ -21,6 +20,30 @@
 
 /* Structured dtypes within structured dtypes; deeper ones are not read. */
 #define MAX_NESTING 8
+
+/* A table that was found may be one of a NumPy that we can't read. */
+static int is_bound;
+
+int
+ia_ndarray_bind(void)
+{
+    if (!is_bound)
+        import_array1(-1);
+    is_bound = 1;
+    return 0;
+}
+
+int
+ia_ndarray_is_bound(void)
+{
+    return is_bound;
+}
+
+int
+ia_ndarray_is_class(PyTypeObject *type)
+{
+    return is_bound && PyType_IsSubtype(type, &PyArray_Type);
+}
 
 /* -- objects in items ---------------------------------------------------- */
 

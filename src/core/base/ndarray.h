@@ -4,6 +4,13 @@
 
 #include "core_api.h"
 
+/* Binds NumPy's C API, and imports NumPy where nobody has: 0, or -1 with an
+ * exception set.  Until then no object is an array, and none is asked. */
+int ia_ndarray_bind(void);
+int ia_ndarray_is_bound(void);
+/* Are instances of this class arrays? */
+int ia_ndarray_is_class(PyTypeObject *);
+
 /* Calls visit for each object that a NumPy array holds: its base, the objects
  * in it, and what an instance of a subclass has besides. */
 int ia_ndarray_traverse(PyObject *, visitproc, void *);

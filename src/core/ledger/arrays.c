@@ -13,6 +13,7 @@
 
 #include "../base/compat.h"
 #include "../base/device_name.h"
+#include "../base/ndarray.h"
 #include "../base/thread.h"
 #include "arrays.h"
 #include "ledger.h"
@@ -110,11 +111,13 @@ static PyDataMem_Handler own_handler = {
     1,
     {NULL, array_malloc, array_calloc, array_realloc, array_free}};
 
-/* NumPy's own; NULL where it has none, or none that we know. */
+/* NumPy's own; NULL where it has none, none that we know, or where nobody has
+ * imported NumPy. */
 static PyDataMemAllocator *
 find_table(void)
 {
-    if (PyArray_GetNDArrayCFeatureVersion() < NPY_1_22_API_VERSION)
+    if (!ia_ndarray_is_bound() ||
+        PyArray_GetNDArrayCFeatureVersion() < NPY_1_22_API_VERSION)
         return NULL;
     PyDataMem_Handler *handler =
         PyCapsule_GetPointer(PyDataMem_DefaultHandler, "mem_handler");

@@ -3,6 +3,7 @@
 
 #include "../base/compat.h"
 #include "../base/build.h"
+#include "../base/ndarray.h"
 #include "../ledger/journal.h"
 #include "../ledger/devices.h"
 #include "../answers/describe.h"
@@ -21,6 +22,8 @@ static PyArray_Descr *
 event_dtype(void)
 {
     PyArray_Descr *dtype = NULL;
+    if (ia_ndarray_bind() < 0)
+        return NULL;
     PyObject *spec = IA_COLUMNS_BUILD(columns);
     if (spec != NULL && PyArray_DescrConverter(spec, &dtype) != NPY_SUCCEED)
         dtype = NULL;

@@ -6,7 +6,6 @@
 #include "api.h"
 #include "constants.h"
 #include "methods.h"
-#include "snapshot.h"
 
 static int
 exec(PyObject *module)
@@ -20,8 +19,6 @@ exec(PyObject *module)
     }
     if (ia_ledger_init() < 0)
         return ia_no_memory();
-    if (ia_snapshot_init() < 0)
-        return -1;
     if (PyModule_AddFunctions(module, ia_accounts_methods) < 0 ||
         PyModule_AddFunctions(module, ia_questions_methods) < 0 ||
         PyModule_AddFunctions(module, ia_traces_methods) < 0)

@@ -3,6 +3,7 @@
 
 #include "../base/compat.h"
 #include "../base/build.h"
+#include "../base/ndarray.h"
 #include "../ledger/arrays.h"
 #include "../ledger/ledger.h"
 #include "../ledger/sites.h"
@@ -11,6 +12,7 @@
 #include "snapshot.h"
 
 #define PY_ARRAY_UNIQUE_SYMBOL impactarbiter_ARRAY_API
+#define NO_IMPORT_ARRAY
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
 
@@ -31,21 +33,16 @@ typedef struct {
 static const ia_column live_columns[] = {LIVE_COLUMNS(IA_ROW_COLUMN)};
 static const ia_column point_columns[] = {IA_POINT_COLUMNS(IA_ROW_COLUMN)};
 
-int
-ia_snapshot_init(void)
-{
-    import_array1(-1);
-    return 0;
-}
-
 /* An array of such rows that is none of the program's; takes `spec`, a dtype
  * as NumPy's constructor takes it. */
 static PyObject *
 new_rows(npy_intp n, PyObject *spec)
 {
     PyArray_Descr *dtype = NULL;
-    if (spec == NULL)
+    if (spec == NULL || ia_ndarray_bind() < 0) {
+        Py_XDECREF(spec);
         return NULL;
+    }
     int is_dtype = PyArray_DescrConverter(spec, &dtype) == NPY_SUCCEED;
     Py_DECREF(spec);
     if (!is_dtype)

@@ -5,7 +5,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-int ia_snapshot_init(void); /* imports NumPy; -1 with an exception set */
+/* Both import NumPy where nobody has. */
 PyObject *ia_snapshot_rows(void);
 /* (points, lines, bytes by line, nodes) as _core.pyi has them. */
 PyObject *ia_snapshot_curves(void);

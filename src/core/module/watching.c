@@ -1,6 +1,7 @@
 /* Functions of _core: watching begins and ends, and what happens meanwhile. */
 
 #include "../base/compat.h"
+#include "../base/ndarray.h"
 #include "../base/read.h"
 #include "../base/same.h"
 #include "../ledger/arrays.h"
@@ -175,11 +176,23 @@ set_types(PyObject *self, PyObject *args)
 /* -- NumPy's arrays ------------------------------------------------------ */
 
 static PyObject *
+arrays_know(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    if (ia_ndarray_bind() < 0)
+        return NULL;
+    ia_kinds_forget();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 arrays_install(PyObject *self, PyObject *args)
 {
     int in_place = 1;
     (void)self;
     if (!PyArg_ParseTuple(args, "|p:arrays_install", &in_place))
+        return NULL;
+    if (ia_ndarray_bind() < 0)
         return NULL;
     int result = ia_arrays_install(in_place);
     return result < 0 ? NULL : PyBool_FromLong(result);
@@ -405,6 +418,8 @@ DOC(set_code, "(libraries, user_files, own)",
 DOC(is_library, "(file)", "Is this file library code, by set_code()?");
 DOC(set_types, "(module, optimizer)",
     "The base classes of modules and optimizers.");
+DOC(arrays_know, "()",
+    "NumPy's arrays are known from now on; imports NumPy where nobody has.");
 DOC(arrays_install, "(in_place=True)",
     "Account for the blocks of NumPy's arrays, too; False where this NumPy\n"
     "can't be watched. Not in place: in this thread's context alone.");
@@ -463,6 +478,7 @@ PyMethodDef ia_watching_methods[] = {
     {"set_code", set_code, METH_VARARGS, set_code_doc},
     {"is_library", is_library, METH_O, is_library_doc},
     {"set_types", set_types, METH_VARARGS, set_types_doc},
+    {"arrays_know", arrays_know, METH_NOARGS, arrays_know_doc},
     {"arrays_install", arrays_install, METH_VARARGS, arrays_install_doc},
     {"arrays_uninstall", arrays_uninstall, METH_NOARGS,
      arrays_uninstall_doc},
