@@ -183,6 +183,16 @@ def call_theirs(
 
 
 @contextmanager
+def no_turns() -> Iterator[None]:
+    """What is made meanwhile is ours, and no turn of a loop."""
+    _core.pause_turns(True)
+    try:
+        yield
+    finally:
+        _core.pause_turns(False)
+
+
+@contextmanager
 def ended_by(error: BaseException | None) -> Iterator[None]:
     """While one looks at a program that has ended so: the calls whose frames
     the exception keeps are taken for running ones."""

@@ -316,6 +316,7 @@ class Diagnostician:
             warnings=("a look was just being made: no figures of now",),
         )
 
+    @hooks.no_turns()
     @each_parsed_once()
     def _report(self) -> Report:
         ledger.refresh()
@@ -420,6 +421,7 @@ class Diagnostician:
         grown = account.growth(weighed, last, kind, host, rises.in_use)
         return walk, grown
 
+    @hooks.no_turns()
     def glance(self) -> Report:
         """What the looks so far have settled, and figures of now: no walk."""
         report = self._sheet.put_together(

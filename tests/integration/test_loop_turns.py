@@ -251,3 +251,16 @@ def test_what_is_prepared_is_no_leak(tmp_path: Path) -> None:
     assert finding["grown_at"]["line"] == 12
     assert "field.history" in line
     assert not report["taken_back"]
+
+
+def test_reports_make_no_turns() -> None:
+    """The arrays that they take their figures from are none of the loop's."""
+    with impactarbiter.watch() as arbiter:
+        made = Filter()
+        for turn in range(10 * TURNS):
+            made.update(torch.full((64,), float(turn)))
+        before = ledger.status().ticks
+        for _ in range(5):
+            arbiter.report()
+            arbiter.glance()
+        assert ledger.status().ticks == before > 0

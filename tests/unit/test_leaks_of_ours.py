@@ -428,6 +428,10 @@ CASES: dict[str, tuple[str, str]] = {
         "_core.note_same(kept); assert _core.still_stands(id(kept));"
         " raises(TypeError, _core.still_stands, 'one')",
     ),
+    "_core.pause_turns": (
+        "",
+        "_core.pause_turns(True); _core.pause_turns(False)",
+    ),
     "_core.set_ended": (
         "def work(): raise ValueError\n"
         "def ended():\n"

@@ -80,7 +80,7 @@ void
 ia_recurrence_pause(int on)
 {
     ia_journal_lock();
-    ia_the_recurrence.paused = on;
+    ia_the_recurrence.paused += on ? 1 : -1;
     ia_ledger_unlock();
 }
 

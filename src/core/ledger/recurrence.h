@@ -31,7 +31,7 @@
 extern struct ia_recurrence {
     int (*tell)(void);   /* NULL where nobody asks: there are steps */
     int asked;           /* the main thread has been told to come */
-    int paused;          /* what is made just now is ours */
+    int paused;          /* what is made just now is ours; so many say so */
     uint64_t mark;       /* the place, 0: none yet */
     uint64_t last;       /* place of the last birth, */
     uint32_t in_a_row;   /* and those just before it that were there as well */

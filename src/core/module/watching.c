@@ -225,6 +225,17 @@ step(PyObject *self, PyObject *unused)
 }
 
 static PyObject *
+pause_turns(PyObject *self, PyObject *arg)
+{
+    int on = PyObject_IsTrue(arg);
+    (void)self;
+    if (on < 0)
+        return NULL;
+    ia_recurrence_pause(on);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 optimizer_stepped(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     (void)self;
@@ -427,6 +438,9 @@ DOC(arrays_uninstall, "()",
     "End that: NumPy's table is as it was, its blocks leave the ledger.");
 DOC(arrays_installed, "()", "Do NumPy's blocks come to the ledger?");
 DOC(step, "()", "End the step by hand.");
+DOC(pause_turns, "(on)",
+    "What is made from now on is no turn of a loop of the program's; as often\n"
+    "as that was said, it is to be taken back.");
 DOC(optimizer_stepped, "(optimizer, args, kwargs)",
     "For register_optimizer_step_post_hook.");
 DOC(collector_event, "(phase, info)", "For gc.callbacks.");
@@ -493,6 +507,7 @@ PyMethodDef ia_watching_methods[] = {
     {"set_allowed", set_allowed, METH_O, set_allowed_doc},
     {"note_same", note_same, METH_O, note_same_doc},
     {"still_stands", still_stands, METH_O, still_stands_doc},
+    {"pause_turns", pause_turns, METH_O, pause_turns_doc},
     {"set_ended", set_ended, METH_O, set_ended_doc},
     {"call_theirs", FAST(call_theirs), METH_FASTCALL, call_theirs_doc},
     {"depth_of_calls", depth_of_calls, METH_NOARGS, depth_of_calls_doc},

@@ -440,8 +440,10 @@ come_for_turns(void *unused)
     (void)unused;
     ia_recurrence_arrived();
     run.turns += ia_recurrence_take();
-    /* A finalizer may run in the middle of a collection. */
-    if (!ia_active || run.busy || ia_ledger_collecting())
+    /* A finalizer may run in the middle of a collection, and this in the
+     * middle of a report. */
+    if (!ia_active || run.busy || ia_the_recurrence.paused ||
+        ia_ledger_collecting())
         return 0;
     look_for_optimizer();
     in_a_statement = 1;
