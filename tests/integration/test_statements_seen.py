@@ -298,3 +298,35 @@ def test_a_variable_of_a_generator_grows_where_that_runs() -> None:
     answers = carried(torch.nn.GRUCell(4, 8))
     finding = found(lambda step: next(answers))
     assert statement(finding) == "state = cell(torch.ones(1, 4), state)"
+
+
+class Record:
+    """As a logger's: what it was called with lies two levels down."""
+
+    def __init__(self, text: str, *args: object) -> None:
+        self.text, self.args = text, args
+
+
+def test_of_several_those_that_bring_tensors() -> None:
+    """Each call of a logger grows its buffer."""
+    buffer: list[Record] = []
+
+    def turn(step: int) -> None:
+        buffer.append(Record("step %d", step))
+        buffer.append(Record("loss %.3f", 0.5))
+        buffer.append(Record("grad %s", torch.ones(64)))
+        buffer.append(Record("done", lambda: step))
+
+    assert '"grad %s"' in statement(found(turn))
+
+
+def test_of_several_functions_those_that_close_over_tensors() -> None:
+    hooks: list[Callable[[], object]] = []
+
+    def turn(step: int) -> None:
+        seen = torch.full((64,), float(step))
+        hooks.append(lambda: step)
+        hooks.append(lambda: seen)
+        hooks.append(print)
+
+    assert "lambda: seen" in statement(found(turn))

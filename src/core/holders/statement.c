@@ -1,6 +1,7 @@
 /* The statement that grows a holder. */
 
 #include "../base/compat.h"
+#include "carried.h"
 #include "statement.h"
 
 #include "../base/build.h"
@@ -18,6 +19,7 @@ typedef struct {
     uint32_t idle; /* times that it ran and the holder did not grow */
     int running;   /* it ran, and the holder has not grown by it yet */
     Py_ssize_t items;
+    Py_ssize_t carried; /* of these, such as lead to tensors, or may */
 } statement;
 
 /* Threads of a program that is watched; where there are more, none is. */
@@ -123,6 +125,13 @@ entry_for(const statement *s)
     return new;
 }
 
+static Py_ssize_t
+carried_by(Py_ssize_t items)
+{
+    PyObject *holder = ia_visit_holder(watch.path);
+    return holder != NULL ? ia_carried(holder, items) : items;
+}
+
 /* What has grown since the event before is put down to the statement that ends
  * with this one.  Where another thread did it, its own next event came first: a
  * thread keeps the GIL from a statement's end to the next line's begin.  Of
@@ -141,6 +150,7 @@ compare(const statement *now)
             s->running = 0;
             Py_ssize_t more = after.length - watch.last.length;
             s->items += more > 0 ? more : 1;
+            s->carried += more > 0 ? carried_by(more) : 1;
         }
     }
     watch.last = after;
@@ -331,17 +341,30 @@ ia_statement_end(void)
     ia_ptrmap_free(&watch.is_user);
 }
 
+/* Where some of them bring what a tensor hangs on, it is those. */
+static int
+any_carries(void)
+{
+    for (int i = 0; i < watch.nseen; i++)
+        if (watch.seen[i].carried > 0)
+            return 1;
+    return 0;
+}
+
 PyObject *
 ia_statement_build(void)
 {
     int running = watch.path != IA_NO_PATH;
     int ours = !running || (!too_many_events() && all_trace_by(trace));
+    int carrying = any_carries();
     PyObject *list = PyList_New(0);
     for (int i = 0; list && ours && i < watch.nseen; i++) {
         const statement *s = &watch.seen[i];
-        ia_list_add(&list,
-                    Py_BuildValue("(OiOInI)", s->file, s->line, s->function,
-                                  s->times, s->items, s->idle));
+        Py_ssize_t items = carrying ? s->carried : s->items;
+        if (items > 0)
+            ia_list_add(&list, Py_BuildValue("(OiOInI)", s->file, s->line,
+                                             s->function, s->times, items,
+                                             s->idle));
     }
     return list ? Py_BuildValue("(NN)", list, PyBool_FromLong(watch.held))
                 : NULL;

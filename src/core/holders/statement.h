@@ -11,8 +11,9 @@
 
 #include "visits.h"
 
-/* Statements that are told apart for one holder. */
-#define IA_MOST_STATEMENTS 4
+/* Statements that are told apart for one holder: a step has some calls of a
+ * logger's. */
+#define IA_MOST_STATEMENTS 16
 
 /* Watches a path's holder on all threads, and no other any more: 1, or 0 where
  * it can't.  `by_graph`: it may be as long as before, and grow by a tensor made
@@ -22,7 +23,8 @@ int ia_statement_watch(uint32_t path, int by_graph);
 void ia_statement_end(void);
 /* ([(file, line, function, times, items, idle)], held) of what was seen since
  * the watch began, and whether the path held all along; new reference.  While
- * the watch lasts: what was seen so far. */
+ * the watch lasts: what was seen so far.  Where some statements brought items
+ * that lead to tensors, these items of these alone. */
 PyObject *ia_statement_build(void);
 
 #endif /* IA_STATEMENT_H */
