@@ -275,9 +275,14 @@ class HolderHistory(Changing):
         as by ``observe``; ``leads_back``: what had left it is led to."""
         if self.comes_and_goes:
             self.sightings.forget_watches()
-        if len(fellows) != len(self.fellows):
+        fewer = len(fellows) - len(self.fellows)
+        others = fewer == 0 and _are_others(fellows, self.fellows)
+        if fewer or others:
             # What is first, or eldest, in others is nothing that left.
             self.last = replace(self.last, first=0, eldest=0)
+        if others or (fewer < 0 and _count(fellows) >= self.alike):
+            # Nor are they fewer where some stand for all.
+            self.last = replace(self.last, items=now.items)
         self.held = held
         self.fellows = fellows
         self.broken_at, self.is_gone = None, False
@@ -308,7 +313,7 @@ class HolderHistory(Changing):
         self.held, _finding = stands_for(siblings)
         self.siblings = siblings
         self.fellows = [held for held, _finding in siblings]
-        self.alike = sum(1 + held.others for held in self.fellows)
+        self.alike = _count(self.fellows)
         verdict = self.finding.verdict if self.finding else "growing"
         told = told_as_one(siblings, walked, size, count, verdict)
         self.finding, self.graph = told, told.graph
@@ -434,6 +439,22 @@ def _at(places: Mapping[int, int], held: Held) -> Held:
     if held.owners[0] not in places:
         return held
     return replace(held, owners=(places[held.owners[0]], *held.owners[1:]))
+
+
+def _count(fellows: Iterable[Held]) -> int:
+    """With those that they stand for."""
+    return sum(1 + held.others for held in fellows)
+
+
+def _are_others(ones: Iterable[Held], theirs: Iterable[Held]) -> bool:
+    """Whether they are neither the same objects nor in the same places."""
+    objects = {held.owners[0] for held in theirs}
+    places = {held.path.upto(held.depth).expression for held in theirs}
+    return all(
+        held.owners[0] not in objects
+        and held.path.upto(held.depth).expression not in places
+        for held in ones
+    )
 
 
 def _at_tick(lines: Mapping[int, SiteNow]) -> int:

@@ -84,9 +84,11 @@ def advise(
         return _of_links(where)
     object_type = _type_of_objects(finding)
     if object_type:
-        return of_a_library(finding, where) or (
-            f"drop each {object_type} from {where} once it has been used, or"
-            " keep only what is needed of it: each one keeps its"
+        return (
+            of_a_library(finding, where)
+            or _of_sliced_attributes(finding, object_type)
+            or f"drop each {object_type} from {where} once it has been used,"
+            " or keep only what is needed of it: each one keeps its"
             f" {finding.noun}s"
         )
     return _of_values(finding, where, patched)
@@ -233,6 +235,16 @@ def _of_slices(
         f" that it was taken from{also}; that stops {format_share(share)} of"
         " it"
     )
+
+
+def _of_sliced_attributes(finding: Finding, owner: str) -> str:
+    """Where each object in the holder has a slice."""
+    part = slice_part(finding)
+    if part is None or _has_graph(finding):
+        return ""
+    own = [edge for edge in finding.below_holder if edge.kind == "attribute"]
+    name = "".join(edge.text for edge in own)
+    return _of_slices(finding, f"`{name}` of each {owner}", part, 0.0)
 
 
 def _of_tensors(finding: Finding, where: str) -> str:

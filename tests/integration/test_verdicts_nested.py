@@ -1024,3 +1024,48 @@ def test_a_value_that_had_stopped_long_before_it_was_looked_at(
             points = torch.cat([points, torch.ones(16)])
 
     assert watched(turn, 200).findings == ()
+
+
+def test_lists_that_grow_beside_keys_that_still_come() -> None:
+    """Fewer in each of them than there are keys, and one came of late."""
+    marks: dict[int, list[torch.Tensor]] = {}
+    draw = np.random.default_rng(0)
+
+    def turn(step: int) -> None:
+        band = min(int(draw.exponential(4.0)), 39)
+        marks.setdefault(band, []).append(torch.full((64,), float(step)))
+
+    finding = only(watched(turn, 240))
+    assert finding.verdict == "leak"
+    assert re.fullmatch(r"marks\[\d+\]", holder_of(finding).split(".")[-1])
+
+
+def test_arrays_of_a_cache_that_is_full_do_not_grow() -> None:
+    """Its new ones are larger than those that left, for most of the time."""
+    kernels: dict[tuple[int, int], np.ndarray] = {}
+    draw = np.random.default_rng(0)
+
+    def turn(step: int) -> None:
+        wide = min(step, 1500)
+        key = int(draw.integers(60)), wide // 40
+        if key in kernels:
+            kernels[key] = kernels.pop(key)
+            return
+        kernels[key] = np.ones(200 + 5 * wide)
+        while len(kernels) > 40:
+            del kernels[next(iter(kernels))]
+
+    report = watched(turn, 2000)
+    assert [f for f in report.findings if f.severity != "info"] == []
+
+
+def test_an_array_that_holds_tensors_grows_by_these() -> None:
+    """It is as large as it was."""
+    kept = np.empty(4000, dtype=object)
+
+    def turn(step: int) -> None:
+        kept[step] = torch.full((64,), float(step))
+
+    finding = only(watched(turn, 120))
+    assert finding.verdict in ("leak", "growing")
+    assert finding.bytes_per_step == pytest.approx(256, rel=0.2)

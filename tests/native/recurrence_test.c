@@ -74,6 +74,25 @@ a_loop_of_many_places_is_found(void)
     }
 }
 
+/* Such as what is made for each key of a memo, when it is asked for first. */
+static void
+what_comes_ever_more_rarely_is_no_clock(void)
+{
+    uint64_t loop[3] = {0x1000000001, 0x2000000001, 0x3000000001};
+    uint64_t made = 0x4000000001;
+    ia_recurrence_follow(come);
+    for (int turn = 1, next = 1; turn < 100000; turn++) {
+        if (turn == next) {
+            go_round(&made, 1);
+            next += 1 + next / 50;
+        }
+        go_round(loop, 3);
+        if (turn == 50000)
+            ia_recurrence_take();
+    }
+    assert(ia_recurrence_take() > 49000);
+}
+
 static void
 what_never_comes_again_is_no_loop(void)
 {
@@ -88,6 +107,7 @@ main(void)
 {
     a_loop_of_few_places_is_found();
     a_loop_of_many_places_is_found();
+    what_comes_ever_more_rarely_is_no_clock();
     what_never_comes_again_is_no_loop();
     ia_recurrence_follow(NULL);
     puts("recurrence: ok");

@@ -158,6 +158,15 @@ def longer(finding: Finding) -> Finding:
     return replace(finding, path=path)
 
 
+def owned(finding: Finding) -> Finding:
+    """The same where each is an attribute of an object of the user's."""
+    assert finding.path is not None
+    mark = edge("[0]", "index", "Mark")
+    profile = edge(".profile", "attribute", "Tensor")
+    path = Path("__main__", (finding.path.edges[0], mark, profile))
+    return replace(finding, path=path)
+
+
 GRAPHS = Kept(64.0, graphs=True)
 PLAIN = Kept(64.0)
 
@@ -222,6 +231,11 @@ PLAIN = Kept(64.0)
             "store a `.detach().clone()` in `__main__.kept`: a slice keeps the"
             " whole tensor that it was taken from, and the graph that made it;"
             " that stops 99 % of it",
+        ),
+        (
+            owned(keeping(PLAIN, 6400, 0, stored=6400)),
+            "store a `.clone()` in `.profile` of each Mark: a slice keeps the"
+            " whole tensor that it was taken from; that stops 99 % of it",
         ),
         (
             # Each of 32 rows of one batch, kept by itself.

@@ -193,6 +193,13 @@ ia_ndarray_traverse(PyObject *op, visitproc visit, void *arg)
     return stop;
 }
 
+int
+ia_ndarray_has_objects(PyObject *op)
+{
+    PyArray_Descr *dtype = PyArray_DESCR((PyArrayObject *)op);
+    return dtype != NULL && PyDataType_REFCHK(dtype);
+}
+
 /* -- memory -------------------------------------------------------------- */
 
 int

@@ -17,6 +17,8 @@ int ia_ndarray_traverse(PyObject *, visitproc, void *);
 /* The first two of these, which tp_traverse never shows. */
 int ia_ndarray_traverse_hidden(PyObject *, visitproc, void *);
 
+int ia_ndarray_has_objects(PyObject *);
+
 /* The block of memory that an array owns: 1 and *block filled, 0 where it
  * shows another's. */
 int ia_ndarray_block(PyObject *, ia_storage *block);

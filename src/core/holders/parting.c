@@ -234,9 +234,40 @@ are_owners(const ia_parting *s, uint32_t n)
            is_complete(branch, n);
 }
 
+/* Parts of the later half of the time that lie in a branch, if it has them at
+ * an even pace. */
+static double
+later_parts(const ia_stretch *b, uint32_t half)
+{
+    uint32_t from = b->oldest > half ? b->oldest : half;
+    if (b->newest < from)
+        return 0;
+    return (double)b->count * (b->newest - from + 1) /
+           (b->newest - b->oldest + 1);
+}
+
+/* Have the branches that were there at half time got more since than those
+ * that came later have? */
+static int
+older_ones_grow(const ia_stretch *branch, uint32_t n)
+{
+    uint32_t first = UINT32_MAX, last = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        first = branch[i].oldest < first ? branch[i].oldest : first;
+        last = branch[i].newest > last ? branch[i].newest : last;
+    }
+    uint32_t half = first + (last - first) / 2;
+    double more = 0;
+    for (uint32_t i = 0; i < n; i++)
+        more += (branch[i].oldest <= half ? 1 : -1) *
+                later_parts(&branch[i], half);
+    return more > 0;
+}
+
 /* A dict of lists: do they grow, or does it?  All of them are holders or none
- * is.  They are where no key has come for long, or where one of them parts
- * more on the average than there are and they grow beside each other. */
+ * is.  They are where no key has come for long, or where they grow beside each
+ * other, and one of them parts more on the average than there are or those
+ * that are old grow most. */
 static uint32_t
 level_of(const ia_parting *s, uint32_t n, uint32_t score)
 {
@@ -251,7 +282,9 @@ level_of(const ia_parting *s, uint32_t n, uint32_t score)
     if (nested < 2 || containers < 2 || !is_of_the_same_lines(branch, n))
         return EACH_FOR_ITSELF;
     int beside = !s->dated || !is_a_row(branch, n);
-    return (total > containers * score && beside) ||
+    int grow = total > containers * score ||
+               (s->dated && older_ones_grow(branch, n));
+    return (grow && beside) ||
                    (score < total && is_complete(branch, n))
                ? ALL_OF_THEM
                : NONE_OF_THEM;

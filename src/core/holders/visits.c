@@ -499,6 +499,17 @@ read_tensor(path *p, PyObject *op, ia_visit *v)
     p->sequence = ia_the_framework->node_sequence(node);
 }
 
+/* One that holds objects, or has attributes, may grow by these. */
+static void
+read_array(PyObject *op, ia_visit *v)
+{
+    ia_tensor_info info;
+    if (v->names >= 0 || ia_ndarray_has_objects(op))
+        return;
+    ia_ndarray_describe(op, &info);
+    v->bytes = info.storage.bytes;
+}
+
 /* Where they have a dict: from some 30 on, or once somebody asked for it; the
  * holder may be that dict. */
 static Py_ssize_t
@@ -523,6 +534,8 @@ read_holder(path *p, PyObject *op, ia_visit *v)
         read_tensor(p, op, v);
     } else {
         v->names = count_names(op);
+        if (ia_kind_of(Py_TYPE(op)) == IA_KIND_NDARRAY)
+            read_array(op, v);
     }
 }
 

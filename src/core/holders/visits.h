@@ -30,7 +30,7 @@ typedef struct {
     uintptr_t value;     /* what the last link leads to */
     uintptr_t first;     /* the item that a container shows first, or 0 */
     uintptr_t eldest;    /* the one that has been in it for longest, or 0 */
-    size_t bytes;        /* memory of a holder that is a tensor, or 0 */
+    size_t bytes;        /* memory of one that is a tensor or array, or 0 */
     void *graph;         /* node behind a holder that is a tensor, or NULL */
     /* Whether the graph of a tensor that is another than at the visit before
      * leads back to that one's; IA_UNKNOWN where there was none before. */

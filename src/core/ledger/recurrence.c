@@ -12,7 +12,8 @@
 #define SETS 256
 #define WAYS 4
 /* The mark has fallen silent after so many times as many births as ever lay
- * between two of its own. */
+ * between two of its own, until it had come half as often: one that comes ever
+ * more rarely, as each key of a memo does, would slow time down with it. */
 #define SILENT 8
 /* Seconds between two times that somebody comes for turns: a boundary takes
  * some tenths of a microsecond, and a run of a second still has thousands. */
@@ -31,6 +32,7 @@ ia_recurrence_follow(int (*tell)(void))
     r->tell = tell;
     r->mark = r->last = 0;
     r->in_a_row = r->gap = r->longest = r->turns = 0;
+    r->usual = r->count = 0;
     r->stride = 1;
     r->waits_long = r->paused = r->alone = 0;
     memset(remembered, 0, sizeof remembered);
@@ -42,7 +44,7 @@ begin_mark(struct ia_recurrence *r, uint64_t place)
 {
     r->mark = place;
     r->alone = r->in_a_row >= IA_MOST_IN_A_ROW;
-    r->gap = r->longest = 0;
+    r->gap = r->longest = r->usual = r->count = 0;
     r->turns++;
     memset(remembered, 0, sizeof remembered);
 }
@@ -52,7 +54,7 @@ ia_recurrence_other(uint64_t place)
 {
     struct ia_recurrence *r = &ia_the_recurrence;
     r->gap++;
-    if (r->mark != 0 && r->gap / SILENT <= r->longest)
+    if (r->mark != 0 && r->gap / SILENT <= r->usual)
         return;
     uint64_t *known = remembered[(place >> 32) % SETS];
     for (int i = 0; i < WAYS; i++)

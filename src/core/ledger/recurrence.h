@@ -37,6 +37,8 @@ extern struct ia_recurrence {
     uint32_t in_a_row;   /* and those just before it that were there as well */
     int alone;           /* the mark is of a loop that makes nothing else */
     uint32_t gap, longest; /* births since its last, and most between two */
+    uint32_t count;        /* times that it came */
+    uint32_t usual;        /* `longest` when it had come half as often */
     uint32_t turns;        /* that nobody has come for yet */
     uint32_t stride;       /* so many are worth coming for */
     atomic_int waits_long;
@@ -88,6 +90,9 @@ ia_recurrence_birth(uint64_t place)
     }
     r->longest = r->gap > r->longest ? r->gap : r->longest;
     r->gap = 0;
+    if ((r->count & (r->count + 1)) == 0)
+        r->usual = r->longest;
+    r->count++;
     if (++r->turns < r->stride)
         return 0;
     if (r->turns / IA_MOST_WAITED >= r->stride)
