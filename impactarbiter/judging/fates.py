@@ -67,10 +67,10 @@ class Fates:
     ) -> None:
         """Takes in one visit of each of its fellows."""
         for held, visit in zip(history.fellows, seen, strict=True):
-            followed = len(seen) > 1 or _place(held) in self._of
+            followed = len(seen) > 1 or held.place in self._of
             if followed and visit.state == "intact":
                 fate = _Fate(history.since, now, visit)
-                self._of.setdefault(_place(held), fate).see(visit, now)
+                self._of.setdefault(held.place, fate).see(visit, now)
 
     def part(
         self, signature: str, siblings: Siblings, now: int
@@ -106,7 +106,7 @@ class Fates:
 
     def keep(self, fellows: Iterable[Held]) -> None:
         """Forgets all others."""
-        kept = set(map(_place, fellows))
+        kept = {held.place for held in fellows}
         self._of = {at: one for at, one in self._of.items() if at in kept}
 
     def as_seen(self) -> Callable[[], None]:
@@ -119,7 +119,7 @@ class Fates:
         return bring_back
 
     def _fate(self, held: Held) -> _Fate | None:
-        return self._of.get(_place(held))
+        return self._of.get(held.place)
 
     def _known(self, fellows: Iterable[Held]) -> Iterable[_Fate]:
         return [fate for fate in map(self._fate, fellows) if fate]
@@ -130,10 +130,6 @@ def _named(name: str, siblings: Siblings) -> Siblings:
         (held, f if f.signature == name else replace(f, signature=name))
         for held, f in siblings
     ]
-
-
-def _place(held: Held) -> str:
-    return held.path.upto(held.depth).expression
 
 
 @lru_cache(maxsize=NAMES)

@@ -449,12 +449,10 @@ def _count(fellows: Iterable[Held]) -> int:
 def _are_others(ones: Iterable[Held], theirs: Iterable[Held]) -> bool:
     """Whether they are neither the same objects nor in the same places."""
     objects = {held.owners[0] for held in theirs}
-    places = {held.path.upto(held.depth).expression for held in theirs}
-    return all(
-        held.owners[0] not in objects
-        and held.path.upto(held.depth).expression not in places
-        for held in ones
-    )
+    if any(held.owners[0] in objects for held in ones):
+        return False
+    places = {held.place for held in theirs}
+    return all(held.place not in places for held in ones)
 
 
 def _at_tick(lines: Mapping[int, SiteNow]) -> int:

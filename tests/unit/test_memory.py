@@ -539,6 +539,8 @@ def fellow(**more: Any) -> Held:
         "alone": 1.0,
         "length": 20,
         "others": 0,
+        "owners": (1,),
+        "place": "rows",
     }
     return cast(Held, SimpleNamespace(**usual | more))
 
@@ -882,6 +884,25 @@ def test_what_gives_each_of_its_items_one_thing_fills_up(
     for walk in (with_items(30, 30, 60), with_items(60, ours, storages)):
         known.walked_again(known.held, [fellow()], walk)
     assert known.turnover.fills == fills
+
+
+@pytest.mark.parametrize(
+    ("before", "items"),
+    [
+        # Another of them stands for all.
+        ([fellow(owners=(1,), place="rows[1]", others=2)], 40),
+        # One does, where each was looked at.
+        ([fellow(owners=(n,), place=f"rows[{n}]") for n in range(1, 4)], 90),
+    ],
+)
+def test_of_lists_that_are_alike_none_let_go(before: list[Held], items: int):
+    known = history(seen(16, items, 90))
+    known.fellows, known.alike = before, 3
+    one = fellow(owners=(9,), place="rows[9]", others=2)
+    known.walked_again(known.held, [one], seen(30, 35, 120))
+    assert not known.departures.lets_go
+    known.walked_again(known.held, [one], seen(40, 20, 60))
+    assert known.departures.lets_go  # the same one
 
 
 def test_what_is_found_by_another_way_fills_nothing_up():

@@ -272,6 +272,11 @@ class Held:
         """Whether the way to the one holder is that to the other."""
         return self.depth == other.depth and self._leads_through(other)
 
+    @property
+    def place(self) -> str:
+        """What leads to the holder."""
+        return self.path.upto(self.depth).expression
+
     def lies_in(self, other: Held) -> bool:
         """Whether the way to this holder leads through the other."""
         return self.depth > other.depth and self._leads_through(other)
