@@ -527,6 +527,21 @@ visit_tensors_later(PyObject *op, void *arg)
                : visit(op, arg);
 }
 
+/* A generator's or a coroutine's variables, which its tp_traverse shows while
+ * it waits alone: who leads to it has them all along, a call of it comes and
+ * goes. */
+static void
+expand_running(ia_walk *w, PyObject *op)
+{
+    int running = 0;
+    ia_frame *frame = PyGen_CheckExact(op) || PyCoro_CheckExact(op) ||
+                              PyAsyncGen_CheckExact(op)
+                          ? ia_generator_frame(op, &running)
+                          : NULL;
+    if (frame != NULL && running)
+        expand_frame(w, frame);
+}
+
 static void
 expand_object(ia_walk *w, PyObject *op)
 {
@@ -554,8 +569,10 @@ expand_object(ia_walk *w, PyObject *op)
                     : w->puts_off && has_tensors_for_keys(op)
                         ? visit_tensors_later
                         : visit;
-    if (ia_can_traverse(op))
-        ia_walk_traverse(w, op, how, w);
+    if (!ia_can_traverse(op))
+        return;
+    ia_walk_traverse(w, op, how, w);
+    expand_running(w, op);
 }
 
 void
