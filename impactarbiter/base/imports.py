@@ -122,4 +122,5 @@ def _call_after(
         execute(module)
         then(spec.name, module)
 
-    loader.exec_module = exec_module
+    with suppress(AttributeError, TypeError):  # one that is fixed
+        loader.exec_module = exec_module

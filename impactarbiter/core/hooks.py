@@ -12,7 +12,7 @@ from .. import _core
 from ..base import imports
 from ..base.signals import is_programs
 from . import frameworks
-from .built import loaded_torch_module
+from .built import torch_module
 from .code import prepare
 from .cuda_events import cuda
 
@@ -137,8 +137,7 @@ def stop(hooks: Hooks) -> None:
 
 def in_place() -> dict[str, bool]:
     """Which of the hooks are in, by name."""
-    ours = loaded_torch_module()
-    torch = {} if ours is None else ours.installed()
+    torch = torch_module().installed() if frameworks.has_torch() else {}
     others = frameworks.in_place()
     return {**torch, **others, "numpy": _core.arrays_installed()}
 

@@ -10,7 +10,10 @@ import importlib
 import subprocess
 import sys
 import textwrap
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -72,6 +75,33 @@ def test_a_module_that_comes_later_is_waited_for(
     assert "exec_module" not in vars(module.__spec__.loader)
     assert imports._Finder not in sys.meta_path
     del sys.modules["ia_comes_later"]
+
+
+def test_a_loader_that_takes_no_attribute_loads_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it loads is not waited for any more."""
+
+    class Fixed:
+        __slots__ = ()
+
+        def create_module(self, spec: ModuleSpec) -> None:
+            return None
+
+        def exec_module(self, module: ModuleType) -> None:
+            module.ready = 1
+
+    class Finds:
+        @staticmethod
+        def find_spec(name: str, path: Any, target: Any = None) -> Any:
+            known = name == "ia_is_fixed"
+            return ModuleSpec(name, Fixed()) if known else None
+
+    monkeypatch.setattr(sys, "meta_path", [Finds, *sys.meta_path])
+    imports.after("ia_is_fixed", lambda: pytest.fail("called"))
+    assert importlib.import_module("ia_is_fixed").ready == 1
+    imports.forget("ia_is_fixed")
+    del sys.modules["ia_is_fixed"]
 
 
 def test_a_module_that_is_forgotten_is_not_waited_for(

@@ -48,7 +48,10 @@ def _call_after(spec: "Any") -> None:
         execute(module)
         _is_there()
 
-    loader.exec_module = exec_module
+    try:
+        loader.exec_module = exec_module
+    except (AttributeError, TypeError):
+        return  # one that is fixed
 
 
 def _is_there() -> None:
