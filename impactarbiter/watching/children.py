@@ -14,6 +14,7 @@ import os
 import sys
 from typing import Any
 
+from ..base import imports
 from ..base.ranks import rank
 from ..base.signals import Tolerated
 from ..core import frameworks
@@ -32,6 +33,9 @@ from .job_file import ending, this_process
 
 #: What multiprocessing's own processes have among their arguments.
 _MULTIPROCESSING = ("--multiprocessing-fork", "multiprocessing.forkserver")
+
+#: What there may be to watch.
+_NAMES = (*frameworks.NAMES, "numpy")
 
 _begun: int | None = None
 _arbiter: Arbiter | None = None
@@ -67,9 +71,26 @@ def _wait_for_spawned() -> None:
 
 
 def bootstrapped(*_: object) -> None:
-    """multiprocessing is about to run the child's part."""
-    if frameworks.any_imported():
+    """multiprocessing is about to run the child's part, which may import by
+    itself what is to be watched."""
+    if any(map(imports.is_there, _NAMES)):
         begin()
+        return
+    for name in frameworks.NAMES:
+        imports.after(name, _one_has_come)
+    imports.after("numpy", _numpy_has_come)
+
+
+def _one_has_come() -> None:
+    for name in _NAMES:
+        imports.forget(name)
+    begin()
+
+
+def _numpy_has_come() -> None:
+    """Or a framework is being imported, which imports it: that comes next."""
+    if not frameworks.any_imported():
+        _one_has_come()
 
 
 def begin() -> None:

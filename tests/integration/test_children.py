@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,39 @@ def test_the_dataset_of_a_worker_that_grows(
     for worker in workers:
         (found,) = worker["findings"]
         assert found["holder"]["expression"].endswith(".dataset.seen")
+
+
+IMPORTED_BY_THE_CHILD = """
+    import multiprocessing, sys
+    kept = []
+    def work(name):
+        made = __import__(name)
+        for _ in range(300):
+            kept.append(made.ones(40000) * 2)
+    if __name__ == "__main__":
+        context = multiprocessing.get_context("fork")
+        child = context.Process(target=work, args=(sys.argv[1],))
+        child.start()
+        child.join()
+"""
+
+
+@pytest.mark.parametrize("name", ["torch", "numpy"])
+def test_what_a_forked_child_imports_by_itself(
+    tmp_path: Path, name: str
+) -> None:
+    done = run(
+        tmp_path,
+        textwrap.dedent(IMPORTED_BY_THE_CHILD),
+        name,
+        options=("--job", "J"),
+    )
+    assert done.returncode == 0, done.stderr
+    (child,) = (
+        f for f in files(tmp_path / "J") if f["process"]["role"] == "spawned"
+    )
+    (found,) = child["findings"]
+    assert found["holder"]["expression"] == "__main__.kept"
 
 
 ON_THE_WAY = """\

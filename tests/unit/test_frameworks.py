@@ -201,4 +201,5 @@ def test_a_watch_without_torch_says_so_where_it_is_needed() -> None:
 
 
 def test_hooks_are_told_by_name() -> None:
+    importlib.import_module("torch")
     assert set(hooks.in_place()) >= {"allocator", "tensor", "numpy"}
