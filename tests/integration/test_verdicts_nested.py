@@ -24,10 +24,10 @@ from torch import nn
 
 import impactarbiter
 from impactarbiter import Finding, Report
-from impactarbiter.core import hooks, ledger
+from impactarbiter.core import hooks
 from impactarbiter.judging import walks
 from impactarbiter.judging.diagnostician import Diagnostician
-from impactarbiter.watching.arbiter import Arbiter, current
+from impactarbiter.watching.arbiter import current
 
 
 @pytest.fixture(autouse=True)
@@ -443,33 +443,6 @@ def test_a_task_s_variable_goes_by_its_own_name() -> None:
     assert finding.holder is not None
     assert finding.holder.expression == "<context>[<ContextVar 'trace'>]"
     assert finding.bytes_per_step == pytest.approx(64, rel=0.1)
-
-
-def test_a_coroutine_s_variable_goes_by_what_leads_to_it() -> None:
-    """Also while it runs: a call of it is there at some steps alone."""
-
-    class Gate:
-        def __init__(self) -> None:
-            self.kept: list[torch.Tensor] = []
-
-    async def look_aside() -> None:
-        judge = arbiter._diagnostician
-        judge._walks.visit_all(ledger.status())
-
-    async def serve() -> Report:
-        gate = Gate()
-        for _ in range(60):
-            gate.kept.append(torch.ones(16))
-            arbiter.step()
-        await asyncio.create_task(look_aside())
-        # Called by C, which leaves a frame's variables to whom they belong.
-        (report,) = map(Arbiter.report, [arbiter])
-        return report
-
-    with impactarbiter.watch(step="manual") as arbiter:
-        finding = only(asyncio.run(serve()))
-    assert finding.holder is not None
-    assert finding.holder.expression == "run().main.<locals>.gate.kept"
 
 
 @pytest.mark.parametrize("aside", [False, True])
