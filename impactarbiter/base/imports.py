@@ -58,6 +58,17 @@ def after(name: str, function: Callback) -> None:
         sys.meta_path.insert(0, _Finder)
 
 
+def when_there(
+    name: str, now: Callback, later: Callback | None = None
+) -> None:
+    """Calls ``now``, which may raise, or once the module has come ``later``,
+    by default the same."""
+    if is_there(name):
+        now()
+    else:
+        after(name, later or now)
+
+
 def forget(name: str) -> None:
     """Nobody waits for that module any more."""
     _waiting.pop(name, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import ModuleType
 from typing import Protocol
 
@@ -138,10 +139,7 @@ def install() -> None:
     _failed.clear()
     retraces.forget()
     for one in FRAMEWORKS:
-        if imports.is_there(one.MODULE):
-            _install(one)
-        else:
-            imports.after(one.MODULE, _later(one))
+        imports.when_there(one.MODULE, partial(_install, one))
 
 
 def uninstall() -> None:
@@ -164,13 +162,6 @@ def settle() -> None:
     """What was deleted leaves the ledger."""
     if _installed:
         _module().sweep()
-
-
-def _later(one: Framework) -> imports.Callback:
-    def hook() -> None:
-        _install(one)
-
-    return hook
 
 
 def _install(one: Framework) -> None:

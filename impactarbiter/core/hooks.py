@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Protocol
 
@@ -87,10 +88,7 @@ class Hooks:
 
 def _now_or_later(name: str, hook: Callable[[], object]) -> None:
     """What fails later, in an import of the program's, is told by a report."""
-    if imports.is_there(name):
-        hook()
-    else:
-        imports.after(name, lambda: frameworks.attempt(name, hook))
+    imports.when_there(name, hook, partial(frameworks.attempt, name, hook))
 
 
 def start(

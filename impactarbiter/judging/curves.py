@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..base.later import Later
 from ..base.records import dataclass
 from ..core import heap
 from ..core.sources import site_of
@@ -22,11 +21,6 @@ from ..core.wire import (
 from ..model.history import Ages, History, LineCurve, PurposePoint
 from ..model.site import Site
 from . import summary
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Later("numpy")  # it is the program that imports it
 
 #: More points than this cannot be told apart on a page.
 MOST_POINTS = 1024
@@ -85,6 +79,8 @@ def history(
 
 def _chosen(count: int) -> Column:
     """Indices of points: evenly, and the last one always."""
+    import numpy as np  # which the program has imported, before any step
+
     stride = -(-count // MOST_POINTS) or 1
     return np.arange((count - 1) % stride if count else 0, count, stride)
 
@@ -115,6 +111,8 @@ def _sizes(
     lines: Sequence[LinePoints], chosen: Column
 ) -> tuple[int | None, ...]:
     """Of all of them, from where the first was known."""
+    import numpy as np
+
     since = min(line.since for line in lines)
     total = np.zeros(len(chosen), np.uint64)
     for line in lines:

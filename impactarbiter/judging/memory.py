@@ -275,14 +275,7 @@ class HolderHistory(Changing):
         as by ``observe``; ``leads_back``: what had left it is led to."""
         if self.comes_and_goes:
             self.sightings.forget_watches()
-        fewer = len(fellows) - len(self.fellows)
-        others = fewer == 0 and _are_others(fellows, self.fellows)
-        if fewer or others:
-            # What is first, or eldest, in others is nothing that left.
-            self.last = replace(self.last, first=0, eldest=0)
-        if others or (fewer < 0 and _count(fellows) >= self.alike):
-            # Nor are they fewer where some stand for all.
-            self.last = replace(self.last, items=now.items)
+        self.last = self._compared_with(fellows, now)
         self.held = held
         self.fellows = fellows
         self.broken_at, self.is_gone = None, False
@@ -300,6 +293,20 @@ class HolderHistory(Changing):
             self.counts_from(now)
         self.growth.walked_again(self.walked, now)
         self.turnover.walked_again(now)
+
+    def _compared_with(
+        self, fellows: Sequence[Held], now: Observation
+    ) -> Observation:
+        """The last look, as far as it says what has left since of these."""
+        more = len(fellows) - len(self.fellows)
+        if more == 0 and not _are_others(fellows, self.fellows):
+            return self.last
+        # What is first, or eldest, in others is nothing that left.
+        last = replace(self.last, first=0, eldest=0)
+        if more > 0 or (more < 0 and _count(fellows) < self.alike):
+            return last
+        # Nor are there fewer items where some of them stand for all.
+        return replace(last, items=now.items)
 
     def consists_of(
         self,

@@ -12,17 +12,6 @@
 
 const ia_framework *ia_the_framework; /* none */
 
-void
-ia_tensors_mark_stacks(void)
-{
-}
-
-void
-ia_curves_forget_site(uint32_t site)
-{
-    (void)site;
-}
-
 static int asked;
 
 static int

@@ -74,19 +74,22 @@ LEDGER = (
     "native/dump",
 )
 
+#: What stands for the rest of the interpreter and of the core.
+LEFT_OUT = ("fake_frames", "left_out")
+
 PROGRAMS = {
     "ptrmap": Program(("base/ptrmap",)),
     "bitmap": Program(("base/bitmap",)),
     "lock": Program(("ledger/lock",)),
     "blocks": Program(("ledger/blocks", "base/array", "base/ptrmap")),
-    "ledger": Program(LEDGER, own=("fake_frames",), python=True),
+    "ledger": Program(LEDGER, own=LEFT_OUT, python=True),
     "recurrence": Program(
-        LEDGER, own=("fake_frames",), short=False, python=True
+        LEDGER, own=LEFT_OUT, short=False, python=True
     ),
     "pace": Program(("steps/pace",)),
     "threads": Program(
         LEDGER,
-        own=("fake_frames",),
+        own=LEFT_OUT,
         short=False,
         python=True,
         arguments=(TURNS,),

@@ -32,13 +32,6 @@ static pthread_mutex_t gil = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int over;
 static long turns;
 
-/* Curves make Python's objects of what they have: they are left out. */
-void
-ia_curves_forget_site(uint32_t site)
-{
-    (void)site;
-}
-
 /* -- the framework, as far as a birth asks it ----------------------------- */
 
 static _Thread_local uint64_t sequence;
@@ -69,12 +62,6 @@ static const ia_framework framework = {
 };
 
 const ia_framework *ia_the_framework = &framework;
-
-/* Tensors are Python's. */
-void
-ia_tensors_mark_stacks(void)
-{
-}
 
 /* -- those who allocate --------------------------------------------------- */
 

@@ -182,6 +182,22 @@ def test_nothing_but_the_caller() -> None:
     assert found.paths == () and found.retained_bytes == 12
 
 
+@pytest.mark.parametrize("by_c", [False, True])
+def test_a_running_generators_variables_are_its_own(
+    scene: Any, by_c: bool
+) -> None:
+    """Its tp_traverse shows them where the call that it is in is of Python."""
+
+    def holds() -> Iterator[Any]:
+        kept = torch.ones(3)
+        yield [*map(explain, (kept,))] if by_c else [explain(kept)]
+
+    scene.g = holds()
+    (found,) = next(scene.g)
+    (path,) = found.paths
+    assert path.expression == "scene.g.<locals>.kept"
+
+
 def test_what_it_holds_itself_is_no_holder(scene: Any) -> None:
     class Node:
         pass

@@ -533,11 +533,8 @@ visit_tensors_later(PyObject *op, void *arg)
 static void
 expand_running(ia_walk *w, PyObject *op)
 {
-    int running = 0;
-    ia_frame *frame = PyGen_CheckExact(op) || PyCoro_CheckExact(op) ||
-                              PyAsyncGen_CheckExact(op)
-                          ? ia_generator_frame(op, &running)
-                          : NULL;
+    int running;
+    ia_frame *frame = ia_generator_frame(op, &running);
     if (frame != NULL && running)
         expand_frame(w, frame);
 }
@@ -572,7 +569,8 @@ expand_object(ia_walk *w, PyObject *op)
     if (!ia_can_traverse(op))
         return;
     ia_walk_traverse(w, op, how, w);
-    expand_running(w, op);
+    if (ia_is_generator(op))
+        expand_running(w, op);
 }
 
 void

@@ -1,8 +1,8 @@
 /* The statement that grows a holder. */
 
 #include "../base/compat.h"
-#include "carried.h"
 #include "statement.h"
+#include "carried.h"
 
 #include "../base/build.h"
 #include "../base/read.h"
@@ -125,13 +125,6 @@ entry_for(const statement *s)
     return new;
 }
 
-static Py_ssize_t
-carried_by(Py_ssize_t items)
-{
-    PyObject *holder = ia_visit_holder(watch.path);
-    return holder != NULL ? ia_carried(holder, items) : items;
-}
-
 /* What has grown since the event before is put down to the statement that ends
  * with this one.  Where another thread did it, its own next event came first: a
  * thread keeps the GIL from a statement's end to the next line's begin.  Of
@@ -150,7 +143,8 @@ compare(const statement *now)
             s->running = 0;
             Py_ssize_t more = after.length - watch.last.length;
             s->items += more > 0 ? more : 1;
-            s->carried += more > 0 ? carried_by(more) : 1;
+            s->carried +=
+                more > 0 ? ia_carried((PyObject *)after.value, more) : 1;
         }
     }
     watch.last = after;

@@ -79,9 +79,7 @@ static ia_frame *
 frame_inside(PyObject *op)
 {
     int running;
-    return PyGen_Check(op) || PyCoro_CheckExact(op) ||
-                   PyAsyncGen_CheckExact(op)
-               ? ia_generator_frame(op, &running) : NULL;
+    return ia_is_generator(op) ? ia_generator_frame(op, &running) : NULL;
 }
 
 /* What the framework knows beyond tp_traverse may change under us: a path

@@ -64,8 +64,16 @@ int ia_frame_hidden_stack(ia_frame *, PyObject *const **words);
  * the slot holds a cell rather than the value. */
 PyObject *ia_code_slot_name(PyCodeObject *, int, int *cell);
 
-/* The frame inside a generator, coroutine or async generator, or NULL when it
- * has finished.  *running is set when it is on some thread's chain. */
+/* Is it a generator, coroutine or async generator?  Nothing can be of a class
+ * below theirs. */
+static inline int
+ia_is_generator(PyObject *op)
+{
+    return PyGen_CheckExact(op) || PyCoro_CheckExact(op) ||
+           PyAsyncGen_CheckExact(op);
+}
+/* The frame inside one, or NULL when it has finished.  *running is set when it
+ * is on some thread's chain. */
 ia_frame *ia_generator_frame(PyObject *, int *running);
 /* The frame behind a frame object, or NULL. */
 ia_frame *ia_frame_of_object(PyObject *);

@@ -204,7 +204,7 @@ name(PyObject *op, PyObject *child, ia_reading reading, ia_edge_text *out)
         return ia_edge_set(out, "cell", 1, ".cell_contents");
     if (PyFrame_Check(op))
         return name_in_frame_object(op, child, out);
-    if (PyGen_Check(op) || PyCoro_CheckExact(op) || PyAsyncGen_CheckExact(op))
+    if (ia_is_generator(op))
         return name_in_generator(op, child, out);
     if (PyExceptionInstance_Check(op))
         return name_in_exception(op, child, out);
