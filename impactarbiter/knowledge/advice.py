@@ -243,6 +243,8 @@ def _of_sliced_attributes(finding: Finding, owner: str) -> str:
     if part is None or _has_graph(finding):
         return ""
     own = [edge for edge in finding.below_holder if edge.kind == "attribute"]
+    if not own:
+        return ""
     name = "".join(edge.text for edge in own)
     return _of_slices(finding, f"`{name}` of each {owner}", part, 0.0)
 

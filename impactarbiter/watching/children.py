@@ -73,8 +73,11 @@ def _wait_for_spawned() -> None:
 def bootstrapped(*_: object) -> None:
     """multiprocessing is about to run the child's part, which may import by
     itself what is to be watched."""
-    if any(map(imports.is_there, _NAMES)):
-        begin()
+    there = [name for name in _NAMES if sys.modules.get(name) is not None]
+    if there:
+        # What a thread was importing when the parent forked never ends here.
+        if all(map(imports.is_imported, there)):
+            begin()
         return
     for name in frameworks.NAMES:
         imports.after(name, _one_has_come)

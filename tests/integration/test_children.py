@@ -7,13 +7,16 @@ import os
 import subprocess
 import sys
 import textwrap
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import warm
 
 from impactarbiter import Report
+from impactarbiter.watching import children
 
 LOADER = """\
 import sys, torch
@@ -168,6 +171,25 @@ def test_what_a_forked_child_imports_by_itself(
     )
     (found,) = child["findings"]
     assert found["holder"]["expression"] == "__main__.kept"
+
+
+def test_what_a_thread_imported_at_the_fork_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That thread is none of the child's: it would wait for ever."""
+    begun: list[int] = []
+    half, none = ModuleType("jax"), ModuleType("tensorflow")
+    half.__spec__ = ModuleSpec("jax", None)
+    half.__spec__._initializing = True
+    monkeypatch.setitem(sys.modules, "jax", half)
+    monkeypatch.setattr(children, "begin", lambda: begun.append(1))
+    children.bootstrapped()
+    assert not begun
+    monkeypatch.delitem(sys.modules, "jax")
+    none.__spec__ = ModuleSpec("tensorflow", None)
+    monkeypatch.setitem(sys.modules, "tensorflow", none)
+    children.bootstrapped()
+    assert begun
 
 
 ON_THE_WAY = """\

@@ -83,6 +83,28 @@ what_comes_ever_more_rarely_is_no_clock(void)
 }
 
 static void
+a_watch_that_begins_in_a_look_counts(void)
+{
+    uint64_t places[2] = {0x1000000001, 0x2000000001};
+    ia_recurrence_pause(1);
+    assert(counted(places, 2, 10) == 0);
+    ia_recurrence_follow(come);
+    ia_recurrence_pause(0);
+    assert(counted(places, 2, 10) == 9);
+}
+
+static void
+a_child_that_is_forked_in_a_look_counts(void)
+{
+    uint64_t places[2] = {0x1000000001, 0x2000000001};
+    ia_recurrence_pause(1);
+    ia_recurrence_after_fork();
+    assert(counted(places, 2, 10) == 9);
+    ia_recurrence_pause(0);
+    assert(counted(places, 2, 10) == 9);
+}
+
+static void
 what_never_comes_again_is_no_loop(void)
 {
     uint64_t places[MANY];
@@ -98,6 +120,8 @@ main(void)
     a_loop_of_many_places_is_found();
     what_comes_ever_more_rarely_is_no_clock();
     what_never_comes_again_is_no_loop();
+    a_watch_that_begins_in_a_look_counts();
+    a_child_that_is_forked_in_a_look_counts();
     ia_recurrence_follow(NULL);
     puts("recurrence: ok");
     return 0;

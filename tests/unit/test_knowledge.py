@@ -109,6 +109,17 @@ def test_an_object_of_the_user_s_is_named() -> None:
     assert said.startswith("drop each Record from `__main__.kept`")
 
 
+def test_slices_in_objects_without_attributes() -> None:
+    """There is no name to tell where a copy is to be stored."""
+    found = owned(keeping(PLAIN, 6400, 0, stored=6400))
+    assert found.path is not None
+    kept, mark, _profile = found.path.edges
+    item = edge("[1]", "index", "Tensor")
+    path = Path("__main__", (kept, mark, item))
+    said = advise(replace(found, path=path))
+    assert said.startswith("drop each Mark from `__main__.kept`")
+
+
 def test_a_traceback_below_the_holder() -> None:
     kinds = ("index", "traceback", "frame object")
     said = advise(held("ValueError", "traceback", "Tensor", kinds=kinds))

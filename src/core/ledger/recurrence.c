@@ -34,7 +34,7 @@ ia_recurrence_follow(int (*tell)(void))
     r->in_a_row = r->gap = r->longest = r->turns = 0;
     r->usual = r->count = 0;
     r->stride = 1;
-    r->waits_long = r->paused = r->alone = 0;
+    r->waits_long = r->alone = 0;
     memset(remembered, 0, sizeof remembered);
     ia_ledger_unlock();
 }
@@ -82,7 +82,9 @@ void
 ia_recurrence_pause(int on)
 {
     ia_journal_lock();
-    ia_the_recurrence.paused += on ? 1 : -1;
+    int *paused = &ia_the_recurrence.paused;
+    if (on || *paused > 0) /* a child has begun anew in the middle of one */
+        *paused += on ? 1 : -1;
     ia_ledger_unlock();
 }
 
@@ -91,6 +93,14 @@ ia_recurrence_arrived(void)
 {
     ia_journal_lock();
     ia_the_recurrence.asked = 0;
+    ia_ledger_unlock();
+}
+
+void
+ia_recurrence_after_fork(void)
+{
+    ia_journal_lock();
+    ia_the_recurrence.asked = ia_the_recurrence.paused = 0;
     ia_ledger_unlock();
 }
 

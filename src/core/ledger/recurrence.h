@@ -109,12 +109,14 @@ ia_recurrence_waits_long(void)
                                 memory_order_relaxed);
 }
 
-/* While a look is made nothing counts.  Takes the lock. */
+/* While a look is made nothing counts; each who says so takes it back, also
+ * where a watch has begun meanwhile.  Takes the lock. */
 void ia_recurrence_pause(int on);
+/* Nobody who has said so is there.  Takes the lock. */
+void ia_recurrence_after_fork(void);
 /* Tells the main thread; any thread, without the lock. */
 void ia_recurrence_ask(void);
-/* The main thread has come, or it is another's, as in the child of a fork.
- * Takes the lock. */
+/* The main thread has come.  Takes the lock. */
 void ia_recurrence_arrived(void);
 /* The turns since the last time, of which none are left.  Takes the lock. */
 uint32_t ia_recurrence_take(void);

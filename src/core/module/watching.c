@@ -35,7 +35,7 @@ in_child(void)
     ia_arrays_silence();
     ia_journal_after_fork();
     ia_ledger_after_fork();
-    ia_recurrence_arrived();
+    ia_recurrence_after_fork();
     ia_recorder_after_fork();
     ia_collector_after_fork();
 }
