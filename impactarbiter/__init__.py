@@ -7,6 +7,9 @@ Importing this package imports no framework and installs no hook::
     with impactarbiter.watch() as arbiter:
         train()
     print(arbiter.report())
+
+pytest, which the launcher may run, is not to rewrite what is imported by then:
+PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations

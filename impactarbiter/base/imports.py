@@ -1,20 +1,36 @@
-"""Waiting for a module that the program may import later, or never."""
+"""Waiting for a module that the program may import later, or never.
+
+Nothing is done to how the program imports: our finder finds nothing, and no
+loader is touched.  What an import makes for itself goes when it is over: the
+code object of the module, and the lock for its name.  Their deaths are waited
+for, whoever found and loaded.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from importlib import import_module
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
+from weakref import ReferenceType
+
+from .waiting import called_aside
 
 #: Called without arguments; must not raise.
 Callback = Callable[[], object]
 
 _waiting: dict[str, Callback] = {}
 
+#: What was told to have come, in whose import something may still be done.
+_come: dict[str, ModuleType] = {}
+
+#: The code of modules that are waited for and that run now.
+_codes: dict[str, ReferenceType[CodeType]] = {}
+
+#: The locks of imports whose end is waited for.
+_locks: dict[str, ReferenceType[Any]] = {}
 
 _NAMES_OF: Any = vars(ModuleType)["__dict__"].__get__
 
@@ -29,33 +45,72 @@ def names_of(module: object) -> dict[str, Any]:
 
 
 def is_imported(name: str) -> bool:
-    """Whether a module is there, and its own code has ended."""
-    module = sys.modules.get(name)
-    if module is None:
-        return False
-    spec = getattr(module, "__spec__", None)
+    """Whether a module is there, and its own code has ended.
+
+    Waits for nobody, and runs no code of the module's: one that is loaded
+    where it is used first is not there before.
+    """
+    if name in _come and _come[name] is sys.modules.get(name):
+        return True
+    return (
+        _stands(name)
+        and type(sys.modules.get(name)) is not _lazy_module()
+        and not _runs(names_of(sys.modules.get(name)))
+    )
+
+
+def _stands(name: str) -> bool:
+    """Whether there is a module that no import is at work on."""
+    names = names_of(sys.modules.get(name))
+    spec = names.get("__spec__")
+    if not issubclass(type(spec), ModuleSpec):
+        return bool(names)
     return not getattr(spec, "_initializing", False)
 
 
-def is_there(name: str) -> bool:
-    """Whether somebody has imported a module, or is about to: another thread
-    that is in the module's own code is waited for."""
-    if sys.modules.get(name) is None:
-        return False
-    if not is_imported(name):
-        with suppress(Exception):  # the module's own
-            import_module(name)
-    return sys.modules.get(name) is not None
+def _lazy_module() -> type | None:
+    """The class of those that ``importlib.util.LazyLoader`` makes."""
+    util = names_of(sys.modules.get("importlib.util"))
+    return util.get("_LazyModule")
+
+
+def _runs(names: dict[str, Any]) -> bool:
+    """Whether a thread is in a module's own code: not each loader is called
+    by an import that says so."""
+    # No variable of this frame has them: it is one of them itself.
+    return any(
+        _frame_of(names, top) is not None
+        for top in sys._current_frames().values()
+    )
+
+
+def _frame_of(
+    names: dict[str, Any], frame: FrameType | None
+) -> FrameType | None:
+    """That of a module's own code, among those that this one returns to."""
+    for one in _outwards(frame):
+        if one.f_globals is names and one.f_code.co_name == "<module>":
+            return one
+    return None
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def after(name: str, function: Callback) -> None:
-    """Calls ``function`` once the module's own code has ended.
+    """Calls ``function`` once the module's own code has ended, also where a
+    thread is in it now.
 
-    Costs a look-up in a dict per import.
+    Costs some look-ups in a dict per import.
     """
     _waiting[name] = function
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)
+    _wait_for_end(name)
+    _wait_for_code(name)
 
 
 def when_there(
@@ -63,7 +118,7 @@ def when_there(
 ) -> None:
     """Calls ``now``, which may raise, or once the module has come ``later``,
     by default the same."""
-    if is_there(name):
+    if is_imported(name):
         now()
     else:
         after(name, later or now)
@@ -72,34 +127,21 @@ def when_there(
 def forget(name: str) -> None:
     """Nobody waits for that module any more."""
     _waiting.pop(name, None)
+    _codes.pop(name, None)
+    for other in [n for n, lock in [*_locks.items()] if lock() is None]:
+        _locks.pop(other, None)
     if not _waiting and _Finder in sys.meta_path:
         sys.meta_path.remove(_Finder)
 
 
-def find(
-    finder: object,
-    name: str,
-    path: Sequence[str] | None,
-    target: ModuleType | None,
-    then: Callable[[str, ModuleType], object],
-) -> ModuleSpec | None:
-    """What the finders of ``sys.meta_path`` but this one find.
-
-    ``then`` is called with the name and the module once its code has ended.
-    """
-    for other in list(sys.meta_path):
-        find_spec: Any = getattr(other, "find_spec", None)
-        if other is finder or find_spec is None:
-            continue
-        spec: ModuleSpec | None = find_spec(name, path, target)
-        if spec is not None:
-            _call_after(spec, then)
-            return spec
-    return None
+def passed_by() -> list[str]:
+    """Modules that are waited for still, and that have come by a way that no
+    import was seen on."""
+    return [name for name in tuple(_waiting) if is_imported(name)]
 
 
 class _Finder:
-    """Leaves the finding to the others and waits for the module's end."""
+    """Finds nothing: it learns that an import has begun."""
 
     @staticmethod
     def find_spec(
@@ -107,31 +149,58 @@ class _Finder:
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        if name not in _waiting:
-            return None
-        return find(_Finder, name, path, target, _came)
+        there = [one for one in tuple(_waiting) if one in sys.modules]
+        for one in there:
+            _wait_for_code(one)
+        # One that stands was loaded past the imports: it is looked for anew.
+        if name in _waiting or any(map(_stands, there)):
+            _wait_for_end(name)
+        return None
 
 
-def _came(name: str, _module: ModuleType) -> None:
+def _wait_for_code(name: str) -> None:
+    """Until a module's own code has ended, if this thread is in it."""
+    known = _codes.get(name)
+    if known is not None and known() is not None:
+        return
+    names = names_of(sys.modules.get(name))
+    frame = _frame_of(names, sys._getframe())
+    if frame is not None:
+        ended = called_aside(partial(_ended, name))
+        _codes[name] = ReferenceType(frame.f_code, ended)
+
+
+def _wait_for_end(name: str) -> None:
+    """Until the import of a module that is under way is over, if one is: who
+    only asks where it lies has no lock of it."""
+    locks = getattr(sys.modules["importlib._bootstrap"], "_module_locks", {})
+    found = locks.get(name)
+    lock = None if found is None else found()
+    known = _locks.get(name)
+    if lock is not None and (known is None or known() is not lock):
+        _locks[name] = ReferenceType(lock, _look_again_aside)
+
+
+def _ended(name: str) -> None:
+    """One whose code has failed is there no more."""
+    names = names_of(sys.modules.get(name))
+    if names and not _runs(names):
+        _call(name)
+
+
+def _look_again() -> None:
+    """Who waited for what is there now is called."""
+    for name in tuple(_waiting):
+        if is_imported(name):
+            _call(name)
+
+
+def _call(name: str) -> None:
     function = _waiting.get(name)
     forget(name)
     if function is not None:
+        _come[name] = sys.modules[name]
         function()
 
 
-def _call_after(
-    spec: ModuleSpec, then: Callable[[str, ModuleType], object]
-) -> None:
-    loader: Any = spec.loader
-    execute = getattr(loader, "exec_module", None)
-    if execute is None:
-        return
-
-    def exec_module(module: ModuleType) -> None:
-        # The loader is as it was when the module's own code sees it.
-        del loader.exec_module
-        execute(module)
-        then(spec.name, module)
-
-    with suppress(AttributeError, TypeError):  # one that is fixed
-        loader.exec_module = exec_module
+_look_again_aside = called_aside(_look_again)

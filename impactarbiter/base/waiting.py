@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 
 _signals: ModuleType | None
@@ -27,20 +28,34 @@ def handlers_wait() -> Iterator[None]:
     On another thread nothing has to wait: the main thread, which runs the
     handlers, would wait there for what is being imported.
     """
-    if (
-        _signals is None
-        or threading.get_ident() != threading.main_thread().ident
-    ):
+    handled = _handled()
+    if _signals is None or handled is None:
         yield
         return
-    handled = (
-        number
-        for number in signal.valid_signals()
-        if callable(signal.getsignal(number))
-    )
-    outermost = _signals.hold(tuple(handled))
+    outermost = _signals.hold(handled)
     try:
         yield
     finally:
         if outermost:
             _signals.let_go()
+
+
+def called_aside(work: Callable[[], object]) -> Callable[..., object]:
+    """For the interpreter to call with whatever it tells, in the middle of
+    what the program does: handlers wait, and what they raise is raised there.
+    ``work`` must not raise."""
+    if _signals is None:
+        return lambda *_: work()
+    return partial(_signals.aside, _handled, work)
+
+
+def _handled() -> tuple[int, ...] | None:
+    """Signals that have a handler of Python's, if this is the thread that
+    runs them."""
+    if threading.get_ident() != threading.main_thread().ident:
+        return None
+    return tuple(
+        number
+        for number in signal.valid_signals()
+        if callable(signal.getsignal(number))
+    )

@@ -7,6 +7,7 @@ nothing of watching: ``run`` says what to do around it.
 
 from __future__ import annotations
 
+import _imp
 import builtins
 import importlib.machinery
 import importlib.util
@@ -17,11 +18,12 @@ import runpy
 import subprocess
 import sys
 import types
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..base.errors import UsageError
+from ..base.imports import names_of
 from ..base.records import dataclass
 from ..core.depth import FromTheBottom
 from ..model.process import FINISHED
@@ -200,6 +202,7 @@ def run_target(target: Target) -> BaseException | None:
     if target.path0 is not None:
         replaces = not sys.flags.safe_path and bool(sys.path)
         sys.path[: 1 if replaces else 0] = [target.path0]
+        _give_way(target.path0)
     try:
         target.body(module)
     except BaseException as error:
@@ -209,6 +212,66 @@ def run_target(target: Target) -> BaseException | None:
 
 
 _kept: list[object] = []
+
+#: What is ours of the standard library, where the program has its own.
+_gave_way: dict[str, types.ModuleType] = {}
+
+
+def _give_way(folder: str) -> None:
+    """Forgets what we have imported of the standard library, and Python would
+    not have, where the program's folder has a module of that name."""
+    imported = sys.stdlib_module_names.intersection(sys.modules)
+    for top in imported.intersection(_modules_in(folder)):
+        file = names_of(sys.modules[top]).get("__file__")
+        if (
+            type(file) is str
+            and not _is_pythons(top)
+            and not _lies_in(file, folder)
+        ):
+            for name in [*sys.modules]:
+                if name.partition(".")[0] == top:
+                    _gave_way[name] = sys.modules.pop(name)
+
+
+def _is_pythons(name: str) -> bool:
+    """Whether Python starts with it: it is frozen, or finds codecs."""
+    return name == "encodings" or _imp.is_frozen(name)
+
+
+def _modules_in(folder: str) -> Iterator[str]:
+    """What may be imported from there, by name."""
+    suffixes = importlib.machinery.all_suffixes()
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.is_dir():
+                if os.path.exists(os.path.join(entry.path, "__init__.py")):
+                    yield entry.name
+            else:
+                for suffix in suffixes:
+                    if entry.name.endswith(suffix):
+                        yield entry.name.removesuffix(suffix)
+
+
+def _lies_in(file: str, folder: str) -> bool:
+    """At whatever depth: the program may be one of the library's."""
+    return os.path.realpath(file).startswith(
+        os.path.join(os.path.realpath(folder), "")
+    )
+
+
+@contextmanager
+def library_back() -> Iterator[None]:
+    """While we work again, what we import is the library's."""
+    theirs = {name: sys.modules.get(name) for name in _gave_way}
+    sys.modules.update(_gave_way)
+    try:
+        yield
+    finally:
+        for name, module in theirs.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module
 
 
 def _without_us(

@@ -167,9 +167,11 @@ def execute(args: list[str]) -> int:
         return _child_exit(error)
     if live is not None:
         live.end()
-    report = _make_report(run, error)
+    with launch.library_back():
+        report = _make_report(run, error)
     code = _settle(error)
-    family = _last_words(run, report)
+    with launch.library_back():
+        family = _last_words(run, report)
     if dashboard is not None:
         dashboard.end(report)
     if live is not None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import sys
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..base.errors import NotBuiltError
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _torch_module: ModuleType | None = None
+_programs_torch: ModuleType | None = None
 
 _AGAIN = (
     "build it again in its source folder: pip install --no-build-isolation"
@@ -51,15 +53,16 @@ def require_core() -> None:
 
 
 def torch_module() -> ModuleType:
-    """``_torch``, where torch is imported; NotBuiltError where it was built
-    for another torch.
+    """``_torch``, for the program's torch, which is imported; NotBuiltError
+    where it was built for another.
 
     torch's C++ classes change between releases: what was compiled for one
     reads another's memory wrong.
     """
-    global _torch_module
-    import torch
-
+    global _torch_module, _programs_torch
+    if _torch_module is not None:
+        return _torch_module
+    torch = sys.modules["torch"]
     built = build().torch
     if built is not None and _release(built) != _release(torch.__version__):
         raise NotBuiltError(
@@ -68,13 +71,19 @@ def torch_module() -> ModuleType:
         )
     from .. import _torch
 
-    _torch_module = _torch
+    _torch_module, _programs_torch = _torch, torch
     return _torch
 
 
 def loaded_torch_module() -> ModuleType | None:
     """The same, where it was asked for before; imports nothing."""
     return _torch_module
+
+
+def programs_torch() -> Any:
+    """torch itself, once that was asked for: ``sys.modules`` may have lost it
+    since, and an import would run all of its code again."""
+    return _programs_torch
 
 
 def _release(version: str) -> str:

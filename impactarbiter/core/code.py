@@ -9,8 +9,9 @@ from types import ModuleType
 
 from ..base import imports
 from ..base.files import absolute, own_prefix
+from ..base.signals import Tolerated
 from . import frameworks
-from .built import torch_module
+from .built import loaded_torch_module, programs_torch, torch_module
 
 
 def prepare() -> ModuleType | None:
@@ -22,17 +23,26 @@ def prepare() -> ModuleType | None:
     """
     from .. import _core
 
-    if imports.is_there("numpy"):
-        _core.arrays_know()
-    ours = torch_module() if frameworks.has_torch() else None
+    if imports.is_imported("numpy"):
+        _know_arrays()
+    ours = loaded_torch_module()
+    if ours is None and frameworks.has_torch():
+        ours = torch_module()
     _core.set_code(_library_prefixes(), _user_files(), own_prefix())
     if ours is not None:
-        import torch
-
+        torch = programs_torch()
         _core.set_types(torch.nn.Module, torch.optim.Optimizer)
         ours.register()
     frameworks.register()
     return ours
+
+
+def _know_arrays() -> None:
+    """A NumPy that is broken has none."""
+    from .. import _core
+
+    with Tolerated():
+        _core.arrays_know()
 
 
 def _library_prefixes() -> tuple[str, ...]:
@@ -40,8 +50,8 @@ def _library_prefixes() -> tuple[str, ...]:
     paths = set(_python_folders())
     paths |= {p for p in sys.path if os.path.basename(p).endswith("-packages")}
     for name in ("torch", "jax", "tensorflow"):
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if file is not None:
+        file = imports.names_of(sys.modules.get(name)).get("__file__")
+        if type(file) is str:
             paths.add(os.path.dirname(file))
     prefixes = {absolute(p) + os.sep for p in paths if p}
     # The standard library as its own modules name it.

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import _core
+from .built import programs_torch
 
 #: Lines of a snapshot, by torch's name for a block's state.
 _STATES = {
@@ -36,22 +37,20 @@ class CudaEvents:
 
     def install(self) -> None:
         """Attaches now, or as soon as the program initializes CUDA."""
-        import torch
-
+        torch = programs_torch()
         self.hidden = None
         if torch.version.cuda is None:
             return
         self._wanted = True
         with suppress(Exception):
-            torch.cuda._lazy_call(self._start)  # type: ignore[no-untyped-call]
+            torch.cuda._lazy_call(self._start)
 
     def uninstall(self) -> None:
-        import torch
-
-        self._wanted = False
-        if torch.version.cuda is None:
+        """Imports nothing."""
+        if not self._wanted:
             return
-        queue = getattr(torch.cuda, "_queued_calls", [])
+        self._wanted = False
+        queue = getattr(programs_torch().cuda, "_queued_calls", [])
         queue[:] = [item for item in queue if item[0] != self._start]
         if self._module is not None:
             self._module.silence()
@@ -103,8 +102,7 @@ def _action(name: str) -> int:
 
 def _follow_all() -> bool:
     """From a snapshot of what is allocated now, each device is followed."""
-    import torch
-
+    torch = programs_torch()
     missing = set(range(torch.cuda.device_count()))
     for _ in range(_ATTEMPTS):
         seen = {d["code"]: d["seen"] for d in _core.devices()}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from .. import _core
 from ..model.devices import DeviceMemory
 from . import ledger, wire
+from .built import programs_torch
 from .cuda_events import code_of, cuda
 
 __all__ = ["code_of", "cuda", "known", "memory", "name_of", "room", "said"]
@@ -77,18 +78,15 @@ def _index(name: str) -> int | None:
     kind, _, number = name.partition(":")
     if kind != "cuda":
         return None
-    import torch
-
-    ready = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    torch = programs_torch()
+    ready = torch is not None and torch.cuda.is_initialized()
     return int(number or 0) if ready else None
 
 
 def _by_the_allocator(index: int) -> dict[str, int | None]:
     """The allocator's own statistics, where its events don't tell."""
-    import torch
-
     try:
-        stats = torch.cuda.memory_stats(index)
+        stats = programs_torch().cuda.memory_stats(index)
     except (RuntimeError, NotImplementedError):
         return {}
     active = stats.get("active_bytes.all.current")
@@ -105,8 +103,7 @@ def _by_the_allocator(index: int) -> dict[str, int | None]:
 
 def _driver(index: int) -> tuple[int, int] | None:
     """(free, total) of a device that has a context already."""
-    import torch
-
+    torch = programs_torch()
     try:
         if torch.cuda.is_current_stream_capturing():
             return None
@@ -144,9 +141,9 @@ def room(name: str, limit: int | None = None) -> int | None:
 
 
 def _fraction(index: int, total: int) -> int:
-    import torch
-
-    ask = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+    ask = getattr(
+        programs_torch().cuda, "get_per_process_memory_fraction", None
+    )
     return total if ask is None else int(ask(index) * total)
 
 

@@ -15,8 +15,10 @@ from typing import Protocol
 
 from ..base import imports
 from ..base.errors import NotBuiltError
+from ..base.signals import Tolerated
 from ..base.text import clean
 from . import jax_arrays, retraces, tf_tensors
+from .built import programs_torch
 
 
 class Framework(Protocol):
@@ -63,11 +65,13 @@ _installed: list[Framework] = []
 
 
 def has_torch() -> bool:
-    """Whether torch is imported and we were built with it.
+    """Whether torch is imported and we were built with it; what stands in its
+    place, as a test's stub does, is none.
 
     Raises NotBuiltError where it is imported and we were not.
     """
-    if not imports.is_there("torch"):
+    names = imports.names_of(sys.modules.get("torch"))
+    if "__version__" not in names or not imports.is_imported("torch"):
         return False
     if importlib.util.find_spec("impactarbiter._torch") is not None:
         return True
@@ -83,9 +87,8 @@ def has_torch() -> bool:
 def know_objects(torch: ModuleType) -> None:
     """What torch's objects take is known from now on; ``torch`` is ours."""
     global _of_torch
-    from torch import Tensor
-
-    _of_torch = torch.object_bytes(), Tensor.__basicsize__ + _HEAD
+    tensor = programs_torch().Tensor
+    _of_torch = torch.object_bytes(), tensor.__basicsize__ + _HEAD
 
 
 def object_bytes(device: str, in_python: bool) -> int:
@@ -97,8 +100,9 @@ def object_bytes(device: str, in_python: bool) -> int:
     """
     family = device.partition(":")[0]
     if family == "numpy":
-        numpy = sys.modules.get("numpy")
-        return numpy.ndarray.__basicsize__ if numpy and in_python else 0
+        names = imports.names_of(sys.modules.get("numpy"))
+        array = names.get("ndarray")
+        return array.__basicsize__ if array and in_python else 0
     if family in NAMES:
         return 0
     in_cpp, python = _of_torch
@@ -178,11 +182,10 @@ def _install(one: Framework) -> None:
 
 def attempt(name: str, hook: Callable[[], object]) -> None:
     """No failure of ours fails an import or a watch: the report has it."""
-    try:
+    with Tolerated() as failure:
         hook()
-    except Exception as error:
-        kind = type(error).__name__
-        _failed[name] = clean(f"{kind}: {error}".splitlines()[0])
+    if failure.error is not None:
+        _failed[name] = clean(failure.said.splitlines()[0])
         if on_failure is not None:
             on_failure(_not_watched(name))
 
@@ -204,6 +207,8 @@ def versions() -> dict[str, str]:
 def said(masked: bool = False) -> Iterator[str]:
     """What a reader of the report must know."""
     yield from map(_not_watched, _failed)
+    for name in imports.passed_by():
+        yield f"{name} is not watched: it was loaded past Python's imports"
     yield from retraces.said(masked)
 
 

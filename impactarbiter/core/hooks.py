@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,7 +14,7 @@ from .. import _core
 from ..base import imports
 from ..base.signals import is_programs
 from . import frameworks
-from .built import torch_module
+from .built import loaded_torch_module
 from .code import prepare
 from .cuda_events import cuda
 
@@ -43,27 +44,42 @@ class Hooks:
         self.optimizer: Handle | None = None
         self.wants_arrays = numpy
         self.arrays = False  #: NumPy's are watched
+        self.over = False
 
     def install(self) -> None:
         """Now, or as soon as the program imports what is to be hooked."""
         frameworks.install()
-        _now_or_later("torch", self._install_torch)
+        if self.torch is not None:
+            self._install_torch()
+        else:
+            later = partial(frameworks.attempt, "torch", self._install_torch)
+            imports.after("torch", later)
         gc.callbacks.append(_core.collector_event)
-        _now_or_later("numpy", self._install_numpy)
+        imports.when_there(
+            "numpy", partial(frameworks.attempt, "numpy", self._install_numpy)
+        )
 
     def uninstall(self) -> None:
-        """Out again; imports nothing of ours."""
+        """Out again; imports nothing.  Another thread may be about to put some
+        in, where an import ends: it takes them out again itself."""
+        self.over = True
         for name in ("torch", "numpy"):
             imports.forget(name)
-        if self.optimizer is not None:
-            self.optimizer.remove()
         if _core.collector_event in gc.callbacks:
             gc.callbacks.remove(_core.collector_event)
             # This may run inside a collection, whose end is not told any more.
             _core.collector_event("stop", {})
+        frameworks.uninstall()
+        self._uninstall_numpy()
+        self._uninstall_torch()
+
+    def _uninstall_numpy(self) -> None:
         if self.arrays:
             _core.arrays_uninstall()
-        frameworks.uninstall()
+
+    def _uninstall_torch(self) -> None:
+        if self.optimizer is not None:
+            self.optimizer.remove()
         if self.torch is not None:
             cuda.uninstall()
             self.torch.uninstall()
@@ -71,24 +87,28 @@ class Hooks:
     def _install_numpy(self) -> None:
         _core.arrays_know()
         self.arrays = self.wants_arrays and _core.arrays_install()
+        if self.over:
+            self._uninstall_numpy()
 
     def _install_torch(self) -> None:
         self.torch = torch = self.torch or prepare()
         if torch is None:  # and we were built without
             return
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-
+        _core.arrays_know()  # in which the ledger is read
         torch.install()
         frameworks.know_objects(torch)
         cuda.install()
-        self.optimizer = register_optimizer_step_post_hook(
+        self.optimizer = _optimizers().register_optimizer_step_post_hook(
             _core.optimizer_stepped
         )
+        if self.over:
+            self._uninstall_torch()
 
 
-def _now_or_later(name: str, hook: Callable[[], object]) -> None:
-    """What fails later, in an import of the program's, is told by a report."""
-    imports.when_there(name, hook, partial(frameworks.attempt, name, hook))
+@cache
+def _optimizers() -> ModuleType:
+    """torch's, kept as torch is."""
+    return import_module("torch.optim.optimizer")
 
 
 def start(
@@ -135,7 +155,8 @@ def stop(hooks: Hooks) -> None:
 
 def in_place() -> dict[str, bool]:
     """Which of the hooks are in, by name."""
-    torch = torch_module().installed() if frameworks.has_torch() else {}
+    ours = loaded_torch_module()
+    torch = {} if ours is None else ours.installed()
     others = frameworks.in_place()
     return {**torch, **others, "numpy": _core.arrays_installed()}
 

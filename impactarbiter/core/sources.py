@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from .. import __version__
+from ..base.imports import names_of
 from ..base.ranks import rank
 from ..base.shell import cell_name
 from ..base.source_text import source_line, source_lines
@@ -118,13 +119,18 @@ def environment() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": platform.platform(),
     }
-    with suppress(OSError):  # the folder may be gone
-        known["cwd"] = os.getcwd()
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        known["torch"] = str(torch.__version__)
+    version = names_of(sys.modules.get("torch")).get("__version__")
+    if issubclass(type(version), str):  # a stub has none
+        known["torch"] = str(version)
     known |= frameworks.versions()
     number = rank()
     if number is not None:
         known["rank"] = str(number)
-    return known
+    return known | _folder()
+
+
+def _folder() -> dict[str, str]:
+    """Where it runs, unless that is gone."""
+    with suppress(OSError):
+        return {"cwd": os.getcwd()}
+    return {}

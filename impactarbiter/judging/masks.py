@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ..base.imports import names_of
 from ..knowledge.advice import advise
 from ..model.children import Children
 from ..model.finding import (
@@ -275,8 +276,8 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
 
 def _is_node_of_torch(name: str) -> bool:
     """A custom Function's node is named after the user's class."""
-    torch = sys.modules.get("torch")
-    return torch is not None and hasattr(torch._C._functions, name)
+    ours = names_of(sys.modules.get("torch")).get("_C")
+    return ours is not None and hasattr(ours._functions, name)
 
 
 def _graph(graph: GraphCost | None, masks: _Masks) -> GraphCost | None:

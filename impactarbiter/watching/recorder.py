@@ -25,6 +25,7 @@ import numpy as np
 
 from ..base.errors import ReportError, UsageError
 from ..base.files import write_atomic
+from ..base.imports import names_of
 from ..base.signals import Tolerated
 from ..core import ledger, questions
 from ..core import recorder as writer
@@ -57,11 +58,9 @@ _REST = 4 << 20
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out."""
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        out = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
-        if isinstance(error, out):
-            return True
+    names = names_of(sys.modules.get("torch"))
+    if isinstance(error, names.get("OutOfMemoryError", ())):
+        return True
     if isinstance(error, MemoryError):
         return True
     said = str(error) if isinstance(error, RuntimeError) else ""

@@ -285,7 +285,37 @@ let_go_method(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(aside_doc,
+             "aside($module, numbers, work, /, *ignored)\n--\n\n"
+             "Call work() where the interpreter calls back, in the middle of\n"
+             "what the program does.  The signals that numbers() gives, None\n"
+             "for none to hold, are handled once this has returned: what a\n"
+             "handler raises is the program's to see.  Nothing is traced.");
+
+/* In C, for whatever of Python ran after let_go() would meet the handlers. */
+static PyObject *
+aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
+{
+    if (n < 2)
+        return PyErr_Format(PyExc_TypeError, "no numbers, or no work");
+    PyThreadState *thread = PyThreadState_Get();
+    PyThreadState_EnterTracing(thread);
+    PyObject *numbers = PyObject_CallNoArgs(args[0]), *held = NULL;
+    PyObject *done = NULL;
+    if (numbers != NULL)
+        held = numbers == Py_None ? Py_NewRef(Py_False) : hold(NULL, numbers);
+    if (held != NULL)
+        done = PyObject_CallNoArgs(args[1]);
+    if (held == Py_True && are_held && holder == getpid())
+        let_go();
+    PyThreadState_LeaveTracing(thread);
+    Py_XDECREF(numbers);
+    Py_XDECREF(held);
+    return done;
+}
+
 static PyMethodDef methods[] = {
+    {"aside", (PyCFunction)(void (*)(void))aside, METH_FASTCALL, aside_doc},
     {"hold", hold, METH_O, hold_doc},
     {"let_go", let_go_method, METH_NOARGS, let_go_doc},
     {"take", take, METH_VARARGS, take_doc},

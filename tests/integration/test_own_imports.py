@@ -165,7 +165,7 @@ def test_hooks_go_though_torch_came_later(tmp_path: Path) -> None:
         from impactarbiter.base import imports
         from impactarbiter.watching import arbiter
         arbiter.current().stop()
-        print([one for one in sys.meta_path if one is imports._Finder])
+        print({"torch", "numpy"}.intersection(imports._waiting))
         with impactarbiter.watch() as watch:
             import torch
             from impactarbiter import _torch
@@ -175,7 +175,7 @@ def test_hooks_go_though_torch_came_later(tmp_path: Path) -> None:
         print(len(optimizer._global_optimizer_post_hooks))
         """,
     )
-    assert out == "[]\nTrue\nFalse ()\n0\n"
+    assert out == "set()\nTrue\nFalse ()\n0\n"
 
 
 def test_a_thread_that_imports_torch_is_waited_for(tmp_path: Path) -> None:
@@ -198,3 +198,283 @@ def test_a_thread_that_imports_torch_is_waited_for(tmp_path: Path) -> None:
         """,
     )
     assert out == "True True\n"
+
+
+# -- how the program imports is its own --------------------------------------
+
+FINDERS = {
+    "one that counts": """
+        import sys
+        class Counts:
+            def find_spec(self, name, path, target=None):
+                if name in ("numpy", "torch", "jax"):
+                    print("asked for", name)
+        sys.meta_path.insert(0, Counts())
+        import numpy, torch
+    """,
+    "one that asks all others": """
+        import sys
+        class Asks:
+            def find_spec(self, name, path, target=None):
+                for other in sys.meta_path:
+                    if name == "torch" and other is not self:
+                        spec = other.find_spec(name, path, target)
+                        if spec is not None:
+                            print("found", name)
+                            return spec
+        sys.meta_path.insert(0, Asks())
+        import torch
+    """,
+    "one that wraps loaders": """
+        import importlib.util, sys
+        class Wraps:
+            def __init__(self, loader):
+                self.loader, self.exec_module = loader, self.execute
+            def execute(self, module):
+                self.loader.exec_module(module)
+                print("after", module.__name__)
+            def __getattr__(self, name):
+                return getattr(self.loader, name)
+        class Finds:
+            busy = set()
+            def find_spec(self, name, path, target=None):
+                if name != "numpy" or name in self.busy:
+                    return None
+                self.busy.add(name)
+                spec = importlib.util.find_spec(name)
+                spec.loader = Wraps(spec.loader)
+                return spec
+        sys.meta_path.insert(1, Finds())
+        import numpy
+        print(sorted(vars(numpy.__spec__.loader)))
+    """,
+    "a loader of several": """
+        import importlib.util, sys, zipfile
+        with zipfile.ZipFile("all.zip", "w") as file:
+            file.writestr("jax.py", "print('jax runs')")
+            file.writestr("helper.py", "print('helper runs')")
+        sys.path.insert(0, "all.zip")
+        print(importlib.util.find_spec("jax") is not None)
+        print(importlib.util.find_spec("jax") is not None)
+        import helper
+        print("jax" in sys.modules)
+        import jax
+    """,
+    "its warnings and tracebacks": """
+        import sys, traceback, warnings
+        with open("jax.py", "w") as file:
+            file.write("import warnings; warnings.warn('old', stacklevel=2)\\n"
+                       "raise RuntimeError('no device')")
+        sys.path.insert(0, ".")
+        for _ in range(2):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    import jax
+                except RuntimeError as error:
+                    lines = traceback.extract_tb(error.__traceback__)
+                    print([line.name for line in lines])
+            print([one.filename == __file__ for one in caught])
+    """,
+}
+
+
+@pytest.mark.parametrize("text", FINDERS.values(), ids=FINDERS)
+def test_how_a_program_imports_is_as_it_was(
+    tmp_path: Path, text: str
+) -> None:
+    plain, _ = run(tmp_path, text, watched=False)
+    out, _ = run(tmp_path, text)
+    assert out == plain
+
+
+LIBRARYS = ("secrets", "copy", "token", "argparse", "json", "tempfile")
+
+
+@pytest.mark.parametrize("name", LIBRARYS)
+def test_a_module_of_its_own_comes_before_the_librarys(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / f"{name}.py").write_text("KEY = 'abc'\n")
+    (tmp_path / "prog.py").write_text(
+        f"import {name}; print({name}.KEY); import sys, atexit\n"
+        f"atexit.register(lambda: print(sys.modules[{name!r}].KEY))"
+    )
+    # -m would have us find them, too.
+    command = Path(sys.executable).with_name("impactarbiter")
+    done = subprocess.run(
+        [command, "run", "prog.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "abc\nabc\n", done.stderr
+    assert "no step was seen" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_torch_is_not_imported_once_more_at_the_end(tmp_path: Path) -> None:
+    """A second run of its code in one process ends that."""
+    text = TORCH.format(importing="import torch") + """
+    import sys
+    for name in [*sys.modules]:
+        if name.partition(".")[0] == "torch":
+            del sys.modules[name]
+    """
+    _, report = run(tmp_path, text)
+    assert (report["steps"], len(report["findings"])) == (60, 1)
+
+
+STUBS = """
+    import sys
+    class Odd:
+        def __getattr__(self, name):
+            print("asked for", name)
+            raise RuntimeError(name)
+    sys.modules["torch"] = sys.modules["jax"] = Odd()
+"""
+
+
+def test_a_stub_of_torch_is_none(tmp_path: Path) -> None:
+    """Nothing of it runs, and arrays are watched."""
+    out, report = run(tmp_path, STUBS + ARRAYS)
+    assert out == ""
+    (finding,) = report["findings"]
+    assert finding["holder"]["expression"] == "__main__.kept"
+    assert report["warnings"] == []
+
+
+def test_what_is_loaded_lazily_is_not_loaded_by_a_watch(
+    tmp_path: Path,
+) -> None:
+    out, _ = run(
+        tmp_path,
+        """
+        import importlib.util, sys
+        def lazy(name):
+            spec = importlib.util.find_spec(name)
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
+            return module
+        torch, numpy = lazy("torch"), lazy("numpy")
+        import impactarbiter
+        with impactarbiter.watch():
+            print("torch._C" in sys.modules, "numpy._core" in sys.modules)
+        print(len(torch.ones(3)))
+        """,
+        watched=False,
+    )
+    assert out == "False False\n3\n"
+
+
+@pytest.mark.parametrize("at", ["torch._C", "torch.nn", "torch.optim"])
+def test_a_watch_that_begins_in_the_middle_of_an_import(
+    tmp_path: Path, at: str
+) -> None:
+    """The import is not gone into; hooks are put in where it ends."""
+    out, _ = run(
+        tmp_path,
+        f"""
+        import sys
+        import impactarbiter
+        watches = []
+        class Begins:
+            def find_spec(self, name, path, target=None):
+                if name == {at!r} and not watches:
+                    watches.append(impactarbiter.watch())
+        sys.meta_path.insert(0, Begins())
+        import torch
+        from impactarbiter.core import hooks
+        print(all(hooks.in_place().values()))
+        watches[0].stop()
+        """,
+        watched=False,
+    )
+    assert out == "True\n"
+
+
+def test_a_watch_waits_for_no_import(tmp_path: Path) -> None:
+    """The thread that imports may need what this one has."""
+    (tmp_path / "jax.py").write_text(
+        "import builtins\nwith builtins.LOCK: pass\n"
+    )
+    out, _ = run(
+        tmp_path,
+        """
+        import builtins, sys, threading, time
+        import impactarbiter
+        builtins.LOCK = threading.Lock()
+        sys.path.insert(0, ".")
+        with builtins.LOCK:
+            thread = threading.Thread(target=__import__, args=("jax",))
+            thread.start()
+            while "jax" not in sys.modules:
+                time.sleep(0.001)
+            watch = impactarbiter.watch()
+        thread.join()
+        watch.stop()
+        print("over")
+        """,
+        watched=False,
+    )
+    assert out == "over\n"
+
+
+def test_the_end_waits_for_no_import(tmp_path: Path) -> None:
+    (tmp_path / "jax.py").write_text("import time; time.sleep(1000)\n")
+    out, _ = run(
+        tmp_path,
+        """
+        import sys, threading, time
+        thread = threading.Thread(
+            target=__import__, args=("jax",), daemon=True)
+        thread.start()
+        while "jax" not in sys.modules:
+            time.sleep(0.001)
+        print("over")
+        """,
+    )
+    assert out == "over\n"
+
+
+def test_a_handler_that_raises_while_hooks_are_put_in(
+    tmp_path: Path,
+) -> None:
+    """A time limit: the import fails by it, as it would without us."""
+    out, _ = run(
+        tmp_path,
+        """
+        import os, signal, sys
+        class Timeout(Exception):
+            pass
+        def limit(*_):
+            raise Timeout
+        signal.signal(signal.SIGALRM, limit)
+        def audit(event, arguments):
+            if event == "open" and "built.json" in str(arguments[0]):
+                os.kill(os.getpid(), signal.SIGALRM)
+        sys.addaudithook(audit)
+        try:
+            import torch
+        except Timeout:
+            print("over time")
+        """,
+    )
+    assert out == "over time\n"
+
+
+def test_pytest_runs_where_warnings_are_errors(tmp_path: Path) -> None:
+    """That we are imported already is nothing to warn of."""
+    (tmp_path / "test_one.py").write_text("def test_one(): pass\n")
+    done = subprocess.run(
+        [*WATCHED, "-q", "-m", "pytest", "-q", "-W", "error"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0

@@ -6,10 +6,12 @@ check-tensorflow``.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import subprocess
 import sys
 import textwrap
+import weakref
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -77,10 +79,10 @@ def test_a_module_that_comes_later_is_waited_for(
     del sys.modules["ia_comes_later"]
 
 
-def test_a_loader_that_takes_no_attribute_loads_all_the_same(
+def test_a_loader_that_takes_no_attribute_is_no_matter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What it loads is not waited for any more."""
+    """And is waited for as any other."""
 
     class Fixed:
         __slots__ = ()
@@ -98,10 +100,68 @@ def test_a_loader_that_takes_no_attribute_loads_all_the_same(
             return ModuleSpec(name, Fixed()) if known else None
 
     monkeypatch.setattr(sys, "meta_path", [Finds, *sys.meta_path])
-    imports.after("ia_is_fixed", lambda: pytest.fail("called"))
+    called: list[bool] = []
+    imports.after("ia_is_fixed", lambda: called.append(True))
     assert importlib.import_module("ia_is_fixed").ready == 1
-    imports.forget("ia_is_fixed")
+    assert called == [True]
     del sys.modules["ia_is_fixed"]
+
+
+def test_who_waits_is_called_where_the_code_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a module that imports others as of one that does not."""
+    (tmp_path / "ia_inner.py").write_text("")
+    (tmp_path / "ia_outer.py").write_text("import ia_inner\nready = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    came: list[object] = []
+    for name in ("ia_inner", "ia_outer"):
+        imports.after(
+            name,
+            lambda name=name: came.append(
+                (name, "ready" in vars(sys.modules["ia_outer"]))
+            ),
+        )
+    importlib.import_module("ia_outer")
+    assert came == [("ia_inner", False), ("ia_outer", True)]
+    for name in ("ia_inner", "ia_outer"):
+        del sys.modules[name]
+
+
+def test_one_that_fails_is_waited_for_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = tmp_path / "ia_fails.py"
+    failing.write_text("import ia_is_nowhere\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    called: list[bool] = []
+    imports.after("ia_fails", lambda: called.append(True))
+    with pytest.raises(ImportError):
+        importlib.import_module("ia_fails")
+    assert called == []
+    failing.write_text("ready = 1\n")
+    importlib.invalidate_caches()
+    importlib.import_module("ia_fails")
+    assert called == [True]
+    del sys.modules["ia_fails"]
+
+
+def test_asking_leaves_no_frame_behind() -> None:
+    """A frame has all that its callers have."""
+
+    def ask() -> weakref.ref[object]:
+        class Kept:
+            pass
+
+        kept = Kept()
+        assert imports.is_imported("sys")
+        return weakref.ref(kept)
+
+    gc.disable()
+    try:
+        assert ask()() is None
+    finally:
+        gc.enable()
 
 
 def test_a_module_that_is_forgotten_is_not_waited_for(

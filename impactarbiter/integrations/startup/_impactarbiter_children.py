@@ -6,6 +6,7 @@ child without any pays for a look into its environment and no more.
 
 import os
 import sys
+from _weakref import ref
 
 # typing takes longer to load than all the rest of a small Python does.
 TYPE_CHECKING = False
@@ -16,50 +17,49 @@ _FRAMEWORKS = ("torch", "jax", "tensorflow")
 _FOLDERS = ("IMPACTARBITER_CHILDREN", "IMPACTARBITER_JOB")
 
 
-class _Finder:
-    """Leaves the finding to the others and waits for the module's end."""
+#: The code of a framework's module that runs now: when it goes, the module is
+#: there; see impactarbiter.base.imports.
+_codes: "dict[str, Any]" = {}
 
-    @classmethod
+
+class _Finder:
+    """Finds nothing: it learns that a framework is being imported."""
+
+    @staticmethod
     def find_spec(
-        cls, name: str, path: "Any" = None, target: "Any" = None
+        name: str, path: "Any" = None, target: "Any" = None
     ) -> "Any":
-        if name not in _FRAMEWORKS:
-            return None
-        if cls in sys.meta_path:
-            sys.meta_path.remove(cls)
-        for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
-            spec = None if find is None else find(name, path, target)
-            if spec is not None:
-                _call_after(spec)
-                return spec
+        top = name.partition(".")[0]
+        if top in _FRAMEWORKS and top != name and top not in _codes:
+            _wait_for(top)
         return None
 
 
-def _call_after(spec: "Any") -> None:
-    loader = spec.loader
-    execute = getattr(loader, "exec_module", None)
-    if execute is None:
+def _wait_for(name: str) -> None:
+    """Until a module's own code has ended, which this thread is in."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if (
+            frame.f_code.co_name == "<module>"
+            and frame.f_globals.get("__name__") == name
+        ):
+            _codes[name] = ref(frame.f_code, lambda _: _ended(name))
+            return
+        frame = frame.f_back
+
+
+def _ended(name: str) -> None:
+    """One whose code has failed is there no more.  No failure of ours fails
+    the import."""
+    del _codes[name]
+    if name not in sys.modules or _Finder not in sys.meta_path:
         return
-
-    def exec_module(module: "Any") -> None:
-        # The loader is as it was when the module's own code sees it.
-        del loader.exec_module
-        execute(module)
-        _is_there()
-
+    sys.meta_path.remove(_Finder)
     try:
-        loader.exec_module = exec_module
-    except (AttributeError, TypeError):
-        return  # one that is fixed
-
-
-def _is_there() -> None:
-    """No failure of ours fails the import."""
-    try:
+        from impactarbiter.base.waiting import called_aside
         from impactarbiter.watching import children
 
-        children.framework_is_there()
+        called_aside(children.framework_is_there)()
     except Exception:
         return
 

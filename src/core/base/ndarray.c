@@ -27,8 +27,9 @@ static int is_bound;
 int
 ia_ndarray_bind(void)
 {
-    if (!is_bound)
-        import_array1(-1);
+    /* NumPy's own macro would print what went wrong. */
+    if (!is_bound && _import_array() < 0)
+        return -1;
     is_bound = 1;
     return 0;
 }
