@@ -47,6 +47,11 @@ LAST = "; kept.clear()"
 KINDS = {
     "dict": ("kept.append({'obs': value.numpy()})", "kept[", "['obs'].base"),
     "tuple": ("kept.append((step, value.numpy()))", "kept[", "[1].base"),
+    "record": (
+        "kept.append(np.zeros(99, [('n', 'i8'), ('x', 'f4', 30)])[5])",
+        "kept[",
+        "].base",
+    ),
     "view": ("kept.append(np.random.rand(99, 99)[0])", "kept[", "].base"),
     "subclass": (
         "array = np.zeros(4).view(Sub); array.more = value.numpy();"

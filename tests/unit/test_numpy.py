@@ -406,6 +406,23 @@ def test_a_view_and_its_base(keep: Any) -> None:
     assert held_by(lambda: kept[0].base).endswith("kept[0].base")
 
 
+@pytest.mark.parametrize("kind", [np.ndarray, np.recarray])
+def test_a_record_and_its_array(keep: Any, kind: type) -> None:
+    """It shows the memory of its array, as a view does."""
+    dtype = [("at", "f8"), ("wave", "f4", (24,))]
+    keep([np.zeros(100, dtype).view(kind)[3]])
+    answer = explain(kept[0])
+    assert answer.retained_bytes == 10_400
+    name = "void" if kind is np.ndarray else "record"
+    assert f"{name}832" in str(answer)
+    assert held_by(lambda: kept[0].base).endswith("kept[0].base")
+
+
+def test_a_copy_of_a_record(keep: Any) -> None:
+    keep([np.zeros(100, [("at", "f8"), ("what", "O")])[3].copy()])
+    assert retained_bytes(kept[0]) == 16
+
+
 def test_in_an_array_of_objects(keep: Any) -> None:
     table = np.empty((2, 3), dtype=object)
     table[1, 2] = [np.ones(1000)]

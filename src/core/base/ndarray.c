@@ -8,6 +8,7 @@
 #define PY_ARRAY_UNIQUE_SYMBOL impactarbiter_ARRAY_API
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
+#include <numpy/arrayscalars.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +44,29 @@ ia_ndarray_is_bound(void)
 int
 ia_ndarray_is_class(PyTypeObject *type)
 {
-    return is_bound && PyType_IsSubtype(type, &PyArray_Type);
+    return is_bound && (PyType_IsSubtype(type, &PyArray_Type) ||
+                        PyType_IsSubtype(type, &PyVoidArrType_Type));
+}
+
+/* One of a structured array's, which shows its memory as a view does. */
+static int
+is_record(PyObject *op)
+{
+    return !PyArray_Check(op);
+}
+
+static PyObject *
+base_of(PyObject *op)
+{
+    return is_record(op) ? ((PyVoidScalarObject *)op)->base
+                         : PyArray_BASE((PyArrayObject *)op);
+}
+
+static PyArray_Descr *
+dtype_of(PyObject *op)
+{
+    return is_record(op) ? ((PyVoidScalarObject *)op)->descr
+                         : PyArray_DESCR((PyArrayObject *)op);
 }
 
 /* -- objects in items ---------------------------------------------------- */
@@ -164,24 +187,25 @@ visit_items(PyArrayObject *array, visitproc visit, void *arg)
     return stop;
 }
 
+/* A record's own memory is no block of NumPy's. */
 static int
-owns(PyArrayObject *array)
+owns(PyObject *op)
 {
-    return PyArray_DATA(array) != NULL &&
+    PyArrayObject *array = (PyArrayObject *)op;
+    return !is_record(op) && PyArray_DATA(array) != NULL &&
            PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA);
 }
 
 int
 ia_ndarray_traverse_hidden(PyObject *op, visitproc visit, void *arg)
 {
-    PyArrayObject *array = (PyArrayObject *)op;
     int stop = 0;
-    if (PyArray_DESCR(array) == NULL)
+    if (dtype_of(op) == NULL)
         return 0; /* half built */
-    if (PyArray_BASE(array) != NULL)
-        stop = visit(PyArray_BASE(array), arg);
-    if (!stop && owns(array) && PyDataType_REFCHK(PyArray_DESCR(array)))
-        stop = visit_items(array, visit, arg);
+    if (base_of(op) != NULL)
+        stop = visit(base_of(op), arg);
+    if (!stop && owns(op) && PyDataType_REFCHK(dtype_of(op)))
+        stop = visit_items((PyArrayObject *)op, visit, arg);
     return stop;
 }
 
@@ -197,7 +221,7 @@ ia_ndarray_traverse(PyObject *op, visitproc visit, void *arg)
 int
 ia_ndarray_has_objects(PyObject *op)
 {
-    PyArray_Descr *dtype = PyArray_DESCR((PyArrayObject *)op);
+    PyArray_Descr *dtype = dtype_of(op);
     return dtype != NULL && PyDataType_REFCHK(dtype);
 }
 
@@ -207,7 +231,7 @@ int
 ia_ndarray_block(PyObject *op, ia_storage *block)
 {
     PyArrayObject *array = (PyArrayObject *)op;
-    if (PyArray_DESCR(array) == NULL || !owns(array))
+    if (dtype_of(op) == NULL || !owns(op))
         return 0;
     *block = (ia_storage){
         .data = (uintptr_t)PyArray_DATA(array),
@@ -220,7 +244,7 @@ ia_ndarray_block(PyObject *op, ia_storage *block)
 int
 ia_ndarray_shows(PyObject *op, PyObject *owner)
 {
-    return PyArray_BASE((PyArrayObject *)op) == owner &&
+    return base_of(op) == owner &&
            PyArray_Check(owner) && PyArray_CHKFLAGS((PyArrayObject *)owner,
                                                     NPY_ARRAY_OWNDATA);
 }
@@ -230,20 +254,24 @@ ia_ndarray_describe(PyObject *op, ia_tensor_info *info)
 {
     PyArrayObject *array = (PyArrayObject *)op;
     *info = (ia_tensor_info){.dims = -1};
-    if (PyArray_DESCR(array) == NULL)
+    if (dtype_of(op) == NULL)
         return;
-    info->dims = PyArray_NDIM(array);
+    info->dims = is_record(op) ? 0 : PyArray_NDIM(array);
     for (int i = 0; i < info->dims && i < IA_MAX_DIMS; i++)
         info->shape[i] = PyArray_DIM(array, i);
-    /* "numpy.float32", "numpy.object_" */
-    const char *name = PyArray_DESCR(array)->typeobj->tp_name;
+    /* "numpy.float32", "numpy.object_"; as NumPy itself says, with the bits of
+     * what is as large as one likes: "void928" */
+    const char *name = dtype_of(op)->typeobj->tp_name;
     const char *dot = strrchr(name, '.');
     snprintf(info->dtype, sizeof info->dtype, "%s", dot ? dot + 1 : name);
     size_t length = strlen(info->dtype);
     if (length > 0 && info->dtype[length - 1] == '_')
-        info->dtype[length - 1] = '\0';
+        info->dtype[--length] = '\0';
+    if (PyTypeNum_ISFLEXIBLE(dtype_of(op)->type_num))
+        snprintf(info->dtype + length, sizeof info->dtype - length, "%zd",
+                 (Py_ssize_t)PyDataType_ELSIZE(dtype_of(op)) * 8);
     snprintf(info->device, sizeof info->device, "numpy");
-    PyObject *owner = PyArray_BASE(array);
+    PyObject *owner = base_of(op);
     if (!ia_ndarray_block(op, &info->storage) && owner != NULL &&
         PyArray_Check(owner))
         ia_ndarray_block(owner, &info->storage);
@@ -304,11 +332,11 @@ find_item(PyArrayObject *array, PyObject *child, ia_array_place *place)
 ia_in_array
 ia_ndarray_place(PyObject *op, PyObject *child, ia_array_place *place)
 {
-    PyArrayObject *array = (PyArrayObject *)op;
-    *place = (ia_array_place){.dims = PyArray_NDIM(array), .index = -1};
-    if (PyArray_BASE(array) == child)
+    *place = (ia_array_place){.index = -1};
+    if (base_of(op) == child)
         return IA_IN_ARRAY_BASE;
-    if (!owns(array) || !PyDataType_REFCHK(PyArray_DESCR(array)))
+    if (!owns(op) || !PyDataType_REFCHK(dtype_of(op)))
         return IA_IN_ARRAY_NOT;
-    return find_item(array, child, place);
+    place->dims = PyArray_NDIM((PyArrayObject *)op);
+    return find_item((PyArrayObject *)op, child, place);
 }

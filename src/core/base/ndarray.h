@@ -8,7 +8,8 @@
  * exception set.  Until then no object is an array, and none is asked. */
 int ia_ndarray_bind(void);
 int ia_ndarray_is_bound(void);
-/* Are instances of this class arrays? */
+/* Are instances of this class arrays, or a structured array's records, which
+ * are to all of these as views of it? */
 int ia_ndarray_is_class(PyTypeObject *);
 
 /* Calls visit for each object that a NumPy array holds: its base, the objects

@@ -253,7 +253,7 @@ static ia_reading
 name_in_array(PyObject *op, PyObject *child, ia_edge_text *out)
 {
     ia_array_place place;
-    int exact = is_named(op, "numpy.ndarray");
+    int exact = is_named(op, "numpy.ndarray") || is_named(op, "numpy.void");
     switch (ia_ndarray_place(op, child, &place)) {
     case IA_IN_ARRAY_BASE:
         return ia_edge_set(out, "base", exact, ".base");
