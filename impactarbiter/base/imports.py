@@ -196,10 +196,10 @@ def _look_again() -> None:
 
 
 def _call(name: str) -> None:
-    function = _waiting.get(name)
+    function, module = _waiting.get(name), sys.modules.get(name)
     forget(name)
-    if function is not None:
-        _come[name] = sys.modules[name]
+    if function is not None and module is not None:
+        _come[name] = module
         function()
 
 
