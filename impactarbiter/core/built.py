@@ -60,8 +60,6 @@ def torch_module() -> ModuleType:
     reads another's memory wrong.
     """
     global _torch_module, _programs_torch
-    if _torch_module is not None:
-        return _torch_module
     torch = sys.modules["torch"]
     built = build().torch
     if built is not None and _release(built) != _release(torch.__version__):
