@@ -8,8 +8,8 @@ Importing this package imports no framework and installs no hook::
         train()
     print(arbiter.report())
 
-pytest, which the launcher may run, is not to rewrite what is imported by then:
-PYTEST_DONT_REWRITE.
+pytest's word for what it is not to rewrite, as the launcher has imported it
+before: PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations

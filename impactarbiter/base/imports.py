@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import _bootstrap
 from importlib.machinery import ModuleSpec
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -31,6 +32,11 @@ _codes: dict[str, ReferenceType[CodeType]] = {}
 
 #: The locks of imports whose end is waited for.
 _locks: dict[str, ReferenceType[Any]] = {}
+
+#: Those of all imports that are under way.
+_LOCKS: dict[str, ReferenceType[Any]] = getattr(
+    _bootstrap, "_module_locks", {}
+)
 
 _NAMES_OF: Any = vars(ModuleType)["__dict__"].__get__
 
@@ -63,9 +69,10 @@ def _stands(name: str) -> bool:
     """Whether there is a module that no import is at work on."""
     names = names_of(sys.modules.get(name))
     spec = names.get("__spec__")
-    if not issubclass(type(spec), ModuleSpec):
-        return bool(names)
-    return not getattr(spec, "_initializing", False)
+    # What a test has put there has none.
+    return issubclass(type(spec), ModuleSpec) and not getattr(
+        spec, "_initializing", False
+    )
 
 
 def _lazy_module() -> type | None:
@@ -77,7 +84,8 @@ def _lazy_module() -> type | None:
 def _runs(names: dict[str, Any]) -> bool:
     """Whether a thread is in a module's own code: not each loader is called
     by an import that says so."""
-    # No variable of this frame has them: it is one of them itself.
+    # The frames are kept in no variable: this one is among them, and would
+    # be in a cycle.
     return any(
         _frame_of(names, top) is not None
         for top in sys._current_frames().values()
@@ -111,32 +119,24 @@ def after(name: str, function: Callback) -> None:
         sys.meta_path.insert(0, _Finder)
     _wait_for_end(name)
     _wait_for_code(name)
-
-
-def when_there(
-    name: str, now: Callback, later: Callback | None = None
-) -> None:
-    """Calls ``now``, which may raise, or once the module has come ``later``,
-    by default the same."""
-    if is_imported(name):
-        now()
-    else:
-        after(name, later or now)
+    if is_imported(name):  # its import has ended meanwhile
+        _call(name)
 
 
 def forget(name: str) -> None:
     """Nobody waits for that module any more."""
     _waiting.pop(name, None)
     _codes.pop(name, None)
-    for other in [n for n, lock in [*_locks.items()] if lock() is None]:
-        _locks.pop(other, None)
-    if not _waiting and _Finder in sys.meta_path:
+    for other, lock in [*_locks.items()]:
+        if lock() is None and _locks.get(other) is lock:
+            _locks.pop(other, None)
+    if not _waiting and _Finder in (sys.meta_path or ()):
         sys.meta_path.remove(_Finder)
 
 
 def passed_by() -> list[str]:
-    """Modules that are waited for still, and that have come by a way that no
-    import was seen on."""
+    """Modules that are waited for still, and that have come without an import
+    that was seen."""
     return [name for name in tuple(_waiting) if is_imported(name)]
 
 
@@ -166,37 +166,38 @@ def _wait_for_code(name: str) -> None:
     names = names_of(sys.modules.get(name))
     frame = _frame_of(names, sys._getframe())
     if frame is not None:
-        ended = called_aside(partial(_ended, name))
+        ended = called_aside(partial(_ended, name, names))
         _codes[name] = ReferenceType(frame.f_code, ended)
 
 
 def _wait_for_end(name: str) -> None:
     """Until the import of a module that is under way is over, if one is: who
     only asks where it lies has no lock of it."""
-    locks = getattr(sys.modules["importlib._bootstrap"], "_module_locks", {})
-    found = locks.get(name)
+    found = _LOCKS.get(name)
     lock = None if found is None else found()
     known = _locks.get(name)
     if lock is not None and (known is None or known() is not lock):
         _locks[name] = ReferenceType(lock, _look_again_aside)
 
 
-def _ended(name: str) -> None:
-    """One whose code has failed is there no more."""
-    names = names_of(sys.modules.get(name))
-    if names and not _runs(names):
+def _ended(name: str, names: dict[str, Any]) -> None:
+    """One whose code has failed is there no more, or another in its place."""
+    if names_of(sys.modules.get(name)) is names and not _runs(names):
         _call(name)
 
 
 def _look_again() -> None:
     """Who waited for what is there now is called."""
+    for name in tuple(_come):
+        if _stands(name):
+            _come.pop(name, None)
     for name in tuple(_waiting):
         if is_imported(name):
             _call(name)
 
 
 def _call(name: str) -> None:
-    function, module = _waiting.get(name), sys.modules.get(name)
+    function, module = _waiting.pop(name, None), sys.modules.get(name)
     forget(name)
     if function is not None and module is not None:
         _come[name] = module

@@ -41,9 +41,9 @@ def handlers_wait() -> Iterator[None]:
 
 
 def called_aside(work: Callable[[], object]) -> Callable[..., object]:
-    """For the interpreter to call with whatever it tells, in the middle of
-    what the program does: handlers wait, and what they raise is raised there.
-    ``work`` must not raise."""
+    """``work``, for the interpreter to call with whatever it tells, in the
+    middle of what the program does.  Handlers wait, and what they raise, or
+    another thread does in this one, is raised in the program."""
     if _signals is None:
         return lambda *_: work()
     return partial(_signals.aside, _handled, work)

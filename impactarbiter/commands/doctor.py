@@ -109,11 +109,14 @@ def _cuda() -> str:
 
 
 def _hooks() -> Iterator[Line]:
+    from ..core.built import loaded_torch_module
     from ..core.hooks import in_place
     from ..watching.arbiter import watch
 
     with watch(step="manual"):
         found = in_place()
+    if _imports_torch() and loaded_torch_module() is None:
+        found["torch"] = False
     names = [name for name, there in found.items() if there]
     missing = [name for name, there in found.items() if not there]
     said = f"{', '.join(names)} go in and out"

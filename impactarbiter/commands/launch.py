@@ -7,7 +7,6 @@ nothing of watching: ``run`` says what to do around it.
 
 from __future__ import annotations
 
-import _imp
 import builtins
 import importlib.machinery
 import importlib.util
@@ -213,7 +212,27 @@ def run_target(target: Target) -> BaseException | None:
 
 _kept: list[object] = []
 
-#: What is ours of the standard library, where the program has its own.
+#: What Python itself starts with, wherever that comes from.
+_PYTHONS = frozenset(
+    {
+        "_collections_abc",
+        "_sitebuiltins",
+        "abc",
+        "codecs",
+        "encodings",
+        "genericpath",
+        "io",
+        "ntpath",
+        "os",
+        "posixpath",
+        "site",
+        "stat",
+        "zipimport",
+        *(["linecache"] if sys.version_info >= (3, 13) else []),
+    }
+)
+
+#: What we had imported of the standard library where the program has its own.
 _gave_way: dict[str, types.ModuleType] = {}
 
 
@@ -225,17 +244,12 @@ def _give_way(folder: str) -> None:
         file = names_of(sys.modules[top]).get("__file__")
         if (
             type(file) is str
-            and not _is_pythons(top)
+            and top not in _PYTHONS
             and not _lies_in(file, folder)
         ):
             for name in [*sys.modules]:
                 if name.partition(".")[0] == top:
                     _gave_way[name] = sys.modules.pop(name)
-
-
-def _is_pythons(name: str) -> bool:
-    """Whether Python starts with it: it is frozen, or finds codecs."""
-    return name == "encodings" or _imp.is_frozen(name)
 
 
 def _modules_in(folder: str) -> Iterator[str]:
@@ -253,10 +267,11 @@ def _modules_in(folder: str) -> Iterator[str]:
 
 
 def _lies_in(file: str, folder: str) -> bool:
-    """At whatever depth: the program may be one of the library's."""
-    return os.path.realpath(file).startswith(
-        os.path.join(os.path.realpath(folder), "")
-    )
+    """The program may be one of the library's."""
+    place, name = os.path.split(os.path.realpath(file))
+    if name.startswith("__init__."):
+        place = os.path.dirname(place)
+    return place == os.path.realpath(folder)
 
 
 @contextmanager

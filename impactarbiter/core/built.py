@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -14,6 +15,7 @@ from ..base.errors import NotBuiltError
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _torch_module: ModuleType | None = None
 _programs_torch: ModuleType | None = None
+_optimizers: ModuleType | None = None
 
 _AGAIN = (
     "build it again in its source folder: pip install --no-build-isolation"
@@ -59,7 +61,7 @@ def torch_module() -> ModuleType:
     torch's C++ classes change between releases: what was compiled for one
     reads another's memory wrong.
     """
-    global _torch_module, _programs_torch
+    global _torch_module, _programs_torch, _optimizers
     torch = sys.modules["torch"]
     built = build().torch
     if built is not None and _release(built) != _release(torch.__version__):
@@ -69,7 +71,9 @@ def torch_module() -> ModuleType:
         )
     from .. import _torch
 
-    _torch_module, _programs_torch = _torch, torch
+    if _torch_module is None:
+        _optimizers = importlib.import_module("torch.optim.optimizer")
+        _torch_module, _programs_torch = _torch, torch
     return _torch
 
 
@@ -82,6 +86,11 @@ def programs_torch() -> Any:
     """torch itself, once that was asked for: ``sys.modules`` may have lost it
     since, and an import would run all of its code again."""
     return _programs_torch
+
+
+def programs_optimizers() -> Any:
+    """Its ``torch.optim.optimizer``, likewise."""
+    return _optimizers
 
 
 def _release(version: str) -> str:

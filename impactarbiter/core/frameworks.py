@@ -62,6 +62,7 @@ _of_torch = (0, 0)
 on_failure: Callable[[str], object] | None = None
 _failed: dict[str, str] = {}
 _installed: list[Framework] = []
+_wanted = False
 
 
 def has_torch() -> bool:
@@ -102,7 +103,9 @@ def object_bytes(device: str, in_python: bool) -> int:
     if family == "numpy":
         names = imports.names_of(sys.modules.get("numpy"))
         array = names.get("ndarray")
-        return array.__basicsize__ if array and in_python else 0
+        if not in_python or not isinstance(array, type):
+            return 0
+        return array.__basicsize__
     if family in NAMES:
         return 0
     in_cpp, python = _of_torch
@@ -140,16 +143,24 @@ def forget() -> None:
 
 def install() -> None:
     """Hooks now, or as soon as the program imports what is to be hooked."""
+    global _wanted
     _failed.clear()
     retraces.forget()
+    _wanted = True
     for one in FRAMEWORKS:
-        imports.when_there(one.MODULE, partial(_install, one))
+        imports.after(one.MODULE, partial(_install, one))
 
 
 def uninstall() -> None:
     """Out again; imports nothing."""
+    global _wanted
+    _wanted = False
     for one in FRAMEWORKS:
         imports.forget(one.MODULE)
+    _out()
+
+
+def _out() -> None:
     hooked, _installed[:] = list(_installed), []
     for one in hooked:
         one.uninstall()
@@ -176,6 +187,8 @@ def _install(one: Framework) -> None:
         one.install()
         if one not in _installed:
             _installed.append(one)
+        if not _wanted:  # another thread has ended the watch meanwhile
+            _out()
 
     attempt(one.MODULE, hook)
 
@@ -208,7 +221,8 @@ def said(masked: bool = False) -> Iterator[str]:
     """What a reader of the report must know."""
     yield from map(_not_watched, _failed)
     for name in imports.passed_by():
-        yield f"{name} is not watched: it was loaded past Python's imports"
+        if name in (*NAMES, "numpy"):
+            yield f"{name} is not watched: it was loaded past Python's imports"
     yield from retraces.said(masked)
 
 

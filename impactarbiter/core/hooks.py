@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
-from importlib import import_module
+from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,7 +13,7 @@ from .. import _core
 from ..base import imports
 from ..base.signals import is_programs
 from . import frameworks
-from .built import loaded_torch_module
+from .built import loaded_torch_module, programs_optimizers
 from .code import prepare
 from .cuda_events import cuda
 
@@ -55,7 +54,7 @@ class Hooks:
             later = partial(frameworks.attempt, "torch", self._install_torch)
             imports.after("torch", later)
         gc.callbacks.append(_core.collector_event)
-        imports.when_there(
+        imports.after(
             "numpy", partial(frameworks.attempt, "numpy", self._install_numpy)
         )
 
@@ -85,30 +84,31 @@ class Hooks:
             self.torch.uninstall()
 
     def _install_numpy(self) -> None:
-        _core.arrays_know()
-        self.arrays = self.wants_arrays and _core.arrays_install()
-        if self.over:
-            self._uninstall_numpy()
+        try:
+            _core.arrays_know()
+            self.arrays = self.wants_arrays and _core.arrays_install()
+        finally:
+            if self.over:
+                self._uninstall_numpy()
 
     def _install_torch(self) -> None:
         self.torch = torch = self.torch or prepare()
         if torch is None:  # and we were built without
             return
-        _core.arrays_know()  # in which the ledger is read
-        torch.install()
-        frameworks.know_objects(torch)
-        cuda.install()
-        self.optimizer = _optimizers().register_optimizer_step_post_hook(
-            _core.optimizer_stepped
-        )
-        if self.over:
-            self._uninstall_torch()
-
-
-@cache
-def _optimizers() -> ModuleType:
-    """torch's, kept as torch is."""
-    return import_module("torch.optim.optimizer")
+        try:
+            # The ledger is read into arrays of NumPy's.
+            _core.arrays_know()
+            torch.install()
+            frameworks.know_objects(torch)
+            cuda.install()
+            self.optimizer = (
+                programs_optimizers().register_optimizer_step_post_hook(
+                    _core.optimizer_stepped
+                )
+            )
+        finally:
+            if self.over:
+                self._uninstall_torch()
 
 
 def start(

@@ -58,8 +58,8 @@ _REST = 4 << 20
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out."""
-    names = names_of(sys.modules.get("torch"))
-    if isinstance(error, names.get("OutOfMemoryError", ())):
+    kind = names_of(sys.modules.get("torch")).get("OutOfMemoryError")
+    if isinstance(kind, type) and isinstance(error, kind):
         return True
     if isinstance(error, MemoryError):
         return True

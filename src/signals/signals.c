@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -292,6 +293,35 @@ PyDoc_STRVAR(aside_doc,
              "for none to hold, are handled once this has returned: what a\n"
              "handler raises is the program's to see.  Nothing is traced.");
 
+static int
+raise_it(void *error)
+{
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+    return -1;
+}
+
+/* What is raised where nobody can pass it on is raised a little later: with
+ * the main thread's next instruction, and in another thread, where it came
+ * from a third one by its class, by its class. */
+static void
+raise_later(void)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (error != NULL && trace != NULL)
+        PyException_SetTraceback(error, trace);
+    int is_main = syscall(SYS_gettid) == getpid();
+    if (is_main && error != NULL && Py_AddPendingCall(raise_it, error) == 0)
+        error = NULL;
+    else if (!is_main)
+        PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), type);
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+}
+
 /* In C, for whatever of Python ran after let_go() would meet the handlers. */
 static PyObject *
 aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
@@ -301,17 +331,20 @@ aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
     PyThreadState *thread = PyThreadState_Get();
     PyThreadState_EnterTracing(thread);
     PyObject *numbers = PyObject_CallNoArgs(args[0]), *held = NULL;
-    PyObject *done = NULL;
-    if (numbers != NULL)
-        held = numbers == Py_None ? Py_NewRef(Py_False) : hold(NULL, numbers);
-    if (held != NULL)
-        done = PyObject_CallNoArgs(args[1]);
+    if (numbers != NULL && numbers != Py_None)
+        held = hold(NULL, numbers);
+    if (PyErr_Occurred())
+        raise_later();
+    PyObject *done = PyObject_CallNoArgs(args[1]);
+    if (done == NULL)
+        raise_later();
     if (held == Py_True && are_held && holder == getpid())
         let_go();
     PyThreadState_LeaveTracing(thread);
     Py_XDECREF(numbers);
     Py_XDECREF(held);
-    return done;
+    Py_XDECREF(done);
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {

@@ -52,6 +52,11 @@ KINDS = {
         "kept[",
         "].base",
     ),
+    "record of a view": (
+        "kept.append(np.zeros(99, [('x', 'f4', 30)]).view(np.recarray)[5])",
+        "kept[",
+        "].base.base",
+    ),
     "view": ("kept.append(np.random.rand(99, 99)[0])", "kept[", "].base"),
     "subclass": (
         "array = np.zeros(4).view(Sub); array.more = value.numpy();"

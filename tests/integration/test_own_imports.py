@@ -178,8 +178,8 @@ def test_hooks_go_though_torch_came_later(tmp_path: Path) -> None:
     assert out == "set()\nTrue\nFalse ()\n0\n"
 
 
-def test_a_thread_that_imports_torch_is_waited_for(tmp_path: Path) -> None:
-    """A watch that begins meanwhile has its hooks."""
+def test_a_thread_that_imports_torch(tmp_path: Path) -> None:
+    """A watch that begins meanwhile has its hooks once that is over."""
     out, _ = run(
         tmp_path,
         """
@@ -192,9 +192,10 @@ def test_a_thread_that_imports_torch_is_waited_for(tmp_path: Path) -> None:
         while "torch" not in sys.modules:
             time.sleep(0.001)
         with impactarbiter.watch() as watch:
+            thread.join()
+            from impactarbiter import _torch
             from impactarbiter.core import hooks
-            print(hooks.in_place()["numpy"], all(hooks.in_place().values()))
-        thread.join()
+            print(hooks.in_place()["numpy"], all(_torch.installed().values()))
         """,
     )
     assert out == "True True\n"
@@ -326,23 +327,64 @@ def test_torch_is_not_imported_once_more_at_the_end(tmp_path: Path) -> None:
     assert (report["steps"], len(report["findings"])) == (60, 1)
 
 
-STUBS = """
+STUBS = {
+    "an object": """
     import sys
     class Odd:
         def __getattr__(self, name):
             print("asked for", name)
             raise RuntimeError(name)
     sys.modules["torch"] = sys.modules["jax"] = Odd()
-"""
+    """,
+    "a module": """
+    import sys, types
+    sys.modules["torch"] = types.ModuleType("torch")
+    sys.modules["jax"] = types.ModuleType("jax")
+    """,
+}
 
 
-def test_a_stub_of_torch_is_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", STUBS)
+def test_a_stub_of_torch_is_none(tmp_path: Path, kind: str) -> None:
     """Nothing of it runs, and arrays are watched."""
-    out, report = run(tmp_path, STUBS + ARRAYS)
+    out, report = run(tmp_path, STUBS[kind] + ARRAYS)
     assert out == ""
     (finding,) = report["findings"]
     assert finding["holder"]["expression"] == "__main__.kept"
     assert report["warnings"] == []
+
+
+def test_torch_may_come_after_a_stub(tmp_path: Path) -> None:
+    _, report = run(
+        tmp_path,
+        STUBS["a module"]
+        + "import colorsys\n    del sys.modules['torch']\n"
+        + TORCH.format(importing="import torch"),
+    )
+    assert (report["steps"], len(report["findings"])) == (60, 1)
+
+
+def test_a_question_and_a_watch_without_torch_in_its_place(
+    tmp_path: Path,
+) -> None:
+    """What was bound once is what is hooked."""
+    out, _ = run(
+        tmp_path,
+        """
+        import sys
+        import torch
+        import impactarbiter
+        print(impactarbiter.retained_bytes(torch.ones(1000)))
+        for name in [*sys.modules]:
+            if name.partition(".")[0] == "torch":
+                del sys.modules[name]
+        from impactarbiter import _torch
+        with impactarbiter.watch():
+            print(all(_torch.installed().values()))
+        """,
+        watched=False,
+    )
+    assert out == "4000\nTrue\n"
 
 
 def test_what_is_loaded_lazily_is_not_loaded_by_a_watch(
@@ -387,8 +429,8 @@ def test_a_watch_that_begins_in_the_middle_of_an_import(
                     watches.append(impactarbiter.watch())
         sys.meta_path.insert(0, Begins())
         import torch
-        from impactarbiter.core import hooks
-        print(all(hooks.in_place().values()))
+        from impactarbiter import _torch
+        print(all(_torch.installed().values()))
         watches[0].stop()
         """,
         watched=False,
@@ -464,6 +506,38 @@ def test_a_handler_that_raises_while_hooks_are_put_in(
         """,
     )
     assert out == "over time\n"
+
+
+def test_a_time_limit_at_any_moment_of_that(tmp_path: Path) -> None:
+    """Also before handlers are made to wait."""
+    out, _ = run(
+        tmp_path,
+        """
+        import os, signal, sys
+        class Timeout(Exception):
+            pass
+        def limit(*_):
+            raise Timeout("after", 1, "s")
+        signal.signal(signal.SIGALRM, limit)
+        real = signal.valid_signals
+        def valid_signals():
+            if "colorsys" in sys.modules:
+                signal.valid_signals = real
+                os.kill(os.getpid(), signal.SIGALRM)
+            return real()
+        signal.valid_signals = valid_signals
+        with open("jax.py", "w") as file:
+            file.write("import colorsys")
+        sys.path.insert(0, ".")
+        try:
+            import jax
+            for _ in range(1000):
+                pass
+        except Timeout as error:
+            print(error.args)
+        """,
+    )
+    assert out == "('after', 1, 's')\n"
 
 
 def test_pytest_runs_where_warnings_are_errors(tmp_path: Path) -> None:

@@ -407,10 +407,11 @@ def test_a_view_and_its_base(keep: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.ndarray, np.recarray])
-def test_a_record_and_its_array(keep: Any, kind: type) -> None:
+@pytest.mark.parametrize("part", [slice(None), slice(2, 50, 2)])
+def test_a_record_and_its_array(keep: Any, kind: type, part: slice) -> None:
     """It shows the memory of its array, as a view does."""
     dtype = [("at", "f8"), ("wave", "f4", (24,))]
-    keep([np.zeros(100, dtype).view(kind)[3]])
+    keep([np.zeros(100, dtype).view(kind)[part][3]])
     answer = explain(kept[0])
     assert answer.retained_bytes == 10_400
     name = "void" if kind is np.ndarray else "record"

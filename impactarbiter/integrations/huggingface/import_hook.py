@@ -39,4 +39,4 @@ def _run(name: str) -> None:
 def install() -> None:
     """Waits for transformers, or serves what is imported of it already."""
     for name in _AFTER:
-        imports.when_there(name, partial(_run, name))
+        imports.after(name, partial(_run, name))

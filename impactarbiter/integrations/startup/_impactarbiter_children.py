@@ -6,7 +6,6 @@ child without any pays for a look into its environment and no more.
 
 import os
 import sys
-from _weakref import ref
 
 # typing takes longer to load than all the rest of a small Python does.
 TYPE_CHECKING = False
@@ -17,51 +16,43 @@ _FRAMEWORKS = ("torch", "jax", "tensorflow")
 _FOLDERS = ("IMPACTARBITER_CHILDREN", "IMPACTARBITER_JOB")
 
 
-#: The code of a framework's module that runs now: when it goes, the module is
-#: there; see impactarbiter.base.imports.
-_codes: "dict[str, Any]" = {}
-
-
 class _Finder:
-    """Finds nothing: it learns that a framework is being imported."""
+    """Finds nothing: it learns that a framework is being imported, and not
+    only asked for."""
 
     @staticmethod
     def find_spec(
         name: str, path: "Any" = None, target: "Any" = None
     ) -> "Any":
         top = name.partition(".")[0]
-        if top in _FRAMEWORKS and top != name and top not in _codes:
-            _wait_for(top)
+        if top != name and top in _FRAMEWORKS and top in sys.modules:
+            _wait()
         return None
 
 
-def _wait_for(name: str) -> None:
-    """Until a module's own code has ended, which this thread is in."""
-    frame: Any = sys._getframe()
-    while frame is not None:
-        if (
-            frame.f_code.co_name == "<module>"
-            and frame.f_globals.get("__name__") == name
-        ):
-            _codes[name] = ref(frame.f_code, lambda _: _ended(name))
-            return
-        frame = frame.f_back
-
-
-def _ended(name: str) -> None:
-    """One whose code has failed is there no more.  No failure of ours fails
-    the import."""
-    del _codes[name]
-    if name not in sys.modules or _Finder not in sys.meta_path:
-        return
-    sys.meta_path.remove(_Finder)
+def _wait() -> None:
+    """For the end of it, on the thread that is in the middle."""
+    if _Finder in sys.meta_path:
+        sys.meta_path.remove(_Finder)
     try:
-        from impactarbiter.base.waiting import called_aside
+        from impactarbiter.base import imports
+    except ImportError:
+        return
+    for name in _FRAMEWORKS:
+        imports.after(name, _one_is_there)
+
+
+def _one_is_there() -> None:
+    """No failure of ours fails the import."""
+    from impactarbiter.base import imports
+    from impactarbiter.base.signals import Tolerated
+
+    for name in _FRAMEWORKS:
+        imports.forget(name)
+    with Tolerated():
         from impactarbiter.watching import children
 
-        called_aside(children.framework_is_there)()
-    except Exception:
-        return
+        children.framework_is_there()
 
 
 def _is_ours() -> bool:

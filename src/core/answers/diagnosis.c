@@ -453,20 +453,24 @@ end_of_path(diagnosis *d, const ia_holder *k, uint32_t entry)
     return made != IA_NO_ENTRY ? made : entry;
 }
 
-/* What shows the example's memory: of a view of an array, the view. */
+/* What shows the example's memory: of a view of an array, the view, and of a
+ * view of that, such as a record, that one. */
 static uintptr_t
 shown_by(const diagnosis *d, uint32_t entry)
 {
     uintptr_t ref = d->w.queue[entry].ref;
-    uint32_t up = d->w.queue[entry].parent;
-    if (up == IA_NO_ENTRY || IA_TAG(d->w.queue[up].ref) != IA_TAG_OBJECT ||
-        IA_TAG(ref) != IA_TAG_OBJECT)
-        return ref;
-    PyObject *above = (PyObject *)d->w.queue[up].ref;
-    return ia_kind_of(Py_TYPE(above)) == IA_KIND_NDARRAY &&
-                   ia_ndarray_shows(above, (PyObject *)ref)
-               ? (uintptr_t)above
-               : ref;
+    while (IA_TAG(ref) == IA_TAG_OBJECT) {
+        entry = d->w.queue[entry].parent;
+        if (entry == IA_NO_ENTRY ||
+            IA_TAG(d->w.queue[entry].ref) != IA_TAG_OBJECT)
+            break;
+        PyObject *above = (PyObject *)d->w.queue[entry].ref;
+        if (ia_kind_of(Py_TYPE(above)) != IA_KIND_NDARRAY ||
+            !ia_ndarray_shows(above, (PyObject *)ref))
+            break;
+        ref = (uintptr_t)above;
+    }
+    return ref;
 }
 
 static PyObject *

@@ -21,6 +21,9 @@
 
 /* Structured dtypes within structured dtypes; deeper ones are not read. */
 #define MAX_NESTING 8
+/* NumPy makes a view's base that of its base, but for a record's, and between
+ * classes: one or two are in a row. */
+#define MAX_VIEWS 8
 
 /* A table that was found may be one of a NumPy that we can't read. */
 static int is_bound;
@@ -242,11 +245,9 @@ ia_ndarray_block(PyObject *op, ia_storage *block)
 }
 
 int
-ia_ndarray_shows(PyObject *op, PyObject *owner)
+ia_ndarray_shows(PyObject *op, PyObject *array)
 {
-    return base_of(op) == owner &&
-           PyArray_Check(owner) && PyArray_CHKFLAGS((PyArrayObject *)owner,
-                                                    NPY_ARRAY_OWNDATA);
+    return base_of(op) == array && PyArray_Check(array);
 }
 
 void
@@ -267,14 +268,15 @@ ia_ndarray_describe(PyObject *op, ia_tensor_info *info)
     size_t length = strlen(info->dtype);
     if (length > 0 && info->dtype[length - 1] == '_')
         info->dtype[--length] = '\0';
-    if (PyTypeNum_ISFLEXIBLE(dtype_of(op)->type_num))
+    if (PyTypeNum_ISFLEXIBLE(dtype_of(op)->type_num) &&
+        PyDataType_ELSIZE(dtype_of(op)) > 0)
         snprintf(info->dtype + length, sizeof info->dtype - length, "%zd",
                  (Py_ssize_t)PyDataType_ELSIZE(dtype_of(op)) * 8);
     snprintf(info->device, sizeof info->device, "numpy");
-    PyObject *owner = base_of(op);
-    if (!ia_ndarray_block(op, &info->storage) && owner != NULL &&
-        PyArray_Check(owner))
-        ia_ndarray_block(owner, &info->storage);
+    for (int i = 0; i < MAX_VIEWS && op != NULL; i++, op = base_of(op))
+        if (ia_ndarray_block(op, &info->storage) ||
+            (base_of(op) != NULL && !PyArray_Check(base_of(op))))
+            break;
 }
 
 /* -- places -------------------------------------------------------------- */

@@ -23,8 +23,8 @@ int ia_ndarray_has_objects(PyObject *);
 /* The block of memory that an array owns: 1 and *block filled, 0 where it
  * shows another's. */
 int ia_ndarray_block(PyObject *, ia_storage *block);
-/* Is `owner` the array whose memory this one shows? */
-int ia_ndarray_shows(PyObject *, PyObject *owner);
+/* Is that the array whose memory this one shows, its own or its base's? */
+int ia_ndarray_shows(PyObject *, PyObject *array);
 /* Its shape and dtype, and the bytes of the block that it shows. */
 void ia_ndarray_describe(PyObject *, ia_tensor_info *);
 
