@@ -310,8 +310,16 @@ assert subprocess.run([sys.executable, "-c", code]).returncode == 4
 """
 
 
-def test_another_python(tmp_path: Path) -> None:
-    done = run(tmp_path, PYTHON, options=("--job", "J"))
+#: What many a library asks before it imports.
+ASKS = PYTHON.replace(
+    "code = '''",
+    "code = '''\nimport importlib.util; importlib.util.find_spec('torch')",
+)
+
+
+@pytest.mark.parametrize("text", [PYTHON, ASKS], ids=["imports", "asks first"])
+def test_another_python(tmp_path: Path, text: str) -> None:
+    done = run(tmp_path, text, options=("--job", "J"))
     assert done.returncode == 0, done.stderr
     assert "children: 1 child process" in " ".join(done.stderr.split())
     (child,) = (

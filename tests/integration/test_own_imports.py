@@ -466,15 +466,15 @@ def test_a_watch_waits_for_no_import(tmp_path: Path) -> None:
 
 
 def test_the_end_waits_for_no_import(tmp_path: Path) -> None:
-    (tmp_path / "jax.py").write_text("import time; time.sleep(1000)\n")
+    (tmp_path / "torch.py").write_text("import time; time.sleep(1000)\n")
     out, _ = run(
         tmp_path,
         """
         import sys, threading, time
         thread = threading.Thread(
-            target=__import__, args=("jax",), daemon=True)
+            target=__import__, args=("torch",), daemon=True)
         thread.start()
-        while "jax" not in sys.modules:
+        while "torch" not in sys.modules:
             time.sleep(0.001)
         print("over")
         """,
