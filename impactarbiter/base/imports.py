@@ -9,7 +9,7 @@ for, whoever found and loaded.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import _bootstrap
 from importlib.machinery import ModuleSpec
@@ -56,12 +56,13 @@ def is_imported(name: str) -> bool:
     Waits for nobody, and runs no code of the module's: one that is loaded
     where it is used first is not there before.
     """
-    if name in _come and _come[name] is sys.modules.get(name):
+    module = sys.modules.get(name)
+    if module is not None and _come.get(name) is module:
         return True
     return (
         _stands(name)
-        and type(sys.modules.get(name)) is not _lazy_module()
-        and not _runs(names_of(sys.modules.get(name)))
+        and type(module) is not _lazy_module()
+        and not _runs(names_of(module))
     )
 
 
@@ -96,16 +97,11 @@ def _frame_of(
     names: dict[str, Any], frame: FrameType | None
 ) -> FrameType | None:
     """That of a module's own code, among those that this one returns to."""
-    for one in _outwards(frame):
-        if one.f_globals is names and one.f_code.co_name == "<module>":
-            return one
-    return None
-
-
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
-        yield frame
+        if frame.f_globals is names and frame.f_code.co_name == "<module>":
+            return frame
         frame = frame.f_back
+    return None
 
 
 def after(name: str, function: Callback) -> None:
