@@ -1,7 +1,6 @@
 /* The pace of turns, compared with what it was. */
 
 #include "pace.h"
-#include "../base/clock.h"
 
 /* What a program loads before its work, or makes, it does in a loop as well,
  * and in turns that are over in no time.  Where the later half of the time so
@@ -32,13 +31,6 @@ ia_pace_reset(void)
     pace.next = 0;
 }
 
-/* Of the processor, for the program. */
-static double
-worked(double looked)
-{
-    return (double)ia_clock_ns(CLOCK_PROCESS_CPUTIME_ID) * 1e-9 - looked;
-}
-
 /* Have later turns taken so much longer than those before, and more work? */
 static int
 has_slowed(double later, double work)
@@ -49,11 +41,14 @@ has_slowed(double later, double work)
 }
 
 int
-ia_pace_begins(uint32_t position, double now, double looked)
+ia_pace_is_due(double now)
 {
-    if (pace.next != 0 && now < pace.next)
-        return 0;
-    double work = worked(looked);
+    return pace.next == 0 || now >= pace.next;
+}
+
+int
+ia_pace_begins(uint32_t position, double now, double work)
+{
     if (pace.next != 0 && !has_slowed(position - pace.halfway, work)) {
         pace.next += pace.next - pace.from;
         pace.halfway = position;

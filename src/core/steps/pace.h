@@ -10,9 +10,12 @@
 #include <stdint.h>
 
 void ia_pace_reset(void);
-/* 1 where time begins, or begins anew: what came before was a preparation.
- * `position` is how far it had come, `looked` the seconds of looks so far. */
-int ia_pace_begins(uint32_t position, double now, double looked);
+/* Is it time to compare again? */
+int ia_pace_is_due(double now);
+/* Where it is, 1 where time begins, or begins anew: what came before was a
+ * preparation.  `position` is how far it had come, `work` the seconds of the
+ * processor that the program has had. */
+int ia_pace_begins(uint32_t position, double now, double work);
 /* Has it gone on for so long that a preparation would have shown itself? */
 int ia_pace_is_known(void);
 /* So many of the turns that have come are as much time as they seem. */

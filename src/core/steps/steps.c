@@ -405,11 +405,18 @@ ia_stepping_event(ia_event event)
     boundary(strongest || (int)event == successor(), 1);
 }
 
-/* The program's own: without looks. */
+/* The program's own, without looks: on the wall, and of the processor. */
 static double
 program_seconds(void)
 {
     return ia_seconds() - run.callback_seconds;
+}
+
+static double
+program_work(void)
+{
+    uint64_t ns = ia_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    return (double)ns * 1e-9 - run.callback_seconds;
 }
 
 static int in_a_statement;
@@ -423,7 +430,8 @@ move_by_turns(int looks)
         return;
     ia_recurrence_stride(run.last > 0 ? ia_seconds() - run.last : 1);
     double now = program_seconds();
-    if (ia_pace_begins(run.position, now, run.callback_seconds))
+    if (ia_pace_is_due(now) &&
+        ia_pace_begins(run.position, now, program_work()))
         begin_kind(IA_EVENT_TURN);
     turns = ia_pace_keep(turns, run.position, now);
     if (turns == 0)
