@@ -45,7 +45,7 @@ from .sheet import Sheet
 from .source_file import each_parsed_once
 from .statement import maybe_grown_at
 from .telling import Telling
-from .walks import Walks
+from .walks import Walks, longest_pause
 from .watch import StatementWatch
 from .whole import Whole
 
@@ -147,6 +147,7 @@ class Diagnostician:
         """Called at a tick where something is due."""
         # One that is cut short is made at the next tick.
         hooks.look_at(tick + 1)
+        self._walks.begin_look()
         self._alone.run(lambda: self._look(tick), lambda: None)
 
     @each_parsed_once()
@@ -252,7 +253,7 @@ class Diagnostician:
 
     def _come_back(self, tick: int, status: Status, pause: int) -> None:
         """Arranges for the next visit."""
-        self._next_visit = tick + self._walks.ticks_to_visit(tick, status)
+        self._next_visit = tick + self._walks.ticks_to_look(tick, status)
         hooks.look_at(self._due(tick, status, pause), self.refresh)
 
     def _due(self, tick: int, status: Status, pause: int) -> int:
@@ -261,7 +262,7 @@ class Diagnostician:
             return tick + self._watch.pause(status)
         if any(h.visitable for h in self._known.values()):
             return self._next_visit
-        return tick + pause if pause else 0
+        return tick + min(pause, longest_pause(tick)) if pause else 0
 
     def _judge(self, status: Status, forecast: Forecast) -> Judge:
         """Who judges what is known now."""

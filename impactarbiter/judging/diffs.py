@@ -8,8 +8,10 @@ import os
 import re
 import stat
 import tokenize
+from dataclasses import field
 
 from ..base.files import from_here
+from ..base.records import dataclass
 from ..base.source_text import MOST_BYTES, may_be_read
 
 
@@ -62,19 +64,21 @@ _CALLS = re.compile(r"\.(?:item|detach|numpy)\(\)")
 def patched(source: str, patch: str) -> str | None:
     """The source with a report's patch applied.
 
-    None where a line is not there any more, stands there several times, or
-    the patch does anything else than ours do: a report is no trusted file.
+    None where a line is not there any more, stands elsewhere but not once
+    among the same lines, or the patch does anything else than ours do: a
+    report is no trusted file.
     """
     lines = lines_of(source)
-    for number, old, new in _replacements(patch):
+    before = list(lines)
+    for number, old, new, hunk in _replacements(patch):
         was, now = _without_calls(old), _without_calls(new)
         if was.count("()") != now.count("()") or _bare(was) != _bare(now):
             return None
         if not (0 < number <= len(lines) and lines[number - 1] == old):
-            places = [at for at, line in enumerate(lines, 1) if line == old]
+            places = hunk.places_in(before)
             if len(places) != 1:
                 return None
-            number = places[0]
+            number += places[0] - hunk.begin
         lines[number - 1] = new
     after = "".join(lines)
     return None if after == source else after
@@ -99,23 +103,43 @@ def _lines_of_patch(patch: str) -> list[str]:
     return made
 
 
-def _replacements(patch: str) -> list[tuple[int, str, str]]:
-    """(line number, line before, line after) of each changed line."""
-    found: list[tuple[int, str, str]] = []
+@dataclass
+class _Hunk:
+    """Lines that stand one after another, as they were before."""
+
+    begin: int
+    lines: list[str] = field(default_factory=list)
+
+    def places_in(self, lines: list[str]) -> list[int]:
+        """Numbers of the lines that they begin at."""
+        ends = range(len(self.lines), len(lines) + 1)
+        begins = (end - len(self.lines) for end in ends)
+        return [
+            begin + 1
+            for begin in begins
+            if lines[begin : begin + len(self.lines)] == self.lines
+        ]
+
+
+def _replacements(patch: str) -> list[tuple[int, str, str, _Hunk]]:
+    """(line number, line before, line after, what it stands among) of each
+    changed line."""
+    found: list[tuple[int, str, str, _Hunk]] = []
     removed: list[tuple[int, str]] = []
-    number = 0
+    hunk = _Hunk(0)
     for line in _lines_of_patch(patch):
+        number = hunk.begin + len(hunk.lines)
         if line.startswith("@@"):
             match = re.match(r"@@ -(\d+)", line)
-            number, removed = int(match[1]) if match else 0, []
+            hunk, removed = _Hunk(int(match[1]) if match else 0), []
         elif line.startswith("-"):
             removed.append((number, line[1:]))
-            number += 1
+            hunk.lines.append(line[1:])
         elif line.startswith("+") and removed:
             at, old = removed.pop(0)
-            found.append((at, old, line[1:]))
+            found.append((at, old, line[1:], hunk))
         elif line.startswith("+"):
-            found.append((0, "", line[1:]))  # added: never one of ours
+            found.append((0, "", line[1:], hunk))  # added: never one of ours
         else:
-            number += 1
+            hunk.lines.append(line[1:])
     return found

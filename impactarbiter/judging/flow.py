@@ -1,7 +1,7 @@
 """What values reach, by name: where a program needs their graph.
 
-Followed through assignments, loops, calls of the user's own functions and
-their results; a doubt counts as a use.
+Followed through assignments, loops, patterns, calls of the user's own
+functions (callees.py) and their results; a doubt counts as a use.
 """
 
 from __future__ import annotations
@@ -10,8 +10,24 @@ import ast
 from collections.abc import Iterable
 from typing import TypeGuard
 
-from ..knowledge.containers import ANY
-from .source_file import Names, Source, Variable, line_of, name_of, shown
+from ..knowledge.containers import ADDING, ANY
+from .callees import (
+    OF_OBJECTS,
+    Callees,
+    Function,
+    all_of,
+    defaults_of,
+    given_to,
+)
+from .source_file import (
+    FUNCTIONS,
+    Names,
+    Source,
+    Variable,
+    line_of,
+    name_of,
+    shown,
+)
 
 #: Calls whose result has nothing of a tensor any more.
 _PLAIN_CALLS = frozenset(
@@ -55,6 +71,8 @@ BACKWARDS = frozenset({"backward", "grad", "manual_backward"})
 _OF_GRAPHS = frozenset(
     {"grad", "grad_fn", "register_hook", "requires_grad", "retain_grad"}
 )
+#: Methods by which what stands in a class gives what it has.
+_OF_ITEMS = frozenset({"__getitem__", "__iter__", "__next__"})
 #: Passes over the files until nothing new is reached; names are few.
 MOST_PASSES = 12
 
@@ -78,11 +96,9 @@ class Flow:
         self.returns: dict[str, set[int | None]] = {}
         #: Functions that get what is kept and stand in none of the files.
         self.elsewhere: set[str] = set()
-        self.functions: dict[str, list[ast.FunctionDef]] = {}
-        for source in files:
-            for node in source.nodes:
-                if isinstance(node, ast.FunctionDef):
-                    self.functions.setdefault(node.name, []).append(node)
+        self.callees = Callees(files)
+        self.backwards = BACKWARDS.union(*map(_other_names, files))
+        self.raised = False  # with an exception
 
     def run(self) -> str:
         """Where a graph is needed; "" where nothing is seen to need one."""
@@ -121,16 +137,18 @@ class Flow:
         loops = {
             outer
             for outer in source.up(by)
-            if isinstance(outer, (ast.For, ast.While))
+            if isinstance(outer, (ast.For, ast.AsyncFor, ast.While))
         }
         return any(outer in loops for outer in source.up(node))
 
     def _holds(self, source: Source, node: ast.AST | None) -> bool:
         """Whether an expression's value may be, or have, what is kept."""
         if node is None or isinstance(
-            node, (ast.Compare, ast.JoinedStr, ast.Constant, ast.Lambda)
+            node, (ast.Compare, ast.JoinedStr, ast.Constant)
         ):
             return False
+        if isinstance(node, ast.Lambda):
+            return self._holds(source, node.body)
         if isinstance(node, ast.Name):
             return self._is_reached(source, node)
         if isinstance(node, ast.Attribute):
@@ -138,13 +156,15 @@ class Flow:
                 return False
             if self.names.has(source, node) or ("", node.attr) in self.reached:
                 return True
+            if node.attr in self.returns:  # a property
+                return True
             return node.attr not in ("shape", "dtype", "device", "data") and (
                 self._holds(source, node.value)
             )
         if isinstance(node, ast.Call):
             return self._call_holds(source, node)
         if isinstance(node, ast.Subscript):
-            return self._holds(source, node.value)
+            return self._holds(source, node.value) or self._gives_items()
         if isinstance(node, ast.IfExp):
             return self._any(source, (node.body, node.orelse))
         if isinstance(node, ast.Dict):
@@ -158,25 +178,38 @@ class Flow:
     def _any(self, source: Source, nodes: Iterable[ast.AST | None]) -> bool:
         return any(self._holds(source, node) for node in nodes)
 
+    def _gives_items(self) -> bool:
+        return not _OF_ITEMS.isdisjoint(self.returns)
+
     def _call_holds(self, source: Source, call: ast.Call) -> bool:
-        given = [*call.args, *(k.value for k in call.keywords)]
-        if isinstance(call.func, ast.Name):
-            name = call.func.id
-            if name in _PLAIN_CALLS:
-                return False
-            if name in self.functions:
-                return name in self.returns
-            return self._any(source, given)
-        if isinstance(call.func, ast.Attribute):
-            if call.func.attr in _PLAIN_METHODS:
-                return False
-            if call.func.attr in self.returns:
-                return True
-            own = call.func.attr in self.functions
-            return self._holds(source, call.func.value) or (
-                not own and self._any(source, given)
+        func, name = call.func, name_of(call.func)
+        if isinstance(func, ast.Name) and name in _PLAIN_CALLS:
+            return False
+        if isinstance(func, ast.Attribute) and name in _PLAIN_METHODS:
+            return False
+        if name in self.returns:
+            return True
+        named = name in self.callees.named
+        if isinstance(func, ast.Name) and named:
+            return False
+        receiver = getattr(func, "value", func)
+        return (
+            self._holds(source, receiver)
+            or (not named and self._any(source, given_to(call)))
+            or self._gives_by_value(source, call)
+        )
+
+    def _gives_by_value(self, source: Source, call: ast.Call) -> bool:
+        """Whether one of the functions that may be behind a variable gives
+        what is kept."""
+        return (
+            self.callees.by_name(call) is None
+            and self.callees.is_variable(source, call.func)
+            and any(
+                getattr(function, "name", "") in self.returns
+                for function in self.callees.loose
             )
-        return self._any(source, given)
+        )
 
     def _spread(self, source: Source, node: ast.AST) -> None:
         if isinstance(node, ast.Assign):
@@ -185,24 +218,55 @@ class Flow:
         elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
             if self._holds(source, node.value):
                 self._reach(source, node.target)
-        elif isinstance(node, (ast.For, ast.comprehension)):
-            if self._holds(source, node.iter):
+        elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+            if self._holds(source, node.iter) or self._gives_items():
                 self._reach(source, node.target)
-        elif isinstance(node, (ast.Return, ast.Yield)):
-            name = source.scope(node).rpartition(".")[2]
-            places: set[int | None] = {None}
-            if isinstance(node, ast.Return) and _is_plain(node.value):
-                places = {
-                    i
-                    for i, one in enumerate(node.value.elts)
-                    if self._holds(source, one)
-                }
-            elif not self._holds(source, node.value):
-                places = set()
-            if places:
-                self.returns.setdefault(name, set()).update(places)
+        elif isinstance(node, ast.withitem):
+            entered = "__enter__" in self.returns
+            if node.optional_vars is not None and (
+                entered or self._holds(source, node.context_expr)
+            ):
+                self._reach(source, node.optional_vars)
+        elif isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)):
+            self._give_back(source, node)
         elif isinstance(node, ast.Call):
             self._pass(source, node)
+        elif isinstance(node, (*FUNCTIONS, ast.Lambda)):
+            for name, value in defaults_of(node):
+                if self._holds(source, value):
+                    self._reach_parameter(node, name)
+        else:
+            self._spread_names(source, node)
+
+    def _spread_names(self, source: Source, node: ast.AST) -> None:
+        """To names that patterns and handlers bind."""
+        if isinstance(node, ast.Raise):
+            self.raised = self.raised or self._holds(source, node.exc)
+        elif isinstance(node, ast.ExceptHandler):
+            if self.raised and node.name is not None:
+                self._reach_name(source, node, node.name)
+        elif isinstance(node, ast.Match) and self._holds(source, node.subject):
+            for case in node.cases:
+                for part in ast.walk(case.pattern):
+                    name = getattr(part, "name", getattr(part, "rest", None))
+                    if name is not None:
+                        self._reach_name(source, part, name)
+
+    def _give_back(
+        self, source: Source, node: ast.Return | ast.Yield | ast.YieldFrom
+    ) -> None:
+        name = source.scope(node).rpartition(".")[2]
+        places: set[int | None] = {None}
+        if isinstance(node, ast.Return) and _is_plain(node.value):
+            places = {
+                i
+                for i, one in enumerate(node.value.elts)
+                if self._holds(source, one)
+            }
+        elif not self._holds(source, node.value):
+            places = set()
+        if places:
+            self.returns.setdefault(name, set()).update(places)
 
     def _assign(self, source: Source, target: ast.AST, value: ast.AST) -> None:
         """Of values side by side each goes to the target in its place."""
@@ -228,11 +292,12 @@ class Flow:
             return {None}
         receiver = getattr(value.func, "value", None)
         name = name_of(value.func)
-        if self._holds(source, receiver) or name not in self.functions:
+        functions = self.callees.named.get(name)
+        if self._holds(source, receiver) or functions is None:
             return {None}
         alike = all(
             _is_plain(node.value) and len(node.value.elts) == count
-            for function in self.functions[name]
+            for function in functions
             for node in ast.walk(function)
             if isinstance(node, ast.Return)
         )
@@ -249,45 +314,76 @@ class Flow:
         if isinstance(target, ast.Attribute):
             self.reached.setdefault(("", target.attr), [target])
         elif isinstance(target, ast.Name):
-            by = self.reached.setdefault(source.variable(target), [])
-            if target not in by:
-                by.append(target)
+            self._reach_name(source, target, target.id)
+
+    def _reach_name(self, source: Source, by: ast.AST, name: str) -> None:
+        known = self.reached.setdefault(source.named(by, name), [])
+        if by not in known:
+            known.append(by)
 
     def _pass(self, source: Source, call: ast.Call) -> None:
-        """Parameters of the user's functions get what is kept."""
-        name = name_of(call.func)
-        if name and name not in self.functions:
-            given = [*call.args, *(k.value for k in call.keywords)]
-            if self._any(source, given):
-                self.elsewhere.add(name)
-        for function in self.functions.get(name, ()):
-            params = [a.arg for a in function.args.args]
-            if params[:1] == ["self"]:
-                params = params[1:]
-            pairs = [
-                *zip(params, call.args, strict=False),
-                *((k.arg, k.value) for k in call.keywords if k.arg),
-            ]
-            for param, value in pairs:
+        """Parameters of the user's functions get what is kept, and a container
+        what is put into it."""
+        given = given_to(call)
+        if not self._any(source, given):
+            return
+        func = call.func
+        if isinstance(func, ast.Attribute) and func.attr in ADDING:
+            self._reach(source, func.value)
+        functions = self.callees.by_name(call)
+        if functions is None:
+            self._look_elsewhere(source, call)
+            for function in self.callees.by_value(source, call):
+                for name in all_of(function):
+                    self._reach_parameter(function, name)
+            return
+        for function in functions:
+            for name, value in self.callees.parameters(function, call):
                 if self._holds(source, value):
-                    self._reach_parameter(function, param)
+                    self._reach_parameter(function, name)
 
-    def _reach_parameter(self, function: ast.FunctionDef, name: str) -> None:
+    def _look_elsewhere(self, source: Source, call: ast.Call) -> None:
+        """What it comes to may stand in a file that was not read."""
+        handed = {name_of(one) for one in given_to(call)}
+        self.elsewhere |= {name_of(call.func), *handed} - {""}
+        if self.callees.is_variable(source, call.func):
+            self.elsewhere.update(OF_OBJECTS)
+
+    def _reach_parameter(self, function: Function, name: str) -> None:
         for source in self.files:
             if function in source.scopes:
-                variable = source.scope(function), name
-                by = self.reached.setdefault(variable, [])
-                if function not in by:
-                    by.append(function)
+                self._reach_name(source, function, name)
 
     def _needs_graph(self, source: Source, node: ast.AST) -> bool:
-        if isinstance(node, ast.Attribute) and node.attr in _OF_GRAPHS:
-            return self._holds(source, node.value)
+        if isinstance(node, ast.Attribute):
+            asks = node.attr in _OF_GRAPHS or node.attr in BACKWARDS
+            return asks and self._holds(source, node.value)
         if not isinstance(node, ast.Call):
             return False
-        func = node.func
-        if name_of(func) not in BACKWARDS:
+        given = given_to(node)
+        asked = [name_of(node.func), *map(name_of, given)]
+        if not self.backwards.isdisjoint(asked):
+            return self._any(source, given)
+        return asked[0] == "getattr" and self._asks_by_name(source, node)
+
+    def _asks_by_name(self, source: Source, call: ast.Call) -> bool:
+        """``getattr(loss, "backward")``, or by a name that is not known."""
+        if len(call.args) < 2 or not self._holds(source, call.args[0]):
             return False
-        if isinstance(func, ast.Attribute) and self._holds(source, func.value):
-            return True
-        return self._any(source, node.args)
+        name = call.args[1]
+        return (
+            not isinstance(name, ast.Constant)
+            or name.value in _OF_GRAPHS
+            or name.value in BACKWARDS
+        )
+
+
+def _other_names(source: Source) -> set[str]:
+    """What a file calls those that take a graph."""
+    names: set[str] = set()
+    for node in source.nodes:
+        if isinstance(node, ast.alias) and node.name in BACKWARDS:
+            names.add(node.asname or node.name)
+        elif isinstance(node, ast.Assign) and name_of(node.value) in BACKWARDS:
+            names.update(map(name_of, node.targets))
+    return names - {""}

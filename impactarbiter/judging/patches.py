@@ -34,7 +34,7 @@ from .offer import (
 from .rewrite import Addition, Source, Thinning
 from .source_file import MOST_PARSED, Names, is_unread
 from .statement import name_of_holder, names_of_holder, user_files
-from .uses import is_tensor, uses_of
+from .uses import changed_later, is_tensor, uses_of
 
 
 def with_patches(
@@ -359,7 +359,8 @@ def _thin(
             "each graph leads back to the step before, which something else"
             " carries on"
         )
-    plain = all(t.shape == () for t in finding.tensors)
+    tensors = finding.tensors
+    plain = bool(tensors) and all(t.shape == () for t in tensors)
     files = [site.file, *user_files(finding)]
     uses = uses_of(names, files, zero_dim=plain)
     if kept is not None and not kept.graphs and not kept.numbers:
@@ -384,7 +385,10 @@ def _thin(
             value,
             lambda code: is_tensor(site.file, site.function, code),
         )
-        taking = taking_of(seen, uses, sure=sure)
+        number = uses.number or changed_later(
+            site.file, site.line, source.code(value)
+        )
+        taking = taking_of(seen, replace(uses, number=number), sure=sure)
         return (
             replace(taking, method=finding.number_method)
             if taking.method == "item"

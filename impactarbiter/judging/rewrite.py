@@ -16,6 +16,7 @@ from ..base.records import dataclass
 from ..base.source_text import tree_of
 from ..knowledge.containers import ADDING
 from .offer import NoPatchError, Seen, Taking, part_of
+from .source_file import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _ADDERS = frozenset({"heappush", "register_buffer", "setattr"})
 #: What makes a longer tensor of two: it grows with or without a graph.
 _JOINS = re.compile(r"\b(cat|concat|concatenate|[hvd]?stack|pad)\(")
-_TORCH = re.compile(r"^\s*import torch\s*(#.*)?$", re.MULTILINE)
 #: A line as the parser counts them: a form feed ends none.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
@@ -52,11 +52,25 @@ class Source:
     def __init__(self, text: str) -> None:
         self.text = text
         self.module: ast.Module = tree_of(text)
-        self.knows_torch: bool = bool(_TORCH.search(text))
         self._lines = _LINE.findall(text)
         self._starts = [0]
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line))
+
+    def knows_torch(self, value: ast.expr) -> bool:
+        """Whether ``torch`` is the module's name where a value stands: its
+        file, or a function around it, imports that in no condition."""
+        around = (
+            node
+            for node in ast.walk(self.module)
+            if isinstance(node, FUNCTIONS)
+            if node.lineno <= value.lineno <= (node.end_lineno or 0)
+        )
+        return any(
+            _imports_torch(statement)
+            for one in (self.module, *around)
+            for statement in one.body
+        )
 
     def additions(self, line: int) -> list[Addition]:
         """What the statements on a line add, in their order."""
@@ -290,7 +304,7 @@ class Thinning:
                 text = f"({text})"
             return f"{text}.{taking.method}()"
         plain = _is_plain_name(value)
-        if not plain or not self.source.knows_torch:
+        if not plain or not self.source.knows_torch(value):
             raise NoPatchError(
                 "other things than tensors may pass the statement"
             )
@@ -302,6 +316,14 @@ class Thinning:
     def is_joined(self, value: ast.expr) -> bool:
         """Whether a tensor is made longer."""
         return bool(_JOINS.search(self.source.code(value)))
+
+
+def _imports_torch(statement: ast.stmt) -> bool:
+    """Whether a statement makes ``torch`` known in all that it stands in."""
+    return isinstance(statement, ast.Import) and any(
+        one.asname is None and one.name.partition(".")[0] == "torch"
+        for one in statement.names
+    )
 
 
 def _is_plain_name(value: ast.expr) -> bool:

@@ -14,13 +14,12 @@ from functools import cached_property, lru_cache
 from ..base.records import dataclass
 from ..base.source_text import source_line, source_lines, tree_of
 
-_DEFINED = re.compile(r"\bdef\s+(\w+)")
+_DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
 
 #: Characters of a file that is parsed: of usual source so many take some 100
 #: ms, of data that was written as source three times as long.
 MOST_PARSED = 1 << 18
 
-#: What has variables of its own.
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: A variable: the function that binds it ("" for attributes) and its name.
 Variable = tuple[str, str]
@@ -76,10 +75,14 @@ class Source:
 
     def variable(self, node: ast.Name) -> Variable:
         """The variable that a name means where it stands."""
+        return self.named(node, node.id)
+
+    def named(self, node: ast.AST, name: str) -> Variable:
+        """The variable of that name where a node stands."""
         scope = self.scopes[node]
-        while scope and node.id not in self.binds.get(scope, ()):
+        while scope and name not in self.binds.get(scope, ()):
             scope = scope.rpartition(".")[0]
-        return (scope or "module", node.id)
+        return (scope or "module", name)
 
     def up(self, node: ast.AST) -> Iterator[ast.AST]:
         """What encloses a node, innermost first."""
@@ -110,7 +113,7 @@ def _mentions(text: str, words: Collection[str]) -> bool:
 
 
 def defines(file: str, functions: Collection[str]) -> bool:
-    """Whether one of the functions seems to be defined in a file."""
+    """Whether one of the functions or classes seems to be defined there."""
     text = _text(file) or ""
     return any(name in functions for name in _DEFINED.findall(text))
 
@@ -175,22 +178,44 @@ def _note(source: Source, node: ast.AST, scope: str) -> None:
     source.words.add(name_of(node))
     for child in ast.iter_child_nodes(node):
         source.parents[child] = node
-        inner = scope
-        if isinstance(child, FUNCTIONS):
-            inner = f"{scope}.{child.name}"
-            given = child.args
-            source.binds[inner] = {
-                arg.arg
-                for arg in (
-                    *given.posonlyargs,
-                    *given.args,
-                    *given.kwonlyargs,
-                    *(a for a in (given.vararg, given.kwarg) if a),
-                )
-            }
-        _note(source, child, inner)
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        source.binds.setdefault(scope, set()).add(node.id)
+        if isinstance(child, (*FUNCTIONS, ast.Lambda)):
+            _note_function(source, child, scope)
+        else:
+            _note(source, child, scope)
+    bound = _bound(node)
+    if bound is not None:
+        source.binds.setdefault(scope, set()).add(bound)
+
+
+def _note_function(
+    source: Source,
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+    scope: str,
+) -> None:
+    inner = f"{scope}.{getattr(node, 'name', 'lambda')}"
+    given = node.args
+    source.binds.setdefault(inner, set()).update(
+        arg.arg
+        for arg in (
+            *given.posonlyargs,
+            *given.args,
+            *given.kwonlyargs,
+            *(a for a in (given.vararg, given.kwarg) if a),
+        )
+    )
+    _note(source, node, inner)
+    for outside in (*given.defaults, *given.kw_defaults):
+        for part in ast.walk(outside) if outside is not None else ():
+            source.scopes[part] = scope
+
+
+def _bound(node: ast.AST) -> str | None:
+    """The name that a node gives to a value where it stands."""
+    if isinstance(node, ast.Name):
+        return node.id if isinstance(node.ctx, ast.Store) else None
+    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+        return node.name
+    return node.rest if isinstance(node, ast.MatchMapping) else None
 
 
 @dataclass(frozen=True)

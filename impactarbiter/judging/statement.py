@@ -17,7 +17,7 @@ from ..base.files import own_prefix
 from ..base.imports import names_of
 from ..core.ledger import is_library
 from ..core.sources import site_at
-from ..knowledge.containers import ANY, GROWING, MAPPINGS
+from ..knowledge.containers import ANY, GROWING, MAPPINGS, REMOVING, VALUES
 from ..model.finding import Finding, Site
 from .source_file import (
     Names,
@@ -75,7 +75,7 @@ def _renews_from_before(file: str, line: int) -> bool:
     if source is None:
         return False
     return any(
-        _reads(source, value, place, MOST_VARIABLES)
+        _makes(source, value, place, MOST_VARIABLES)
         for node in source.nodes
         if isinstance(node, (ast.Expr, ast.Assign))
         and node.lineno <= line <= (node.end_lineno or node.lineno)
@@ -100,6 +100,17 @@ def _attribute(owner: ast.expr, name: ast.expr) -> str:
     if isinstance(name, ast.Constant) and isinstance(name.value, str):
         return f"{ast.unparse(owner)}.{name.value}"
     return f"getattr({ast.unparse(owner)}, {ast.unparse(name)})"
+
+
+def _makes(source: Source, value: ast.expr, place: str, steps: int) -> bool:
+    """Whether something is made from what stands there: what is read and put
+    back is what it was."""
+    if isinstance(value, ast.Name):
+        return steps > 0 and any(
+            _makes(source, made, place, steps - 1)
+            for made in _values_of(source, value)
+        )
+    return not _is_moved(value) and _reads(source, value, place, steps)
 
 
 def _reads(source: Source, value: ast.expr, place: str, steps: int) -> bool:
@@ -259,17 +270,29 @@ def _named(call: ast.Call) -> set[str]:
 
 
 def _assigned(node: ast.Assign, kind: str) -> set[str]:
-    """``x[key] = ...`` adds to a dict; ``x = f(x)`` makes x longer."""
+    """``x[key] = ...`` adds to a dict; ``x = f(x)`` makes x longer, and
+    ``x[key] = f(x[key])`` one value in it."""
     names: set[str] = set()
     used = {n for part in ast.walk(node.value) for n in _names_of(part)}
+    if _is_moved(node.value):
+        used.clear()
     for target in node.targets:
-        if isinstance(target, ast.Subscript):
-            if kind in GROWING and kind not in MAPPINGS:
-                continue
-            names |= _names_of(target.value)
-        else:
+        if not isinstance(target, ast.Subscript):
             names |= _names_of(target) & used
+        elif kind in VALUES:
+            names |= _names_of(target.value) & used
+        elif kind in MAPPINGS or kind not in GROWING:
+            names |= _names_of(target.value)
     return names
+
+
+def _is_moved(value: ast.expr) -> bool:
+    """Whether it was there before: ``x[key] = x.pop(key)``."""
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Attribute) and (
+            value.func.attr in REMOVING
+        )
+    return isinstance(value, (ast.Name, ast.Attribute, ast.Subscript))
 
 
 def _names_of(node: ast.AST) -> set[str]:

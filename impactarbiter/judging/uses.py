@@ -15,7 +15,9 @@ from .flow import BACKWARDS, Flow
 from .source_file import (
     Names,
     Source,
+    bare,
     defines,
+    line_of,
     mentions,
     name_of,
     shown,
@@ -26,6 +28,8 @@ from .source_file import (
 _NUMBERS = frozenset({"float", "int"})
 #: Calls that look at a container, and at nothing in it.
 _LOOKING = frozenset({"bool", "id", "isinstance", "len", "type"})
+#: Methods that add to a container, and that no tensor has.
+_ADDS = ANY - {"add", "put"}
 #: Methods that take one item of many.
 _OF_ONE = ANY | REMOVING | {"get"}
 
@@ -159,12 +163,13 @@ def _inexact(source: Source, names: Names, zero_dim: bool) -> str:
         printed = any(
             isinstance(outer, ast.FormattedValue) for outer in source.up(node)
         )
-        if not _is_exact(source, node) or (printed and not zero_dim):
+        exact = _is_exact(source, node, zero_dim)
+        if not exact or (printed and not zero_dim):
             return shown(source, node)
     return ""
 
 
-def _is_exact(source: Source, node: ast.AST) -> bool:
+def _is_exact(source: Source, node: ast.AST, zero_dim: bool) -> bool:
     """Whether a use gives the same, bit by bit, for numbers."""
     parent = source.parents.get(node)
     if isinstance(parent, ast.Attribute) and isinstance(
@@ -183,14 +188,31 @@ def _is_exact(source: Source, node: ast.AST) -> bool:
             parent.op, ast.Not
         )
     if isinstance(parent, ast.Compare):
-        return all(isinstance(op, (ast.Is, ast.IsNot)) for op in parent.ops)
+        return all(
+            isinstance(op, (ast.Is, ast.IsNot)) for op in parent.ops
+        ) and all(
+            one is node or (isinstance(one, ast.Constant) and not one.value)
+            for one in (parent.left, *parent.comparators)
+        )
     if isinstance(parent, (ast.For, ast.comprehension)):
         return parent.iter is node and _all_numbers(source, parent)
     if isinstance(parent, ast.Subscript) and parent.value is node:
         if isinstance(parent.ctx, (ast.Store, ast.Del)):
             return True
-        return _is_number(source, parent) or _is_exact(source, parent)
+        return _is_number(source, parent) or _is_exact_item(
+            source, parent, zero_dim
+        )
     return False
+
+
+def _is_exact_item(source: Source, item: ast.AST, zero_dim: bool) -> bool:
+    """The same of what a subscript gives.  It is a container where it is used
+    as one, unless what is kept has items as well: a tensor of shape (1,)."""
+    parent = source.parents.get(item)
+    return (
+        zero_dim
+        or (isinstance(parent, ast.Attribute) and parent.attr in _ADDS)
+    ) and _is_exact(source, item, zero_dim)
 
 
 def _makes_longer(
@@ -233,4 +255,66 @@ def _all_numbers(source: Source, loop: ast.For | ast.comprehension) -> bool:
         if isinstance(node, ast.Name)
         and node.id == loop.target.id
         and isinstance(node.ctx, ast.Load)
+    )
+
+
+# -- where the number would be another one ------------------------------------
+
+#: Calls that read what they are given.
+_READING = frozenset(
+    {"float", "format", "int", "isfinite", "isinf", "isnan", "print"}
+    | {"repr", "scale", "str"}
+) | (ANY | BACKWARDS)
+
+
+def changed_later(file: str, line: int, code: str) -> str:
+    """Where a value that a statement keeps may be changed in place once it is
+    kept, so that its number then is not the one that is read later; ""
+    nowhere.  ``code`` is what the statement calls it."""
+    source = source_of(file)
+    if source is None:
+        return ""
+    here = {
+        source.scope(node)
+        for node in source.nodes
+        if isinstance(node, ast.stmt) and line_of(node) == line
+    }
+    changes = (
+        node
+        for node in source.nodes
+        if source.scope(node) in here and _changes(node, code)
+    )
+    for node in changes:
+        if line_of(node) > line or not _is_anew(source, node, code):
+            return shown(source, node)
+    return ""
+
+
+def _changes(node: ast.AST, code: str) -> bool:
+    if isinstance(node, ast.AugAssign):
+        return ast.unparse(bare(node.target)) == code
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        return ast.unparse(bare(node)) == code
+    if not isinstance(node, ast.Call):
+        return False
+    name = name_of(node.func)
+    if isinstance(node.func, ast.Attribute) and name.endswith("_"):
+        return ast.unparse(node.func.value) == code
+    given = (*node.args, *(k.value for k in node.keywords))
+    return name not in _READING and any(
+        ast.unparse(one) == code for one in given
+    )
+
+
+def _is_anew(source: Source, node: ast.AST, code: str) -> bool:
+    """Whether a loop around what changes it gives the name another value in
+    each turn, or there is no loop: it was changed before it was kept."""
+    loops = [
+        one
+        for one in source.up(node)
+        if isinstance(one, (ast.For, ast.AsyncFor, ast.While))
+    ]
+    return not loops or any(
+        isinstance(one, ast.Assign) and code in map(ast.unparse, one.targets)
+        for one in ast.walk(loops[0])
     )

@@ -53,13 +53,17 @@ WALKS_TO_CONFIRM = 2
 #: one.
 FIRST_WALK = 0.1
 FIRST_NEAR_WALK = 0.02
+#: A walk that weighs what it meets takes so many times as long.
+WEIGHS = 2
 #: A line whose holder was found to be none of ours is looked at again when it
 #: is so many times as old.
 AGAIN = 2
 #: Positions until a holder that can't be visited is walked to once more.
 SECOND_WALK = 4
-#: Share of the run that visits may take.
-VISIT_SHARE = 0.002
+#: Share of the time from one look to the next that it may take, beside walks,
+#: and the largest part of the ticks so far that passes without one.
+LOOK_SHARE = 0.005
+LONGEST_PAUSE = 1 / 8
 
 
 @dataclass
@@ -88,7 +92,7 @@ class Walks:
     _walk_seconds: float = 0.0  # of the last walk
     _last_seconds: float = FIRST_WALK  # of a walk that left nothing out
     _near_seconds: float = FIRST_NEAR_WALK  # of one that did
-    _visit_seconds: float = 0.0
+    _look_began: float = 0.0  # in seconds of the thread, without walks
 
     def forget(self) -> None:
         """Lines are as new as time is."""
@@ -97,19 +101,18 @@ class Walks:
 
     def visit_all(self, status: Status) -> None:
         """Sees every known holder again."""
-        began = time.thread_time()
-        try:
-            self.known.visit(moment(status))
-        finally:
-            self._visit_seconds += time.thread_time() - began
+        self.known.visit(moment(status))
 
-    def ticks_to_visit(self, tick: int, status: Status) -> int:
-        """Ticks until the next visit is paid for: each costs the program a
-        little, and the more often ticks come, the more rarely are they due."""
-        spent = self._visit_seconds / VISIT_SHARE
-        missing = spent - status.elapsed_seconds
-        ticks = missing / max(status.tick_seconds, 1e-6)
-        return max(1, min(int(ticks), tick // 8))
+    def begin_look(self) -> None:
+        """One is paid for beside its walks."""
+        self._look_began = time.thread_time() - self._seconds
+
+    def ticks_to_look(self, tick: int, status: Status) -> int:
+        """Ticks until the one that is being made has paid for itself: each
+        costs the program a little, and the more often ticks come, the more
+        rarely are they due."""
+        took = time.thread_time() - self._seconds - self._look_began
+        return min(status.ticks_in(took / LOOK_SHARE), longest_pause(tick))
 
     def due(
         self,
@@ -252,17 +255,19 @@ class Walks:
         ):
             # Many a program fills what it has for as long as that takes.
             self._rises_from = self._rises_from or status.ticks
-            missing = (self._last_seconds - ALLOWANCE) / WALK_SHARE
+            cost = self._seconds + WEIGHS * self._last_seconds
+            missing = (cost - ALLOWANCE) / WALK_SHARE - time.process_time()
             wait = max(
                 AGAIN * self._rises_from - status.ticks,
-                status.ticks_in(missing - time.process_time()),
+                status.ticks_in(missing),
             )
         else:
             self._rises_from = 0
         if wait > 0:
             self.weighed = self.weighed or account.weigh(status.counts, None)
             return wait
-        tally = heap.walk((), weigh=True).tally
+        with self._paid():
+            tally = heap.walk((), weigh=True).tally
         self.count += 1
         self.weighed = account.weigh(status.counts, tally)
         return 0
@@ -360,6 +365,11 @@ class Walks:
         """What is alive: little is, once the program has ended."""
         now = live_table(status.counts[status.kind])
         self.live = fuller(self.live, now)
+
+
+def longest_pause(tick: int) -> int:
+    """Ticks that pass without a look, of what may be seen, at most."""
+    return max(1, int(tick * LONGEST_PAUSE))
 
 
 def _alive(history: HolderHistory) -> float:

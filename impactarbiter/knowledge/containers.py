@@ -36,5 +36,7 @@ REMOVING = frozenset(
 MEMO = "functools.lru_cache"
 #: Types that ``x[key] = value`` adds to.
 MAPPINGS = frozenset({"dict", "OrderedDict", "defaultdict"})
+#: Types that nothing is added to: another one takes their place.
+VALUES = frozenset({"Tensor", "Parameter", "ndarray"})
 #: Types between a holder and a tensor that say nothing of whose they are.
 PLAIN = frozenset({*GROWING, "tuple", "frozenset", "Tensor", "ndarray"})

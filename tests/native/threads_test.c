@@ -187,8 +187,9 @@ end_steps(void *arg)
     (void)arg;
     for (uint32_t step = 0; !over; step++) {
         pthread_mutex_lock(&gil);
+        uint32_t fresh;
         ia_ledger_lock();
-        ia_criterion_check(step % 2 ? IA_BY_TICK : IA_BY_POSITION);
+        ia_criterion_check(step % 2 ? IA_BY_TICK : IA_BY_POSITION, &fresh);
         ia_ledger_tick(step / 2);
         if (step % 40 == 39)
             ia_ledger_forget_positions();

@@ -574,6 +574,11 @@ def test_tensors_stay_where_they_are_used_as_such(
     assert "`.item()` may change" in (made.patch_note or "")
 
 
+def test_a_value_that_is_changed_later_stays_one(program: Program) -> None:
+    program.write("history.append(loss)\n    loss /= 4")
+    assert program.mended({LOSS: 8}) == "history.append(loss.detach())"
+
+
 def test_one_number_in_a_dimension_prints_as_a_tensor(
     program: Program,
 ) -> None:
@@ -698,6 +703,42 @@ def test_a_graph_that_a_file_needs_under_another_name(tmp_path: Path) -> None:
     assert "sum(values)" in uses_of(names, files.values()).graph
     del files["ends"]
     assert uses_of(names, files.values()).graph == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "known"),
+    [
+        ("if TYPE_CHECKING:\n    import torch", False),
+        ("def other():\n    import torch", False),
+        ("import torch.nn as nn", False),
+        ("import torch.nn", True),
+    ],
+)
+def test_a_guard_needs_torch_by_its_name(
+    program: Program, before: str, known: bool
+) -> None:
+    program.write("history.append(loss)")
+    text = program.file.read_text().replace("import torch", "", 1)
+    program.file.write_text(f"{before}\n{text}")
+    linecache.checkcache()
+    line = 6 + before.count("\n")
+    made = program.made({LOSS: 4, TEXT: 4}, line=line)
+    assert (made.patch is not None) == known, made.patch_note
+
+
+def test_a_line_that_was_mended_is_not_sought_elsewhere(
+    program: Program,
+) -> None:
+    """Another function has the same line, and needs the graph."""
+    program.write("history.append(loss)")
+    patch = program.made({LOSS: 8}).patch
+    assert patch is not None
+    text = program.file.read_text()
+    mended = patched(text, patch)
+    assert mended is not None
+    other = "def meta(loss, history):\n    history.append(loss)\n"
+    assert patched(f"{mended}{other}", patch) is None
+    assert patched(f"# new\n{text}", patch) == f"# new\n{mended}"
 
 
 # -- the diff, and the command ------------------------------------------------

@@ -6,7 +6,9 @@ import os
 import sys
 import sysconfig
 import types
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,7 +18,9 @@ import impactarbiter
 from impactarbiter import _core
 from impactarbiter.core import heap, ledger, wire
 from impactarbiter.judging import walks
+from impactarbiter.judging.diagnostician import Diagnostician
 from impactarbiter.judging.walks import Walks
+from impactarbiter.judging.watch import StatementWatch
 
 STEPS = 60
 Keep = Callable[[torch.Tensor], object]
@@ -239,6 +243,53 @@ def test_nothing_is_visited_while_a_statement_is_sought(
             _core.step()
     assert len(sought) > 3
     assert len(set(sought) & set(visited)) < len(sought) / 2
+
+
+@pytest.mark.parametrize("sort", [dict, OrderedDict])
+def test_what_a_cache_moves_to_its_end_has_not_left_it(
+    sort: type[dict[int, torch.Tensor]],
+) -> None:
+    kept = sort()
+    with impactarbiter.watch(step="manual"):
+        sites = make(lambda made: kept.update({len(kept): made}))
+        (held,) = heap.walk(sites).holders
+        before = heap.visit(held.visit)
+        kept[0] = kept.pop(0)
+        if isinstance(kept, OrderedDict):
+            kept.move_to_end(1)
+        moved = heap.visit(held.visit)
+        kept.clear()
+        kept.update({STEPS + 1000: torch.ones(300)})
+        after = heap.visit(held.visit)
+    assert before.first and before.eldest
+    assert (moved.first, moved.eldest) == (before.first, before.eldest)
+    assert after.first != before.first and after.eldest != before.eldest
+
+
+def test_a_line_that_grew_before_waits_for_the_look_that_is_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its buckets turn some sixteen times as the run doubles, and so do those
+    of other lines: no look is made for these."""
+    monkeypatch.setattr(walks, "LOOK_SHARE", 1e-9)
+    monkeypatch.setattr(StatementWatch, "begin", lambda *_given: False)
+    looks: list[int] = []
+    look = Diagnostician.look
+
+    def counted(judge: Diagnostician, tick: int) -> None:
+        looks.append(tick)
+        look(judge, tick)
+
+    monkeypatch.setattr(Diagnostician, "look", counted)
+    kept: list[torch.Tensor] = []
+    with impactarbiter.watch(step="manual"):
+        for _ in range(40 * STEPS):
+            kept.append(torch.ones(4))
+            _core.step()
+    late = [tick for tick in looks if tick > 10 * STEPS]
+    # The process itself may be seen to grow, once.
+    due = [b - a >= walks.longest_pause(a) for a, b in pairwise(late)]
+    assert due.count(True) > 5 and due.count(False) < 5
 
 
 def test_a_holder_that_only_a_library_has_is_found_again(

@@ -417,18 +417,38 @@ eldest_item(PyObject *op)
     return first_item(op);
 }
 
+static int
+list_has(PyObject *list, uintptr_t item)
+{
+    for (Py_ssize_t i = 0; i < Py_SIZE(list); i++)
+        if ((uintptr_t)PyList_GET_ITEM(list, i) == item)
+            return 1;
+    return 0;
+}
+
+static int
+dict_has(PyObject *dict, uintptr_t item)
+{
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);)
+        if ((uintptr_t)key == item || (uintptr_t)value == item)
+            return 1;
+    return 0;
+}
+
 /* The eldest of `before` while it is there, be it at another place: the first
- * item of a heap is its least. */
+ * item of a heap is its least, and a cache moves to its end what it was asked
+ * for. */
 static uintptr_t
 eldest_since(PyObject *op, uintptr_t before)
 {
     uintptr_t now = eldest_item(op);
-    if (now == before || before == 0 || !PyList_Check(op))
+    if (now == before || before == 0)
         return now;
-    for (Py_ssize_t i = 1; i < Py_SIZE(op); i++)
-        if ((uintptr_t)PyList_GET_ITEM(op, i) == before)
-            return before;
-    return now;
+    return (PyList_Check(op) && list_has(op, before)) ||
+                   (PyDict_Check(op) && dict_has(op, before))
+               ? before
+               : now;
 }
 
 /* The node behind a gradient, be that a Python object or none. */
@@ -526,8 +546,10 @@ read_holder(path *p, PyObject *op, ia_visit *v)
         v->eldest = p->eldest;
     } else if (p->container) {
         p->length = v->length = ia_container_length(op);
-        v->first = v->length > 0 ? first_item(op) : 0;
         p->eldest = v->eldest = eldest_since(op, p->eldest);
+        v->first = PyDict_Check(op) ? v->eldest
+                   : v->length > 0  ? first_item(op)
+                                    : 0;
     } else if (still && ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR) {
         read_tensor(p, op, v);
     } else {

@@ -72,6 +72,7 @@ typedef struct {
     uint16_t phase;          /* of the last birth */
     uint16_t device;         /* of the last birth, NumPy's its own */
     uint8_t listed;          /* among those whose bucket has turned */
+    uint8_t grows;           /* it did when its bucket turned last */
     ia_survivors by[IA_CLOCKS];
 } ia_site_totals;
 

@@ -22,6 +22,7 @@ typedef struct {
     ia_survivors by[IA_CLOCKS]; /* of these, the least amounts: nodes */
     ia_survivors late;          /* the same, by the ticks of a silence */
     uint64_t nodes;
+    int grows; /* it did at its last check */
 } site_graph;
 
 static struct {
@@ -274,23 +275,32 @@ graph_grows(const site_graph *g, const ia_survivors *s, uint32_t now)
 }
 
 uint32_t
-ia_criterion_check(ia_clock clock)
+ia_criterion_check(ia_clock clock, uint32_t *fresh)
 {
     uint32_t count, found = 0;
     const uint32_t *turned = ia_ledger_turned(&count);
     ia_suspect unused;
+    *fresh = 0;
     for (uint32_t i = 0; i < count; i++) {
         ia_site_totals *totals = ia_ledger_site(turned[i]);
-        if (totals != NULL && totals->by[clock].turned)
-            found += judge(turned[i], clock, age_to_tell(), &unused) != 0;
+        if (totals == NULL || !totals->by[clock].turned)
+            continue;
+        int grows = judge(turned[i], clock, age_to_tell(), &unused);
+        found += (uint32_t)grows;
+        *fresh += grows && !totals->grows;
+        totals->grows = (uint8_t)grows;
     }
     ia_ledger_turned_clear();
     for (uint32_t i = 0; i < state.ngraphs; i++) {
-        ia_survivors *s = &state.graphs[i].by[clock];
-        if (s->turned)
-            found += (uint32_t)graph_grows(&state.graphs[i], s,
-                                           ia_ledger_now((int)clock));
-        s->turned = 0;
+        site_graph *g = &state.graphs[i];
+        if (!g->by[clock].turned)
+            continue;
+        int grows =
+            graph_grows(g, &g->by[clock], ia_ledger_now((int)clock));
+        found += (uint32_t)grows;
+        *fresh += grows && !g->grows;
+        g->grows = grows;
+        g->by[clock].turned = 0;
     }
     return found;
 }
@@ -330,6 +340,7 @@ ia_criterion_forget_site(uint32_t site)
         ia_survivors_reset(&g->by[c], state.warmup);
     ia_survivors_reset(&g->late, 0);
     g->nodes = 0;
+    g->grows = 0;
 }
 
 size_t

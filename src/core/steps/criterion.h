@@ -59,9 +59,9 @@ void ia_criterion_reset(uint32_t warmup, uint32_t window);
 /* When a stronger kind of event begins to count, what was seen of graphs was
  * seen at positions of another kind. */
 void ia_criterion_forget_positions(void);
-/* Checks the sites whose bucket has turned; how many are old enough to be
- * told of. */
-uint32_t ia_criterion_check(ia_clock clock);
+/* Checks the sites whose bucket has turned; how many grow and are old enough
+ * to be told of, and how many of these did not when they were checked last. */
+uint32_t ia_criterion_check(ia_clock clock, uint32_t *fresh);
 /* Notes how many graph nodes the newest tensor of a site keeps alive. */
 void ia_criterion_note_graph(uint32_t site, uint64_t nodes);
 /* Those of the last probe, 0 before the first. */

@@ -307,7 +307,7 @@ is_look_wanted(double now)
 static void
 boundary(uint32_t moves, int looks)
 {
-    uint32_t found = 0;
+    uint32_t found = 0, fresh = 0;
     double start = ia_seconds();
     int check = run.tick % run.options.every == 0;
     run.busy = 1;
@@ -325,15 +325,16 @@ boundary(uint32_t moves, int looks)
     ia_ledger_lock();
     ia_ledger_tick(run.position);
     if (check)
-        found = ia_criterion_check(ia_stepping_clock());
+        found = ia_criterion_check(ia_stepping_clock(), &fresh);
     ia_ledger_unlock();
     ia_sweep();
     if (ia_curves_due(run.tick))
-        found += (uint32_t)ia_curves_note(run.tick, run.counts,
+        fresh += (uint32_t)ia_curves_note(run.tick, run.counts,
                                           ia_seconds() - run.started);
     run.last = ia_seconds();
     run.boundary_seconds += run.last - start;
-    run.suspects_wait |= found > 0;
+    /* Lines that grew before wait for the look that is to come anyway. */
+    run.suspects_wait |= fresh > 0 || (found > 0 && run.look_at == 0);
     uint32_t since = run.tick - run.moved_at;
     if (moves)
         measure_step(since);

@@ -1,0 +1,260 @@
+"""Where a program needs the graph of what it keeps, and where it does not."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from impactarbiter.judging.source_file import Names
+from impactarbiter.judging.uses import changed_later, uses_of
+
+HISTORY = Names(variables=frozenset({("module", "history")}))
+
+NEEDED = {
+    "by a name for what is given": """
+        torch.autograd.grad(outputs=history[-1], inputs=w)
+    """,
+    "by what a dict spreads": """
+        def finish(kept):
+            kept[-1].backward()
+        finish(**{"kept": history})
+    """,
+    "in a module that is called": """
+        class Meta(nn.Module):
+            def forward(self, x):
+                return history[-1] * x
+        meta = Meta()
+        meta(1).backward()
+    """,
+    "in a module that is called with it": """
+        class Meta(nn.Module):
+            def forward(self, kept):
+                kept[-1].backward()
+        meta = Meta()
+        meta(history)
+    """,
+    "by way of __init__": """
+        class Meta:
+            def __init__(self, kept):
+                self.own = kept
+            def go(self):
+                self.own[-1].backward()
+        Meta(history).go()
+    """,
+    "in a property": """
+        class Meta:
+            @property
+            def total(self):
+                return sum(history)
+        Meta().total.backward()
+    """,
+    "in a method of a class": """
+        class Meta:
+            @classmethod
+            def go(cls, kept):
+                kept[-1].backward()
+        Meta.go(history)
+    """,
+    "in a lambda": """
+        finish = lambda kept: kept[-1].backward()
+        finish(history)
+    """,
+    "as what a lambda gives": """
+        total = lambda: sum(history)
+        total().backward()
+    """,
+    "as one of any number": """
+        def finish(*kept):
+            kept[-1].backward()
+        finish(*history)
+    """,
+    "in what a library calls": """
+        def finish(kept):
+            kept[-1].backward()
+        Thread(target=finish, args=(history,)).start()
+    """,
+    "by another name for the function": """
+        def finish(kept):
+            kept[-1].backward()
+        ends = {"last": finish}
+        ends["last"](history)
+    """,
+    "by another name for what takes it": """
+        from torch.autograd import grad as slope
+        slope(history[-1], w)
+    """,
+    "by a method that is handed on": """
+        list(map(torch.Tensor.backward, history))
+    """,
+    "by a method that is kept": """
+        finish = history[-1].backward
+        finish()
+    """,
+    "by a name that is text": """
+        getattr(history[-1], "backward")()
+    """,
+    "in a coroutine": """
+        async def total():
+            return sum(history)
+        async def main():
+            kept = await total()
+            kept.backward()
+    """,
+    "in a pattern": """
+        match history:
+            case [*_, last]:
+                last.backward()
+    """,
+    "from a generator of another": """
+        def each():
+            yield from history
+        for one in each():
+            one.backward()
+    """,
+    "as what a block is about": """
+        with contextlib.nullcontext(history) as kept:
+            kept[-1].backward()
+    """,
+    "as a default": """
+        def finish(kept=history):
+            kept[-1].backward()
+        finish()
+    """,
+    "with an exception": """
+        try:
+            raise Done(history)
+        except Done as done:
+            done.args[0][-1].backward()
+    """,
+    "as an item of an object": """
+        class Meta:
+            def __getitem__(self, at):
+                return history[at]
+        Meta()[0].backward()
+    """,
+    "from an object that is gone through": """
+        class Meta:
+            def __iter__(self):
+                return iter(history)
+        for one in Meta():
+            one.backward()
+    """,
+    "in what a function makes": """
+        def make():
+            def total(times):
+                return history[-1] * times
+            return total
+        make()(3).backward()
+    """,
+    "from another container": """
+        other = []
+        other.append(history[-1])
+        other[0].backward()
+    """,
+}
+
+NOT_NEEDED = {
+    "by a library, beside a module": """
+        class Model(nn.Module):
+            def forward(self, x):
+                return x
+        model = Model()
+        loss = model(x)
+        loss.backward()
+        mean = torch.stack(history).mean()
+    """,
+    "by what a class has from its base": """
+        class Model(LightningModule):
+            def forward(self, x):
+                return x
+            def training_step(self, batch):
+                self.log("mean", sum(history))
+                loss = self(batch)
+                loss.backward()
+    """,
+    "by another value of the same lambda": """
+        order = sorted(range(8), key=lambda at: -at)
+        print(float(history[0]), order)
+        loss.backward()
+    """,
+    "by an accelerator that logs it": """
+        accelerator = Accelerator()
+        accelerator.log({"loss": history[-1]})
+        accelerator.backward(loss)
+    """,
+}
+
+
+@pytest.mark.parametrize("case", [*NEEDED, *NOT_NEEDED])
+def test_where_a_graph_is_needed(case: str, tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(textwrap.dedent((NEEDED | NOT_NEEDED)[case]))
+    assert bool(uses_of(HISTORY, [str(file)]).graph) == (case in NEEDED)
+
+
+def test_a_class_of_another_file(tmp_path: Path) -> None:
+    texts = {
+        "train": "Finish(history)\n",
+        "ends": "class Finish:\n"
+        "    def __init__(self, kept):\n        kept[-1].backward()\n",
+    }
+    files = [tmp_path / f"{name}.py" for name in texts]
+    for file, text in zip(files, texts.values(), strict=True):
+        file.write_text(text)
+    assert "backward" in uses_of(HISTORY, map(str, files)).graph
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "float(history[-1][0])",
+        "len(history[-1])",
+        "for one in history[-1]:\n    float(one)",
+        "history[-1][0] = 5",
+    ],
+)
+def test_a_tensor_of_one_dimension_has_items(
+    use: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(f"{use}\n")
+    uses = uses_of(HISTORY, [str(file)], zero_dim=False)
+    assert "history[-1]" in uses.number
+    # Without a dimension it has none: what is used like that is a container.
+    assert uses_of(HISTORY, [str(file)]).number == ""
+
+
+@pytest.mark.parametrize(
+    ("use", "exact"),
+    [("history is None", True), ("history[0] is best", False)],
+)
+def test_what_is_the_same_object(
+    use: str, exact: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(f"print({use})\n")
+    assert (uses_of(HISTORY, [str(file)]).number == "") == exact
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changed"),
+    [
+        ("loss = step()", "loss /= 4", True),
+        ("loss = step()", "loss.mul_(2)", True),
+        ("loss = step()", "dist.all_reduce(loss)", True),
+        ("loss = step()", "loss[0] = 1", True),
+        ("total += step()\n    loss.add_(total)", "", True),
+        ("loss = step()\n    loss /= 4", "", False),
+        ("loss = step()", "loss.backward()\n    print(loss)", False),
+        ("loss = step()", "scaler.scale(loss).backward()", False),
+        ("loss = step()", "loss = loss / 4", False),
+    ],
+)
+def test_what_is_changed_once_it_is_kept(
+    before: str, after: str, changed: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "train.py"
+    text = f"for _ in run:\n    {before}\n    history.append(loss)\n"
+    file.write_text(f"{text}    {after}\n")
+    line = text.count("\n")
+    assert bool(changed_later(str(file), line, "loss")) == changed
