@@ -7,7 +7,8 @@ functions (callees.py) and their results; a doubt counts as a use.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import TypeGuard
 
 from ..knowledge.containers import ADDING, ANY
@@ -109,11 +110,31 @@ class Flow:
                     self._spread(source, node)
             if self._size() == before:
                 break
+        return self._first(self._needs_graph)
+
+    def compared(self) -> str:
+        """Where it is asked whether something is the very object that is
+        kept, after ``run``; "" nowhere."""
+        return self._first(self._is_compared)
+
+    def _first(self, asked: Callable[[Source, ast.AST], bool]) -> str:
         for source in self.files:
             for node in source.nodes:
-                if self._needs_graph(source, node):
+                if asked(source, node):
                     return shown(source, node)
         return ""
+
+    def _is_compared(self, source: Source, node: ast.AST) -> bool:
+        if not isinstance(node, ast.Compare):
+            return False
+        sides = [node.left, *node.comparators]
+        same = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+        return any(
+            isinstance(op, same)
+            and not any(isinstance(side, ast.Constant) for side in pair)
+            and self._any(source, pair)
+            for op, pair in zip(node.ops, pairwise(sides), strict=True)
+        )
 
     def _size(self) -> int:
         return sum(map(len, self.returns.values())) + sum(
@@ -358,6 +379,8 @@ class Flow:
         if isinstance(node, ast.Attribute):
             asks = node.attr in _OF_GRAPHS or node.attr in BACKWARDS
             return asks and self._holds(source, node.value)
+        if isinstance(node, ast.Constant):
+            return self._is_named_by_text(source, node)
         if not isinstance(node, ast.Call):
             return False
         given = given_to(node)
@@ -365,6 +388,18 @@ class Flow:
         if not self.backwards.isdisjoint(asked):
             return self._any(source, given)
         return asked[0] == "getattr" and self._asks_by_name(source, node)
+
+    def _is_named_by_text(self, source: Source, text: ast.Constant) -> bool:
+        """``globals()["history"]``, ``getattr(run, "history")``: what becomes
+        of it is not followed."""
+        if text.value not in self.names.words:
+            return False
+        around = source.parents.get(text)
+        if isinstance(around, ast.Call):
+            return name_of(around.func) in ("attrgetter", "getattr")
+        owner = getattr(around, "value", None)
+        name = name_of(getattr(owner, "func", owner))
+        return name in ("globals", "locals", "vars", "__dict__")
 
     def _asks_by_name(self, source: Source, call: ast.Call) -> bool:
         """``getattr(loss, "backward")``, or by a name that is not known."""

@@ -370,6 +370,8 @@ def _thin(
             f"the graph may be needed by {uses.graph}",
             needs_graph(finding, uses.graph),
         )
+    if uses.same:
+        raise NoPatchError(f"another object may not do for {uses.same}")
     unread = next((f for f in files if is_unread(f, names.words)), None)
     if unread is not None:
         name = os.path.basename(unread)

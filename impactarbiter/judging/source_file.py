@@ -176,6 +176,8 @@ def _note(source: Source, node: ast.AST, scope: str) -> None:
     source.nodes.append(node)
     source.scopes[node] = scope
     source.words.add(name_of(node))
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        source.words.add(node.value)
     for child in ast.iter_child_nodes(node):
         source.parents[child] = node
         if isinstance(child, (*FUNCTIONS, ast.Lambda)):

@@ -39,11 +39,13 @@ class Uses:
     """What the program does with what is kept, as far as it is understood.
 
     ``graph`` says where a graph is needed ("" nowhere); ``number`` why a
-    number would not do instead of a tensor of one ("" it would).
+    number would not do instead of a tensor of one ("" it would); ``same``
+    where it is asked for as the object that it is.
     """
 
     graph: str = ""
     number: str = ""
+    same: str = ""
 
 
 def uses_of(
@@ -62,16 +64,16 @@ def uses_of(
         and (one := source_of(file))
         and not wanted.isdisjoint(one.words)
     }
-    graph = _followed(read, files, names)
+    graph, same = _followed(read, files, names)
     reads = [_inexact(one, names, zero_dim) for one in read.values()]
-    return Uses(graph, next((why for why in reads if why), ""))
+    return Uses(graph, next((why for why in reads if why), ""), same)
 
 
 def _followed(
     read: Mapping[str, Source], files: Sequence[str], names: Names
-) -> str:
-    """Where a graph is needed, also in files that know what is kept by
-    another name: where a function that gets it is defined."""
+) -> tuple[str, str]:
+    """Where a graph is needed, and the object, also in files that know what
+    is kept by another name: where a function that gets it is defined."""
     read = dict(read)
     while True:
         flow = Flow(list(read.values()), names)
@@ -84,7 +86,7 @@ def _followed(
             and (one := source_of(file))
         }
         if graph or not more:
-            return graph
+            return graph, flow.compared()
         read |= more
 
 

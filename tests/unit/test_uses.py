@@ -146,6 +146,12 @@ NEEDED = {
             return total
         make()(3).backward()
     """,
+    "by a text that names it": """
+        globals()["history"][-1].backward()
+    """,
+    "by a text for an attribute": """
+        getattr(run, "history")[-1].backward()
+    """,
     "from another container": """
         other = []
         other.append(history[-1])
@@ -225,15 +231,22 @@ def test_a_tensor_of_one_dimension_has_items(
 
 
 @pytest.mark.parametrize(
-    ("use", "exact"),
-    [("history is None", True), ("history[0] is best", False)],
+    ("use", "asked"),
+    [
+        ("history is None", False),
+        ("history[0] is best", True),
+        ("best in history", True),
+        ("'loss' in history", False),
+    ],
 )
 def test_what_is_the_same_object(
-    use: str, exact: bool, tmp_path: Path
+    use: str, asked: bool, tmp_path: Path
 ) -> None:
     file = tmp_path / "train.py"
     file.write_text(f"print({use})\n")
-    assert (uses_of(HISTORY, [str(file)]).number == "") == exact
+    uses = uses_of(HISTORY, [str(file)])
+    assert bool(uses.same) == asked
+    assert bool(uses.number) == (use != "history is None")
 
 
 @pytest.mark.parametrize(
