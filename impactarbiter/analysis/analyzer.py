@@ -10,7 +10,7 @@ from ..model.report import Report
 from ..watching.arbiter import Arbiter, current
 from . import scoring
 from .evidence import Evidence, Withheld
-from .gaps import GapFinding, availability, gap_findings
+from .gaps import GapFinding, availability, gap_findings, listed
 from .insights import INSIGHT_RULES, PerformanceInsight
 from .patterns import DEFAULT_THRESHOLDS, STATISTICAL_RULES, MemoryPattern
 from .results import ProfileResult, Results
@@ -150,7 +150,7 @@ class MemoryAnalyzer:
             "optimization_score": scoring.score(patterns, insights),
         }
         if events is not None:
-            report |= self._telemetry(list(events))
+            report |= self._telemetry(listed(events))
         if not self.strict:
             report["accounted"] = (
                 dict(evidence.report.accounted) if evidence else {}

@@ -16,12 +16,15 @@ import numpy as np
 from ..base.records import dataclass
 from ..base.units import format_bytes
 from ..model.words import severity_rank
+from .given import rows_of
 from .trends import linear_trend
 
 #: Samples that a spike and a drift take at least.
 SPIKE_SAMPLES, DRIFT_SAMPLES = 3, 5
 #: Where a drift and fragmentation are critical.
 CRITICAL_DRIFT, CRITICAL_FRAGMENTATION = 0.85, 0.5
+
+_EVENTS = "events of a MemoryTracker"
 
 Array = np.ndarray[Any, Any]
 
@@ -69,7 +72,8 @@ class Samples:
     @classmethod
     def of(cls, events: Iterable[Any]) -> Samples:
         """Of a tracker's events, or of others with Stormlog's names."""
-        rows = [row for row in map(_row, events) if row is not None]
+        made = rows_of(events, _EVENTS, _row)
+        rows = [row for row in made if row is not None]
         times, used, reserved, inactive, total = (
             np.array([row[i] for row in rows]) for i in range(5)
         )
@@ -100,6 +104,11 @@ def _row(event: Any) -> tuple[Any, ...] | None:
 def _either(event: Any, ours: str, theirs: str) -> Any:
     value = getattr(event, ours, None)
     return getattr(event, theirs, None) if value is None else value
+
+
+def listed(events: Iterable[Any]) -> list[Any]:
+    """All of them, to be gone through more than once."""
+    return list(rows_of(events, _EVENTS, lambda event: event))
 
 
 def gap_findings(

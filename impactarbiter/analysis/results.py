@@ -14,6 +14,7 @@ import numpy as np
 
 from ..base.errors import UsageError
 from ..base.records import dataclass
+from .given import rows_of
 
 #: One snapshot; ``timestamp`` in seconds since the epoch, the rest bytes.
 SNAPSHOT = np.dtype(
@@ -188,8 +189,9 @@ class Results(Sequence[ProfileResult]):
         self.add_row(self._row_of(result))
 
     def extend(self, results: Iterable[Any]) -> None:
-        """Adds many at once."""
-        rows = np.array([self._row_of(result) for result in results], RESULT)
+        """Adds many at once; WrongTypeError where one is none."""
+        made = rows_of(results, "ProfileResult objects", self._row_of)
+        rows = np.array(list(made), RESULT)
         self._rows = np.concatenate([self.array, rows])
         self._count = len(self._rows)
 

@@ -20,6 +20,10 @@ class UsageError(ImpactArbiterError):
     """An option, argument or value that was not understood."""
 
 
+class WrongTypeError(UsageError, TypeError):
+    """An argument of a type that nothing can be done with."""
+
+
 class ReportError(ImpactArbiterError):
     """A report that cannot be read, or cannot be written."""
 
@@ -47,7 +51,7 @@ class MissingExtraError(ImpactArbiterError, ImportError):
 def in_words(error: BaseException) -> str:
     """Its type and what it says, where its class can say it."""
     try:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
     except Exception:
         return f"{type(error).__name__}, which cannot be shown"
 

@@ -54,6 +54,22 @@ def _try(target: str) -> None:
     os.unlink(_create(target, PRIVATE))
 
 
+def check_changeable(path: str | os.PathLike[str]) -> None:
+    """Raises ReportError unless a new file may take this one's place now.
+
+    It must be writable, and go by one name: others would keep the old file.
+    """
+    target = _target(path)
+    try:
+        _try(target)
+        names = os.stat(target).st_nlink
+    except OSError as error:
+        raise _unchangeable(path, _reason(error), "make it writable") from None
+    if names > 1:
+        reason = f"{names} names (hard links) stand for it"
+        raise _unchangeable(path, reason, "copy it to a file of its own")
+
+
 def write_atomic(
     path: str | os.PathLike[str],
     data: bytes,
@@ -107,11 +123,23 @@ def _create(target: str, mode: int) -> str:
 
 
 def _unwritable(path: str | os.PathLike[str], error: OSError) -> ReportError:
-    reason = (error.strerror or str(error)).lower()
     return ReportError(
-        f"cannot write {os.fspath(path)!r}: {reason}; choose a file in a"
-        " folder that exists and can be written"
+        f"cannot write {os.fspath(path)!r}: {_reason(error)}; choose a file in"
+        " a folder that exists and can be written"
     )
+
+
+def _unchangeable(
+    path: str | os.PathLike[str], reason: str, remedy: str
+) -> ReportError:
+    return ReportError(
+        f"cannot change {os.fspath(path)!r}: {reason}; {remedy}, or apply the"
+        " diff by hand"
+    )
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
 
 
 def from_here(file: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.convert import filename
 from ..base.errors import UsageError
-from ..base.files import write_atomic
+from ..base.files import check_changeable, write_atomic
 from ..judging.diffs import diff
 from ..model.finding import Finding
 from ..model.order import by_urgency
@@ -37,7 +37,8 @@ written.
             it is held against all that the report says leaks
 
 Exit codes: 0, also when there is nothing to change; 1 where --verify found
-that the patches do not hold or that the output changed; 2 for a wrong call.
+that the patches do not hold or that the output changed; 2 for a wrong call,
+or where --apply may not write a file or it has several names (hard links).
 """
 
 OPTIONS = {
@@ -67,6 +68,9 @@ def execute(args: list[str]) -> int:
     if not changes:
         say("no finding has a patch")
         return 0
+    if given.get("--apply"):
+        for change in changes:  # all of them or none
+            check_changeable(change.file)
     if given.get("--verify") and not verify(report, changes):
         return 1
     if given.get("--apply"):

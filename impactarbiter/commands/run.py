@@ -22,7 +22,7 @@ from ..base.units import parse_duration
 from ..integrations.huggingface.adopt import adopt
 from ..model.report import Report
 from ..reports.children import with_children
-from ..reports.console import TextStream
+from ..reports.console import Standing, TextStream
 from ..reports.outputs import (
     OUTPUTS,
     STDOUT,
@@ -232,7 +232,7 @@ def _start(
 ) -> _Run:
     from ..watching import armed
 
-    stream = sys.stderr
+    stream = Standing(sys.stderr) if sys.stderr is not None else None
     arbiter = None
     if "--no-children" in given:
         armed.disarm()

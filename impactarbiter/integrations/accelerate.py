@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.errors import MissingExtraError
-from .session import Session, check_options, harmless, open_session
+from .session import SessionHolder, check_options, harmless, open_session
 
 try:
     from accelerate.tracking import GeneralTracker
@@ -30,7 +30,7 @@ except ImportError as _error:
 __all__ = ["LeakDetectionTracker"]
 
 
-class LeakDetectionTracker(GeneralTracker):  # type: ignore[misc]
+class LeakDetectionTracker(SessionHolder, GeneralTracker):  # type: ignore[misc]
     """Watches from ``init_trackers`` to ``end_training``.
 
     ``report`` is a file for the report, ``watch`` are options of
@@ -56,7 +56,6 @@ class LeakDetectionTracker(GeneralTracker):  # type: ignore[misc]
         self.run_name = run_name
         self._report = report
         self._watch = watch
-        self._session: Session | None = None
 
     @property
     def tracker(self) -> Any:

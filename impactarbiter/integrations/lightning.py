@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.errors import MissingExtraError
-from .session import Session, check_options, harmless, open_session
+from .session import SessionHolder, check_options, harmless, open_session
 
 try:
     from lightning.pytorch import Callback
@@ -26,7 +26,7 @@ except ImportError as _error:
 __all__ = ["LeakDetectionCallback"]
 
 
-class LeakDetectionCallback(Callback):  # type: ignore[misc]
+class LeakDetectionCallback(SessionHolder, Callback):  # type: ignore[misc]
     """Watches ``fit`` from its start to its end, also where that fails.
 
     ``report`` is a file for the report, ``watch`` are options of
@@ -40,7 +40,6 @@ class LeakDetectionCallback(Callback):  # type: ignore[misc]
         check_options(watch.get("every"), report)
         self._report = report
         self._watch = watch
-        self._session: Session | None = None
         self._logged = 0
 
     @harmless

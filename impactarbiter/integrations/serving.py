@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from .session import Session, check_options, harmless, open_session
+from .session import SessionHolder, check_options, harmless, open_session
 
 __all__ = ["LeakDetectionMiddleware"]
 
@@ -25,7 +25,7 @@ _Send = Callable[[_Message], Awaitable[None]]
 _App = Callable[[_Message, _Receive, _Send], Awaitable[None]]
 
 
-class LeakDetectionMiddleware:
+class LeakDetectionMiddleware(SessionHolder):
     """Ends a step when a request has been answered.
 
     ``report`` is a file for the report, ``watch`` are options of
@@ -42,8 +42,6 @@ class LeakDetectionMiddleware:
         self._app = app
         self._report = report
         self._watch = {"step": "manual", **watch}
-        self._session: Session | None = None
-        self._begun = False
 
     async def __call__(
         self, scope: _Message, receive: _Receive, send: _Send

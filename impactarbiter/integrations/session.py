@@ -113,6 +113,19 @@ class Session:
             _close_quietly(self)
 
 
+class SessionHolder:
+    """Has a session while it watches; a copy or a pickle of it has none,
+    and is as one with its options that has not begun."""
+
+    _session: Session | None = None
+    _begun = False
+    _failed = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        passing = vars(SessionHolder)
+        return {k: v for k, v in vars(self).items() if k not in passing}
+
+
 def say(level: int, text: str) -> None:
     """To the log, also where the program has not set one up.
 

@@ -52,6 +52,8 @@ from .whole import Whole
 #: Seconds for which the room that is left is taken to be what it was: who
 #: walks more because of it, and when memory runs out, is asked of it alone.
 ROOM_SECONDS = 1.0
+#: What is said of findings after which no look could be made any more.
+OF_LAST_LOOK = "what is found here is what the last look had found"
 
 
 @dataclass(frozen=True)
@@ -423,8 +425,11 @@ class Diagnostician:
         return walk, grown
 
     @hooks.no_turns()
-    def glance(self) -> Report:
-        """What the looks so far have settled, and figures of now: no walk."""
+    def glance(self, excuse: str = "") -> Report:
+        """What the looks so far have settled, and figures of now: no walk.
+
+        ``excuse``: why there can be no more than that.
+        """
         report = self._sheet.put_together(
             ledger.status(),
             self._judged,
@@ -432,6 +437,9 @@ class Diagnostician:
             None,
             self._warnings,
         )
+        if excuse:
+            said = (excuse, OF_LAST_LOOK, *report.warnings)
+            report = replace(report, complete=False, warnings=said)
         return obfuscated(report) if self.obfuscate else report
 
     def _with_guess(self, finding: Finding) -> Finding:

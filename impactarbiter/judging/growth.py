@@ -43,6 +43,8 @@ class Growth(Changing):
     rates: Gains = field(default_factory=Gains)  # what they are counted from
     # What came with each item between two walks.
     each: Mapping[str, float] | None = None
+    # The last walk that did not see it in use, where later ones did.
+    before: Observation | None = None
     pace: Pace = Pace()  # of garbage: by the walk that saw the most
     # Of a tensor without a graph: some positions, and its bytes at them.
     sizes: Sequence[tuple[int, int]] = ()
@@ -86,10 +88,18 @@ class Growth(Changing):
         if by is not None:
             self.gained_at = min(self.gained_at, by)
 
-    def walked_again(self, walked: Observation, now: Observation) -> None:
-        """Takes in what two walks have measured, one after the other."""
-        self.rates.measure(walked, now)
-        self.each = now.each_since(walked) or self.each
+    def walked_again(
+        self, walked: Observation, now: Observation, *, in_use: bool
+    ) -> None:
+        """Takes in what two walks have measured, one after the other;
+        ``in_use``: that a step still works with, so that it is measured
+        against the walk before when there is another."""
+        before = self.before or walked
+        self.before = before if in_use else None
+        if in_use:
+            return
+        self.rates.measure(before, now)
+        self.each = now.each_since(before) or self.each
 
     def of_a_part(self, share: float) -> Growth:
         """That of a part, which has such a share of what grew: no look has
@@ -101,5 +111,5 @@ class Growth(Changing):
 
     def restart(self) -> None:
         """Rates are counted anew."""
-        self.sizes = ()
+        self.sizes, self.before = (), None
         self.rates.restart()

@@ -19,7 +19,7 @@ from .fates import Fates, apart
 from .growth import Growth, Pace
 from .leaving import leads_back
 from .look import Look
-from .memory import HolderHistory
+from .memory import HolderHistory, in_use
 from .observation import Moment, observed
 from .reach import Reach
 from .siblings import Siblings, stands_for
@@ -323,7 +323,14 @@ class KnownHolders(dict[str, HolderHistory]):
             now = history.told_apart(now, lines, heap.site_older)
             made = look.youngest(fellows) + 1
             back = leads_back(history, held, now, lines)
-            history.walked_again(held, fellows, now, made, leads_back=back)
+            history.walked_again(
+                held,
+                fellows,
+                now,
+                made,
+                leads_back=back,
+                in_use=not look.at.ends_step and in_use(lines),
+            )
             if history.beside != _beside(finding):
                 history.counts_from(now)  # what it is charged with is another
         history.was_collected |= self._was_collected(held)

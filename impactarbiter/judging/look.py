@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ..base.records import dataclass
 from ..core.sources import readers_of, site_of, stack_of
@@ -37,12 +38,14 @@ class Look:
     suspects: Mapping[int, Suspect]
     walk: Walk
     phases: Sequence[str]
+    #: When the walk was over, which other threads may have kept waiting.
+    tick: int = 0
 
     @property
     def at(self) -> Moment:
-        """When it was made."""
-        status = self.status
-        return moment(status)
+        """When it was made: what was born by its tick may be in it."""
+        at = moment(self.status)
+        return replace(at, tick=max(at.tick, self.tick))
 
     def describe(self, held: Held) -> Finding:
         """One holder's finding before any verdict."""

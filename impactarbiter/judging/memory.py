@@ -270,9 +270,12 @@ class HolderHistory(Changing):
         made: int | None = None,
         *,
         leads_back: bool = False,
+        in_use: bool = False,
     ) -> None:
         """Takes in a walk, which may call the holder by another name; ``made``
-        as by ``observe``; ``leads_back``: what had left it is led to."""
+        as by ``observe``; ``leads_back``: what had left it is led to;
+        ``in_use``: a step has not ended that works with what its lines make.
+        """
         if self.comes_and_goes:
             self.sightings.forget_watches()
         self.last = self._compared_with(fellows, now)
@@ -291,7 +294,7 @@ class HolderHistory(Changing):
             # Something else has a part of its graph since then; copies are
             # none of its lines' storages.
             self.counts_from(now)
-        self.growth.walked_again(self.walked, now)
+        self.growth.walked_again(self.walked, now, in_use=in_use)
         self.turnover.walked_again(now)
 
     def _compared_with(
@@ -460,6 +463,11 @@ def _are_others(ones: Iterable[Held], theirs: Iterable[Held]) -> bool:
         return False
     places = {held.place for held in theirs}
     return all(held.place not in places for held in ones)
+
+
+def in_use(lines: Mapping[int, SiteNow]) -> bool:
+    """Whether lines have more than when the last tick ended."""
+    return _alive(lines) > _at_tick(lines)
 
 
 def _at_tick(lines: Mapping[int, SiteNow]) -> int:

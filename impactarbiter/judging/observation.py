@@ -221,14 +221,21 @@ def observed(
     at: Moment,
     lines: Mapping[int, SiteNow],
 ) -> Observation:
-    """What a walk saw; siblings (``history[0]``, ``[1]``) are one holder."""
+    """What a walk saw; siblings (``history[0]``, ``[1]``) are one holder.
+
+    The visit comes after it: another thread may have gone on meanwhile.
+    """
     groups = [group for held in siblings for group in held.groups]
     if max((group.last for group in groups), default=at.now) < at.until:
         at = at.at_the_end()
     lengths = [held.length for held in siblings if held.length is not None]
+    items = sum(lengths) if len(lengths) == len(siblings) else None
+    if visit.length != items:
+        # What it shows first by now came after what the walk has counted.
+        visit = visit._replace(first=0)
     return Observation(
         at=at,
-        items=sum(lengths) if len(lengths) == len(siblings) else None,
+        items=items,
         storages=sum(group.count for group in groups)
         + sum(held.others_storages for held in siblings),
         held=sum(group.bytes for group in groups)

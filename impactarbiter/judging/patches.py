@@ -108,6 +108,8 @@ def _mended(
             before, _encoding = read_source(site.file)
             plan = _planned(before, site, group, holdings)
         except NoPatchError as reason:
+            # A frame of it has it, and with that all frames that called us.
+            reason.__traceback__ = None
             return [_without(f, reason) for f in group]
         mended = _with_patch(group, plan, before)
     return mended
@@ -254,7 +256,7 @@ def _tried(
     try:
         return _thinned(source, site, addition, findings, holdings)
     except NoPatchError as reason:
-        return reason
+        return reason.with_traceback(None)
 
 
 def _owners(

@@ -297,9 +297,10 @@ def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
         return True
     if broken.tick >= status.ticks or history.is_gone:
         return False
-    age = max(walked.at.now - history.since, 1)
-    more = GOES_ON * (status.now - walked.at.now) / age
-    return at_tick >= max(walked.storages, 1) * (1 + more)
+    last = history.last
+    age = max(last.at.now - history.since, 1)
+    more = GOES_ON * (status.now - last.at.now) / age
+    return at_tick >= max(last.storages, 1) * (1 + more)
 
 
 def _fits(history: HolderHistory, room: int | None) -> bool:

@@ -334,7 +334,8 @@ class Walks:
         if not walk.near:
             self.purposes.add(walk, status, ledger.totals())
             self._besides = walk.in_libraries
-        look = Look(status, status.kind, suspects, self.last, self.phases)
+        tick = ledger.status().ticks
+        look = Look(status, status.kind, suspects, walk, self.phases, tick)
         self.known.take_in(look, only_known=measures)
         for site, s in suspects.items():
             self._looked[site] = status.now - s.since

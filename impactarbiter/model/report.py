@@ -104,6 +104,8 @@ class Report:
     memory beside what we know of it.
     ``children`` is what the processes that this one started have found by
     then (None: none of them was watched).
+    ``complete``: whether a last look was made.  Where that failed, which a
+    warning tells, findings are the looks' before it, if there are any.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -135,6 +137,7 @@ class Report:
     lines: tuple[LineBytes, ...] = ()
     cross_checks: tuple[str, ...] = ()
     children: Children | None = None
+    complete: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "findings", tuple(by_rate(self.findings)))

@@ -12,7 +12,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..base.text import clean
 
@@ -30,6 +30,48 @@ class TextStream(Protocol):
     def write(self, text: str, /) -> object: ...
 
     def flush(self) -> object: ...
+
+
+class Standing:
+    """A stream, as long as its descriptor is the one that it had at first.
+
+    A program may close that and open a file in its place, where words of ours
+    have no business; what ``dup2()`` puts there is meant for them.
+    """
+
+    def __init__(self, stream: TextStream) -> None:
+        self._stream = stream
+        self._file = _file_of(stream)
+
+    def write(self, text: str, /) -> None:
+        """To the stream, or nowhere."""
+        if self._stands():
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        """So that it is where it goes."""
+        if self._stands():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def _stands(self) -> bool:
+        if _file_of(self._stream) == self._file:
+            return True
+        try:  # children inherit what stands for it, and nothing else
+            return os.get_inheritable(self.fileno())
+        except (OSError, ValueError):
+            return False  # it is closed
+
+
+def _file_of(stream: TextStream) -> tuple[int, int] | None:
+    """Which file its descriptor leads to; None where it has none."""
+    try:
+        found = os.fstat(stream.fileno())  # type: ignore[attr-defined]
+    except Exception:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def line(*parts: str | tuple[str, str]) -> Line:

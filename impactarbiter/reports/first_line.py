@@ -50,6 +50,8 @@ def _of_process(report: Report, room: int) -> str:
         return _fitting(room, *texts)
     if urgent:
         return _alarm(urgent, room)
+    if not report.complete:
+        return "no report could be made"
     if report.recorded_by:
         return _quiet_recording(report)
     watched = plural(report.steps, "step")

@@ -45,6 +45,7 @@ class Member:
     peak_bytes: int
     unexplained: float  # bytes a step that no finding accounts for
     too_short: bool  # fewer steps than a verdict takes
+    complete: bool  # whether its report is what it was to be
     curve: tuple[int, ...] = ()
 
 
@@ -134,7 +135,8 @@ class Job:
                 report.live_bytes,
                 report.peak_bytes,
                 open_growth,
-                report.steps < max(report.needed_steps, 1),
+                report.complete and report.steps < max(report.needed_steps, 1),
+                report.complete,
                 _thinned(report.history.live_bytes) if curves else (),
             )
         )

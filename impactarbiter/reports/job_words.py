@@ -194,6 +194,7 @@ def _without(job: Job, there: list[int], told: set[int]) -> list[str]:
         (lambda m: m.unexplained > 0, "grew more than findings explain"),
         # Whoever only starts others has no steps.
         (lambda m: m.too_short and m.steps > 0, "saw too few steps to tell"),
+        (lambda m: not m.complete, "could make no last report"),
     ):
         picked: Callable[[Member], bool] = chosen
         numbers = [

@@ -56,7 +56,7 @@ def sarif_log(report: Report) -> dict[str, Any]:
         "results": [_result(f, base) for f in findings if _place(f).known],
         "invocations": [
             {
-                "executionSuccessful": True,
+                "executionSuccessful": report.complete,
                 "toolExecutionNotifications": [
                     _notification(f) for f in findings if not _place(f).known
                 ],

@@ -30,7 +30,9 @@ def report_lines(report: Report, detail: Detail = "usual") -> list[Line]:
     children = report.children
     if children is not None and children.severity and not urgent:
         style = _SEVERITY_STYLE[children.severity]
-    elif not urgent and report.steps < max(report.needed_steps, 1):
+    elif not urgent and (
+        not report.complete or report.steps < max(report.needed_steps, 1)
+    ):
         style = "bold yellow"
     lines = [line(("ImpactArbiter: ", "bold"), (summary(report), style))]
     if detail == "short":

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from ..base.errors import MissingExtraError, ReportError
+from ..base.errors import MissingExtraError, ReportError, WrongTypeError
 from ..base.files import write_atomic
 from ..base.text import clean
 from ..base.units import format_bytes
@@ -39,10 +39,16 @@ _OTHER, _NODES, _PROCESS = "#b4bac4", "#7a3fb0", "#59616d"
 def plot_report(report: Report, path_or_ax: Any) -> Any:
     """Draws on an ``Axes``, or writes a file by its suffix.
 
-    Returns the ``Axes``.  Raises MissingExtraError without matplotlib and
-    ReportError for a suffix or a place that cannot be written.
+    Returns the ``Axes``.  Raises MissingExtraError without matplotlib,
+    ReportError for a suffix or a place that cannot be written, and a TypeError
+    for what is neither.
     """
     if not isinstance(path_or_ax, (str, os.PathLike)):
+        if not hasattr(path_or_ax, "fill_between"):
+            raise WrongTypeError(
+                f"plot() got {type(path_or_ax).__name__}: expected a file"
+                " name that ends in .png, .svg or .pdf, or an Axes"
+            )
         draw(report, path_or_ax)
         return path_or_ax
     path = os.fspath(path_or_ax)

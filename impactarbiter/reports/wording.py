@@ -426,7 +426,8 @@ def footer(report: Report) -> list[str]:
         f" {format_bytes(report.live_bytes)} live at the end,"
         f" {format_bytes(report.peak_bytes)} at the peak"
     )
-    lines = [watched]
+    # Of one that could not be made there may be no figures.
+    lines = [watched] if report.complete or report.steps else []
     if other := growth_words.beside_tensors(report):
         lines.append(other)
     if later := growth_words.later(report):

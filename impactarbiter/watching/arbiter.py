@@ -144,7 +144,8 @@ class Arbiter:
         if current() is not None:
             raise AlreadyWatchingError(
                 "impactarbiter is watching already: stop() the other arbiter"
-                " first, or use it"
+                " first, or use it; where no name is left for it:"
+                f" {__name__}.current().stop()"
             )
         self.stand_in = stand_in
         self.pid: int = os.getpid()
@@ -216,7 +217,7 @@ class Arbiter:
     def _final(self) -> Report | None:
         """The report of one that is over."""
         if self._last is None and self._excuse is not None:
-            made = looks.Report(warnings=(self._excuse,))
+            made = looks.Report(warnings=(self._excuse,), complete=False)
             self._last = looks.obfuscated(made) if self.obfuscate else made
         return self._last
 
@@ -426,9 +427,15 @@ class Arbiter:
             self._last = self._diagnostician.report()
         if failure.error is not None:
             self._excuse = f"no report could be made: {failure.said}"
+            self._report_without_a_look(self._excuse)
             # Warnings may be errors; ours never break the program.
             with suppress(RuntimeWarning):
                 warnings.warn(self._excuse, RuntimeWarning, stacklevel=3)
+
+    def _report_without_a_look(self, excuse: str) -> None:
+        """What takes less memory than a report, if it can be made."""
+        with Tolerated():
+            self._last = self._diagnostician.glance(excuse)
 
     def _with_children(self, report: Report) -> Report:
         """And what the processes have found that were started since."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,6 +104,16 @@ def test_the_tracker(
     said = [r.message for r in caplog.records if r.name == "impactarbiter"]
     assert len(said) == 2
     assert "1 leak" in said[1]
+
+
+def test_a_copy_watches_nothing() -> None:
+    ours = LeakDetectionTracker(every=2)
+    ours.start()
+    other = pickle.loads(pickle.dumps(copy.deepcopy(ours)))
+    assert other._watch == {"every": 2} and other.tracker is None
+    other.finish()
+    assert current() is ours.tracker
+    ours.finish()
 
 
 def test_wrong_options() -> None:

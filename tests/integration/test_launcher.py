@@ -489,6 +489,35 @@ def test_stderr_that_the_program_closed(tmp_path: Path) -> None:
     assert_same(tmp_path, "prog.py", report=False, fresh=False)
 
 
+REUSED = """
+import os, sys, torch
+kept = []
+for _ in range(40):
+    kept.append((torch.ones(64, requires_grad=True) * 2).sum())
+    kept[-1].backward()
+own = "own.txt", os.O_RDWR | os.O_CREAT
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "ours"),
+    [
+        ("os.close(2); assert os.open(*own) == 2", False),
+        ("os.dup2(os.open(*own), 2)", True),
+    ],
+)
+def test_a_file_in_place_of_stderr(
+    tmp_path: Path, then: str, ours: bool
+) -> None:
+    """What only happens to get its number is no place for a report."""
+    script(tmp_path, REUSED + then)
+    done = warm_call(["prog.py"], tmp_path)
+    assert done.returncode == 0
+    assert REPORT not in done.stderr
+    text = (tmp_path / "own.txt").read_text()
+    assert (REPORT in text) == bool(text) == ours
+
+
 def test_other_commands_stay_light(tmp_path: Path) -> None:
     code = (
         "import sys; from impactarbiter.commands import main\n"

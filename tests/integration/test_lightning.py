@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import csv
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -153,6 +155,34 @@ def test_a_failure_is_reported(
     (finding,) = Report.load(path).findings
     assert finding.verdict == "leak"
     assert not any(_torch.installed().values())
+
+
+class Forgetful(Module):
+    """Lightning's callbacks lead to it, so that it is copied, too."""
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        return self.layer(batch).square().mean()
+
+
+class Copies(Callback):
+    """Copies ours among the Trainer's callbacks while it trains."""
+
+    made: tuple[Callback, ...] = ()
+
+    def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+        if not self.made:
+            kind = LeakDetectionCallback
+            found = [c for c in trainer.callbacks if isinstance(c, kind)]
+            copies = copy.deepcopy(found), pickle.loads(pickle.dumps(found))
+            self.made = tuple(c for made in copies for c in made)
+
+
+def test_callbacks_are_copied_while_it_trains(tmp_path: Path) -> None:
+    ours, copies = LeakDetectionCallback(every=2), Copies()
+    trainer_of(tmp_path, ours, copies).fit(Forgetful(), batches())
+    assert len(copies.made) == 2
+    for made in copies.made:
+        assert made._watch == {"every": 2} and made._session is None
 
 
 def test_the_training_is_the_same(tmp_path: Path) -> None:

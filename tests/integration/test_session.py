@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +16,7 @@ import warm
 
 import impactarbiter
 from impactarbiter.base.ranks import of_rank
+from impactarbiter.integrations.serving import LeakDetectionMiddleware
 from impactarbiter.integrations.session import open_session, say
 from impactarbiter.model.report import Report
 from impactarbiter.reports.outputs import write_report
@@ -66,6 +71,32 @@ def test_one_voice() -> None:
     assert other is not None and other.owned
     other.close()
     again.close()
+
+
+def application() -> None:
+    """To be wrapped, and pickled by its name."""
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_a_copy_has_the_options_and_no_session(
+    copied: Callable[[Any], Any],
+) -> None:
+    ours = LeakDetectionMiddleware(application, every=3)  # type: ignore[arg-type]
+    ours._begin()
+    assert ours._session is not None
+    other = copied(ours)
+    assert (other._app, other._watch) == (ours._app, ours._watch)
+    assert other._session is None and not other._begun
+    other._end()
+    assert current() is ours._session.arbiter
+    ours._end()
+    other._begin()
+    assert other._session is not None and other._session.owned
+    other._end()
 
 
 def test_phases_replace_one_another() -> None:

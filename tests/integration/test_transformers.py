@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import logging
+import pickle
 import re
 import subprocess
 import sys
@@ -264,6 +266,35 @@ def test_a_healthy_training_says_so(
     assert None not in watched.arbiters
     # Each training has a watch of its own.
     assert len(said(caplog)) == len(set(watched.arbiters)) == 2
+
+
+class Copies(TrainerCallback):
+    """Copies its Trainer, and pickles the callbacks, while it trains."""
+
+    trainer: Any = None
+    made: tuple[Any, ...] = ()
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        trainer, self.trainer = self.trainer, None
+        if trainer is not None:
+            found = trainer.callback_handler.callbacks
+            copied = copy.deepcopy(trainer).callback_handler.callbacks
+            pickled = pickle.loads(pickle.dumps(found))
+            self.made = *copied, *pickled
+
+
+def test_a_trainer_is_copied_while_it_trains(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    args = arguments(tmp_path, detect_memory_leaks=True, report_to="none")
+    copies = Copies()
+    trainer = trainer_of(args, callbacks=[copies])
+    copies.trainer = trainer
+    trainer.train()
+    found = [c for c in copies.made if isinstance(c, LeakDetectionCallback)]
+    assert [c._session for c in found] == [None, None]
+    (text,) = said(caplog)
+    assert text.startswith("ImpactArbiter: no leak in 16 steps")
 
 
 def test_without_the_flag_nothing_is_added(tmp_path: Path) -> None:

@@ -1041,6 +1041,23 @@ def test_lists_that_grow_beside_keys_that_still_come() -> None:
     assert re.fullmatch(r"marks\[\d+\]", holder_of(finding).split(".")[-1])
 
 
+def test_a_list_that_is_cut_and_made_anew_lets_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Looks are rare: one sees it before it was cut, the next long after."""
+    monkeypatch.setattr(walks, "LOOK_SHARE", 1e-9)
+    columns: dict[str, list[torch.Tensor]] = {"loss": []}
+
+    def turn(step: int) -> None:
+        column = [*columns["loss"], torch.full((64,), float(step))]
+        if len(column) > 100:
+            column = column[-50:]
+        columns["loss"] = column
+
+    report = watched(turn, 150)
+    assert [f for f in report.findings if f.severity != "info"] == []
+
+
 def test_arrays_of_a_cache_that_is_full_do_not_grow() -> None:
     """Its new ones are larger than those that left, for most of the time."""
     kernels: dict[tuple[int, int], np.ndarray] = {}

@@ -736,6 +736,21 @@ def test_wrong_arguments() -> None:
         MemoryAnalyzer(3)
     with pytest.raises(UsageError, match="expected an Arbiter"):
         MemoryAnalyzer(evidence=3)  # type: ignore[arg-type]
+    analyzer = MemoryAnalyzer()
+    for wrong, found in ((3, "int"), ([3], "int"), ([{}], "dict")):
+        for work, kind in (
+            (analyzer.analyze_memory_patterns, "ProfileResult"),
+            (analyzer.generate_performance_insights, "ProfileResult"),
+            (analyzer.generate_optimization_report, "ProfileResult"),
+            (analyzer.analyze_memory_gaps, "events"),
+            (
+                lambda e: analyzer.generate_optimization_report(events=e),
+                "events",
+            ),
+        ):
+            said = rf"^got .*\b{found}\b.*: expected a list of {kind}"
+            with pytest.raises(TypeError, match=said):
+                work(wrong)  # type: ignore[operator]
 
 
 def test_results_of_other_profilers() -> None:

@@ -254,6 +254,34 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
+def test_what_may_not_be_changed(tmp_path: Path) -> None:
+    code = (
+        "from impactarbiter.base.files import check_changeable\n"
+        "from impactarbiter.base.errors import ReportError\n"
+        + UNPRIVILEGED
+        + "for path in sys.argv[1:]:\n"
+        "    try:\n"
+        "        check_changeable(path)\n"
+        "        print('may be')\n"
+        "    except ReportError as error:\n"
+        "        print(error)\n"
+    )
+    names = ["own.py", "two.py", "locked.py", "gone.py"]
+    own, two, locked, gone = (tmp_path / name for name in names)
+    for path in (own, two, locked):
+        path.write_text("x")
+    (tmp_path / "link.py").symlink_to(own)
+    os.link(two, tmp_path / "same.py")
+    locked.chmod(0o444)
+    paths = map(str, (own, tmp_path / "link.py", two, locked, gone))
+    said = run_unprivileged(code, *paths).splitlines()
+    assert said[:2] == ["may be"] * 2
+    assert "2 names (hard links) stand for it; copy it" in said[2]
+    assert "the file is read-only; make it writable" in said[3]
+    assert "no such file" in said[4]
+    assert all("or apply the diff by hand" in text for text in said[2:])
+
+
 def test_an_interrupted_write_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,9 @@ import impactarbiter
 from impactarbiter import _core, _torch
 from impactarbiter.core import hooks
 from impactarbiter.judging.diagnostician import Diagnostician
+from impactarbiter.model.report import Report
+from impactarbiter.reports.first_line import alarming
+from impactarbiter.reports.outputs import gate
 from impactarbiter.watching.arbiter import current
 
 needs_fork = pytest.mark.skipif(
@@ -180,6 +183,16 @@ def test_a_second_watch_is_refused() -> None:
         impactarbiter.watch()
     assert State() == during
     first.stop()
+    impactarbiter.watch().stop()
+
+
+def test_a_watch_that_nobody_has_can_be_ended() -> None:
+    impactarbiter.watch()
+    with pytest.raises(RuntimeError) as refused:
+        impactarbiter.watch()
+    ends = str(refused.value).rpartition(": ")[2]
+    assert ends == "impactarbiter.watching.arbiter.current().stop()"
+    eval(ends)
     impactarbiter.watch().stop()
 
 
@@ -671,6 +684,49 @@ def test_a_report_that_fails_breaks_no_with_block(
     assert "no idea" in said
     assert not any(_torch.installed().values())
     assert any("no idea" in text for text in arbiter.report().warnings)
+
+
+def fails(self: Diagnostician, *_: object) -> None:
+    raise MemoryError
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_report_that_fails_leaves_what_looks_have_found(
+    masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Diagnostician, "report", fails)
+    kept = []
+    with (
+        pytest.warns(RuntimeWarning, match="made: MemoryError$"),
+        impactarbiter.watch(step="manual", obfuscate=masked) as arbiter,
+    ):
+        for _ in range(30):
+            kept.append(torch.ones(64))
+            arbiter.step()
+    report = arbiter.report()
+    assert not report.complete and report.steps == 30
+    assert len(alarming(report)) == 1
+    why = "" if masked else ": MemoryError"
+    assert report.warnings[:2] == (
+        f"no report could be made{why}",
+        "what is found here is what the last look had found",
+    )
+    assert Report.from_dict(report.to_dict()) == report
+
+
+def test_a_report_that_cannot_be_made_says_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Diagnostician, "report", fails)
+    monkeypatch.setattr(Diagnostician, "glance", fails)
+    with pytest.warns(RuntimeWarning), impactarbiter.watch() as arbiter:
+        pass
+    report = arbiter.report()
+    assert str(report).splitlines() == [
+        "ImpactArbiter: no report could be made",
+        "warning: no report could be made: MemoryError",
+    ]
+    assert gate(report, "critical") == 0
 
 
 @pytest.mark.parametrize("step", ["auto", "manual"])

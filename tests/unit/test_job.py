@@ -434,6 +434,10 @@ def test_runs_that_were_too_short(tmp_path: Path) -> None:
         replace(report, needed_steps=10).to_json(path)
     said = answer(tmp_path)
     assert said == "no leak in 3 of 3 ranks; rank 1 saw too few steps to tell"
+    broken = put(tmp_path, rank=0, world_size=3, begin=1500.0, steps=0)
+    replace(Report.load(broken), complete=False).to_json(broken)
+    said = answer(tmp_path)
+    assert said.endswith("; rank 0 could make no last report")
 
 
 def test_a_folder_that_refuses_hurts_nobody(

@@ -26,7 +26,7 @@ from impactarbiter.judging.departures import Departures
 from impactarbiter.judging.growth import Pace
 from impactarbiter.judging.known import KnownHolders
 from impactarbiter.judging.memory import HolderHistory
-from impactarbiter.judging.observation import Moment, Observation
+from impactarbiter.judging.observation import Moment, Observation, observed
 from impactarbiter.judging.scaled import scaled
 from impactarbiter.judging.turnover import Turnover
 from impactarbiter.judging.watch import StatementWatch
@@ -756,6 +756,32 @@ def test_what_was_in_use_at_the_walk_before_did_not_come_since() -> None:
     each = now.each_since(then)
     assert each is not None
     assert (each["freed"], each["bytes"]) == (4, 400)
+
+
+def test_what_a_step_works_with_at_a_walk_is_no_growth():
+    """A report between forward and backward saw a hundred saved tensors."""
+    known = history(seen(10, 10, 10))
+    for tick in (20, 30):
+        known.observe(seen(tick, tick, tick))
+    one = [fellow()]
+    report = replace(seen(31, 31, 131), at=replace(at(31), ends_step=False))
+    known.walked_again(known.held, one, report, in_use=True)
+    known.observe(seen(40, 40, 140))
+    known.walked_again(known.held, one, seen(41, 41, 41))
+    assert rates.rate(known, OPTIMIZER, "storages") == 1
+
+
+def test_what_came_between_a_walk_and_its_visit_says_of_nothing_that_it_left():
+    """Another thread had the interpreter; a list shows its newest first."""
+    none = dict.fromkeys(("others_storages", "others_bytes", "bytes"), 0)
+    none |= dict.fromkeys(("storages", "nodes", "node_bytes"), 0)
+    held = fellow(groups=(), **none)
+    known = history(replace(seen(20, 20, 20), first=7, eldest=3))
+    known.fellows = [held]
+    for length in (21, 20):
+        visit = Visit("intact", length, 1, 8, 0, eldest=3)
+        now = observed([held], visit, at(20), alive(20))
+        assert now.lost_some(known.last) == (length == 20)
 
 
 def test_what_lines_had_put_there_before_they_were_suspect_is_no_growth():

@@ -810,6 +810,12 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "gone.py is left alone" in shown.stderr
     assert "no patch for __main__.history: a cause" in shown.stderr
     assert "item" not in file.read_text()
+    (tmp_path / "same.py").hardlink_to(file)
+    refused = fix("run.json", "--apply", folder=tmp_path)
+    assert refused.returncode == 2
+    assert "2 names (hard links) stand for it" in refused.stderr
+    assert "item" not in file.read_text()
+    (tmp_path / "same.py").unlink()
     applied = fix("run.json", "--apply", folder=tmp_path)
     assert applied.stdout == shown.stdout
     assert file.read_bytes().endswith(b"\r\nhistory.append(loss.item())\r\n")

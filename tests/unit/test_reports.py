@@ -37,6 +37,7 @@ from impactarbiter.reports.console import broken, emit, line, plain
 from impactarbiter.reports.first_line import ROOM, summary
 from impactarbiter.reports.html import report_fragment, report_page
 from impactarbiter.reports.jsonio import report_json
+from impactarbiter.reports.outputs import FOUND, gate
 from impactarbiter.reports.sarif import sarif_log
 from impactarbiter.reports.text import report_lines, report_text
 from impactarbiter.reports.wording import announcement
@@ -461,6 +462,19 @@ def test_text_without_findings(fields: dict[str, int], first: str) -> None:
     assert "watching cost 0.12 ms a step" in text
 
 
+def test_a_report_that_could_not_be_made() -> None:
+    """What it has is told; what it has not is no good news."""
+    made = report(complete=False)
+    assert str(made).startswith("ImpactArbiter: no report could be made\n")
+    # A failure of ours is nothing found; what looks have found is.
+    assert gate(made, "critical") == 0
+    assert gate(report(leak(), complete=False), "critical") == FOUND
+    assert summary(report(leak(), complete=False)).startswith("CRITICAL, 1")
+    assert not sarif_log(made)["runs"][0]["invocations"][0][
+        "executionSuccessful"
+    ]
+
+
 def test_text_of_other_verdicts() -> None:
     cache = leak(verdict="cache", severity="info", holder=None, advice="")
     assert "1 bounded growth, for information only" in str(report(cache))
@@ -788,6 +802,9 @@ def test_timeline(tmp_path: File) -> None:
     ]
     with pytest.raises(ReportError, match=r"ends in \.png"):
         report().plot(tmp_path / "t.txt")
+    for wrong in (5, None, b"t.png", io.StringIO()):
+        with pytest.raises(TypeError, match=r"got .*: expected a file name"):
+            report().plot(wrong)
 
 
 def test_files_are_whole_or_not_there(tmp_path: File) -> None:

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import MissingExtraError
-from ..session import Session, check_options, harmless, open_session
+from ..session import SessionHolder, check_options, harmless, open_session
 from . import flags, import_hook
 from .flags import DETECT, EVERY, REPORT
 
@@ -35,7 +35,7 @@ __all__ = ["LeakDetectionCallback", "TrainingArguments"]
 _OF_TRAINING = "learning_rate"
 
 
-class LeakDetectionCallback(TrainerCallback):  # type: ignore[misc]
+class LeakDetectionCallback(SessionHolder, TrainerCallback):  # type: ignore[misc]
     """Watches a training from its beginning to its end.
 
     ``every`` and ``report`` default to the TrainingArguments' fields
@@ -58,7 +58,6 @@ class LeakDetectionCallback(TrainerCallback):  # type: ignore[misc]
         self._every = every
         self._report = report
         self._watch = watch
-        self._session: Session | None = None
 
     @harmless
     def on_train_begin(

@@ -28,6 +28,7 @@ typedef struct {
     ia_root_kind root;
     PyCodeObject *code; /* of a frame; compared, never followed */
     uintptr_t eldest;  /* item of a container at the last visit */
+    uintptr_t newest;  /* likewise, of a list */
     Py_ssize_t length; /* likewise */
     int container;
     int kept;
@@ -233,6 +234,7 @@ take_over(path *p)
             continue;
         latest = old->number;
         p->eldest = old->eldest;
+        p->newest = old->newest;
         p->length = old->length;
         p->node = old->node;
         p->sequence = old->sequence;
@@ -550,6 +552,7 @@ read_holder(path *p, PyObject *op, ia_visit *v)
         v->first = PyDict_Check(op) ? v->eldest
                    : v->length > 0  ? first_item(op)
                                     : 0;
+        p->newest = PyList_Check(op) ? v->first : 0;
     } else if (still && ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR) {
         read_tensor(p, op, v);
     } else {
@@ -565,13 +568,17 @@ has_its_eldest(const path *p, PyObject *op)
     return p->eldest == 0 || eldest_since(op, p->eldest) == p->eldest;
 }
 
-/* Is it the container of the last visit, made anew with more in it?  Its eldest
- * item is alive as long as one of the two has it. */
+/* Is it the container of the last visit, made anew?  With more in it, it has its
+ * eldest item, which is alive as long as one of the two has it; a list that was
+ * cut has its newest. */
 static int
 stands_in(const path *p, PyObject *op)
 {
-    return p->eldest != 0 && Py_TYPE(op) == p->links[p->count - 1].type &&
-           ia_container_length(op) >= p->length && has_its_eldest(p, op);
+    if (Py_TYPE(op) != p->links[p->count - 1].type)
+        return 0;
+    if (ia_container_length(op) < p->length)
+        return p->newest != 0 && PyList_Check(op) && list_has(op, p->newest);
+    return p->eldest != 0 && has_its_eldest(p, op);
 }
 
 /* The container of the last visit, or the one that stands in for it, or NULL.
