@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from .source_file import FUNCTIONS, Source, name_of
+from .source_file import FUNCTIONS, Source, Variable, name_of
 
 #: A function of the user's.
 Defined = ast.FunctionDef | ast.AsyncFunctionDef
@@ -18,6 +18,8 @@ Function = Defined | ast.Lambda
 
 #: What a call of an object comes to: a module's is its ``forward``.
 OF_OBJECTS = ("__call__", "forward")
+#: Methods by which an object gives what it has.
+OF_ITEMS = frozenset({"__getitem__", "__iter__", "__next__"})
 
 
 def given_to(call: ast.Call) -> list[ast.expr]:
@@ -34,46 +36,71 @@ class Callees:
         self.classes: dict[str, list[Function]] = {}
         #: Those that may be behind a variable.
         self.loose: list[Function] = []
-        self._of_object: set[Function] = set()
-        self._of_class: set[Function] = set()
-        self._stored: set[str] = set()
+        #: Methods that are read like attributes.
+        self.properties: set[str] = set()
+        self.called: set[str] = set()
+        self._methods: dict[str, dict[str, Function]] = {}  # by class
+        self._bound: dict[Function, str] = {}  # to what: "object" or "class"
+        #: What variables and attributes are set to.
+        self._values: dict[Variable, list[ast.expr]] = {}
         for source in files:
-            self._define(source)
+            for node in source.nodes:
+                self._define(source, node)
         for source in files:
-            self._let_loose(source)
+            for node in source.nodes:
+                self._let_loose(source, node)
 
-    def _define(self, source: Source) -> None:
-        for node in source.nodes:
-            if isinstance(node, FUNCTIONS):
-                self.named.setdefault(node.name, []).append(node)
-                self._note_owner(node, source.parents.get(node))
-            elif isinstance(node, ast.ClassDef):
-                self.classes.setdefault(node.name, [])
-            elif isinstance(getattr(node, "ctx", None), ast.Store):
-                self._stored.add(getattr(node, "attr", ""))
+    def _define(self, source: Source, node: ast.AST) -> None:
+        if isinstance(node, FUNCTIONS):
+            self.named.setdefault(node.name, []).append(node)
+            self._note_owner(node, source.parents.get(node))
+        elif isinstance(node, ast.ClassDef):
+            self.classes.setdefault(node.name, [])
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._set(source, target, node.value)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            self._set(source, node.target, node.value)
+        elif isinstance(node, ast.Call):
+            self.called.add(name_of(node.func))
+
+    def _set(self, source: Source, target: ast.AST, value: ast.expr) -> None:
+        variable = _variable(source, target)
+        if variable is not None:
+            self._values.setdefault(variable, []).append(value)
 
     def _note_owner(self, function: Defined, owner: ast.AST | None) -> None:
         """Whether it stands in a class, and is called of an object's or of
         the class's."""
         if not isinstance(owner, ast.ClassDef):
             return
+        self._methods.setdefault(owner.name, {})[function.name] = function
         if function.name == "__init__":
             self.classes.setdefault(owner.name, []).append(function)
         decorators = set(map(name_of, function.decorator_list))
         if "classmethod" in decorators:
-            self._of_class.add(function)
+            self._bound[function] = "class"
         elif "staticmethod" not in decorators:
-            self._of_object.add(function)
+            self._bound[function] = "object"
+        if not decorators.isdisjoint(("cached_property", "property")):
+            self.properties.add(function.name)
 
-    def _let_loose(self, source: Source) -> None:
-        for node in source.nodes:
-            if isinstance(node, ast.Lambda):
-                self.loose.append(node)
-            elif name_of(node) in self.named and not _is_called(source, node):
-                self.loose += self.named[name_of(node)]
-        self.loose += [
-            f for name in OF_OBJECTS for f in self.named.get(name, ())
-        ]
+    def _let_loose(self, source: Source, node: ast.AST) -> None:
+        """Functions that are handed on, by whatever name."""
+        if isinstance(node, ast.Lambda):
+            self.loose.append(node)
+            return
+        name = name_of(node)
+        if (
+            name not in self.named
+            or name in self.properties
+            or not isinstance(getattr(node, "ctx", None), ast.Load)
+            or (isinstance(node, ast.Name) and self.is_variable(source, node))
+        ):
+            return
+        parent = source.parents.get(node)
+        if not (isinstance(parent, ast.Call) and parent.func is node):
+            self.loose += self.named[name]
 
     def by_name(self, call: ast.Call) -> list[Function] | None:
         """Those that a call names; None: it names none of the user's."""
@@ -83,13 +110,69 @@ class Callees:
     def by_value(self, source: Source, call: ast.Call) -> list[Function]:
         """Those that one may come to which names none."""
         if self.is_variable(source, call.func):
-            return self.loose
+            return self._behind(source, call.func)
         return [
             function
             for value in given_to(call)
             for node in ast.walk(value)
             for function in self._handed(node)
         ]
+
+    def _behind(self, source: Source, func: ast.expr) -> list[Function]:
+        """Functions that a variable may stand for: where all that it is set
+        to are objects, how these are called."""
+        made = self.made_of(source, func)
+        if made is None:
+            every = (self.named.get(name, ()) for name in OF_OBJECTS)
+            return [*self.loose, *(one for some in every for one in some)]
+        return [
+            self._methods[name][method]
+            for name in made & self._methods.keys()
+            for method in OF_OBJECTS
+            if method in self._methods[name]
+        ]
+
+    def made_of(self, source: Source, value: ast.expr) -> set[str] | None:
+        """Names of the classes that what stands there may be an object of, by
+        what it is set to; None: it may be anything."""
+        if isinstance(value, ast.Call):
+            name = name_of(value.func)
+            alone = not any(
+                self._handed(node)
+                for given in given_to(value)
+                for node in ast.walk(given)
+            )
+            return (
+                {name} if name and name not in self.named and alone else None
+            )
+        variable = _variable(source, value)
+        found = self._values.get(variable, []) if variable else []
+        names = [
+            self.made_of(source, one)
+            for one in found
+            if isinstance(one, ast.Call)
+        ]
+        known = [one for one in names if one is not None]
+        if not found or len(known) < len(found):
+            return None
+        return set().union(*known)
+
+    def gives_items(self, source: Source, value: ast.expr) -> set[str]:
+        """Methods by which an object of the user's gives what it has."""
+        made = self.made_of(source, value) or set()
+        return {
+            method
+            for name in made & self._methods.keys()
+            for method in self._methods[name].keys() & OF_ITEMS
+        }
+
+    def owner_is_elsewhere(self, source: Source, function: Function) -> bool:
+        """Whether it is a method of a class that has others of a library's."""
+        owner = source.parents.get(function)
+        return isinstance(owner, ast.ClassDef) and any(
+            name_of(base) not in self.classes and name_of(base) != "object"
+            for base in owner.bases
+        )
 
     def _handed(self, node: ast.AST) -> list[Function]:
         if isinstance(node, ast.Lambda):
@@ -103,7 +186,7 @@ class Callees:
             scope, name = source.variable(func)
             return name in source.binds.get(scope, ())
         if isinstance(func, ast.Attribute):
-            return func.attr in self._stored
+            return ("", func.attr) in self._values
         return True
 
     def parameters(
@@ -111,12 +194,11 @@ class Callees:
     ) -> Iterator[tuple[str, ast.expr]]:
         """Which parameter of a function that it names a call gives what."""
         of_class = name_of(getattr(call.func, "value", None)) in self.classes
+        bound = self._bound.get(function)
         names = [
             a.arg for a in (*function.args.posonlyargs, *function.args.args)
         ]
-        if function in self._of_class or (
-            function in self._of_object and not of_class
-        ):
+        if bound == "class" or (bound == "object" and not of_class):
             names = names[1:]
         rest = function.args.vararg
         for i, value in enumerate(call.args):
@@ -152,6 +234,7 @@ def defaults_of(function: Function) -> Iterator[tuple[str, ast.expr]]:
             yield one.arg, other
 
 
-def _is_called(source: Source, node: ast.AST) -> bool:
-    parent = source.parents.get(node)
-    return isinstance(parent, ast.Call) and parent.func is node
+def _variable(source: Source, node: ast.AST) -> Variable | None:
+    if isinstance(node, ast.Attribute):
+        return "", node.attr
+    return source.variable(node) if isinstance(node, ast.Name) else None

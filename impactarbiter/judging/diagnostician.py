@@ -52,6 +52,9 @@ from .whole import Whole
 #: Seconds for which the room that is left is taken to be what it was: who
 #: walks more because of it, and when memory runs out, is asked of it alone.
 ROOM_SECONDS = 1.0
+#: A look is made at the latest after so many times the seconds that the ticks
+#: until then were expected to take: these may get slower.
+SLOWER = 4
 #: What is said of findings after which no look could be made any more.
 OF_LAST_LOOK = "what is found here is what the last look had found"
 
@@ -149,11 +152,11 @@ class Diagnostician:
         """Called at a tick where something is due."""
         # One that is cut short is made at the next tick.
         hooks.look_at(tick + 1)
-        self._walks.begin_look()
         self._alone.run(lambda: self._look(tick), lambda: None)
 
     @each_parsed_once()
     def _look(self, tick: int) -> None:
+        self._walks.begin_look()
         status = ledger.status()
         if self._watch.goes_on(status) and tick < self._next_visit:
             # A statement is sought.
@@ -256,7 +259,11 @@ class Diagnostician:
     def _come_back(self, tick: int, status: Status, pause: int) -> None:
         """Arranges for the next visit."""
         self._next_visit = tick + self._walks.ticks_to_look(tick, status)
-        hooks.look_at(self._due(tick, status, pause), self.refresh)
+        due = self._due(tick, status, pause)
+        within = SLOWER * max(due - tick, 0) * status.tick_seconds
+        if self.refresh:
+            within = min(within or self.refresh, self.refresh)
+        hooks.look_at(due, within)
 
     def _due(self, tick: int, status: Status, pause: int) -> int:
         """The tick of the next visit; 0: when the criterion calls."""

@@ -13,6 +13,7 @@ from typing import TypeGuard
 
 from ..knowledge.containers import ADDING, ANY
 from .callees import (
+    OF_ITEMS,
     OF_OBJECTS,
     Callees,
     Function,
@@ -72,8 +73,6 @@ BACKWARDS = frozenset({"backward", "grad", "manual_backward"})
 _OF_GRAPHS = frozenset(
     {"grad", "grad_fn", "register_hook", "requires_grad", "retain_grad"}
 )
-#: Methods by which what stands in a class gives what it has.
-_OF_ITEMS = frozenset({"__getitem__", "__iter__", "__next__"})
 #: Passes over the files until nothing new is reached; names are few.
 MOST_PASSES = 12
 
@@ -100,6 +99,7 @@ class Flow:
         self.callees = Callees(files)
         self.backwards = BACKWARDS.union(*map(_other_names, files))
         self.raised = False  # with an exception
+        self._all_reached: set[Function] = set()
 
     def run(self) -> str:
         """Where a graph is needed; "" where nothing is seen to need one."""
@@ -131,7 +131,7 @@ class Flow:
         same = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
         return any(
             isinstance(op, same)
-            and not any(isinstance(side, ast.Constant) for side in pair)
+            and not any(map(_is_constant, pair))
             and self._any(source, pair)
             for op, pair in zip(node.ops, pairwise(sides), strict=True)
         )
@@ -177,7 +177,9 @@ class Flow:
                 return False
             if self.names.has(source, node) or ("", node.attr) in self.reached:
                 return True
-            if node.attr in self.returns:  # a property
+            if node.attr in self.returns and (
+                node.attr in self.callees.properties
+            ):
                 return True
             return node.attr not in ("shape", "dtype", "device", "data") and (
                 self._holds(source, node.value)
@@ -185,7 +187,9 @@ class Flow:
         if isinstance(node, ast.Call):
             return self._call_holds(source, node)
         if isinstance(node, ast.Subscript):
-            return self._holds(source, node.value) or self._gives_items()
+            return self._holds(source, node.value) or self._gives_items(
+                source, node.value
+            )
         if isinstance(node, ast.IfExp):
             return self._any(source, (node.body, node.orelse))
         if isinstance(node, ast.Dict):
@@ -199,8 +203,12 @@ class Flow:
     def _any(self, source: Source, nodes: Iterable[ast.AST | None]) -> bool:
         return any(self._holds(source, node) for node in nodes)
 
-    def _gives_items(self) -> bool:
-        return not _OF_ITEMS.isdisjoint(self.returns)
+    def _gives_items(self, source: Source, value: ast.expr) -> bool:
+        """Whether it is an object of the user's that gives what is kept."""
+        methods = OF_ITEMS & self.returns.keys()
+        return bool(methods) and not methods.isdisjoint(
+            self.callees.gives_items(source, value)
+        )
 
     def _call_holds(self, source: Source, call: ast.Call) -> bool:
         func, name = call.func, name_of(call.func)
@@ -228,7 +236,7 @@ class Flow:
             and self.callees.is_variable(source, call.func)
             and any(
                 getattr(function, "name", "") in self.returns
-                for function in self.callees.loose
+                for function in self.callees.by_value(source, call)
             )
         )
 
@@ -240,7 +248,9 @@ class Flow:
             if self._holds(source, node.value):
                 self._reach(source, node.target)
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
-            if self._holds(source, node.iter) or self._gives_items():
+            if self._holds(source, node.iter) or self._gives_items(
+                source, node.iter
+            ):
                 self._reach(source, node.target)
         elif isinstance(node, ast.withitem):
             entered = "__enter__" in self.returns
@@ -355,13 +365,18 @@ class Flow:
         if functions is None:
             self._look_elsewhere(source, call)
             for function in self.callees.by_value(source, call):
-                for name in all_of(function):
-                    self._reach_parameter(function, name)
+                self._reach_all(function)
             return
         for function in functions:
             for name, value in self.callees.parameters(function, call):
                 if self._holds(source, value):
                     self._reach_parameter(function, name)
+
+    def _reach_all(self, function: Function) -> None:
+        if function not in self._all_reached:
+            self._all_reached.add(function)
+            for name in all_of(function):
+                self._reach_parameter(function, name)
 
     def _look_elsewhere(self, source: Source, call: ast.Call) -> None:
         """What it comes to may stand in a file that was not read."""
@@ -381,6 +396,8 @@ class Flow:
             return asks and self._holds(source, node.value)
         if isinstance(node, ast.Constant):
             return self._is_named_by_text(source, node)
+        if isinstance(node, ast.Return):
+            return self._is_given_to_library(source, node)
         if not isinstance(node, ast.Call):
             return False
         given = given_to(node)
@@ -389,6 +406,21 @@ class Flow:
             return self._any(source, given)
         return asked[0] == "getattr" and self._asks_by_name(source, node)
 
+    def _is_given_to_library(self, source: Source, node: ast.Return) -> bool:
+        """``training_step()`` of a class that has more from a library, which
+        nothing here calls: what it gives back may be taken backward there."""
+        around = next(
+            (o for o in source.up(node) if isinstance(o, FUNCTIONS)), None
+        )
+        return (
+            around is not None
+            and around.name not in self.callees.called
+            and around.name not in self.callees.properties
+            and around.name not in (*OF_OBJECTS, *OF_ITEMS)
+            and self.callees.owner_is_elsewhere(source, around)
+            and self._holds(source, node.value)
+        )
+
     def _is_named_by_text(self, source: Source, text: ast.Constant) -> bool:
         """``globals()["history"]``, ``getattr(run, "history")``: what becomes
         of it is not followed."""
@@ -396,7 +428,8 @@ class Flow:
             return False
         around = source.parents.get(text)
         if isinstance(around, ast.Call):
-            return name_of(around.func) in ("attrgetter", "getattr")
+            called = name_of(around.func) in ("attrgetter", "getattr")
+            return called and text.value in self.names.attributes
         owner = getattr(around, "value", None)
         name = name_of(getattr(owner, "func", owner))
         return name in ("globals", "locals", "vars", "__dict__")
@@ -411,6 +444,12 @@ class Flow:
             or name.value in _OF_GRAPHS
             or name.value in BACKWARDS
         )
+
+
+def _is_constant(node: ast.AST) -> bool:
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return all(map(_is_constant, node.elts))
+    return isinstance(node, ast.Constant)
 
 
 def _other_names(source: Source) -> set[str]:

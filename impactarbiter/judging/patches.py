@@ -101,7 +101,8 @@ def _mended(
     """Findings of one line, with the patch of that line or a note."""
     site = group[0].grown_at
     assert site is not None
-    mended = list(group)
+    unread = NoPatchError("the source could not be followed")
+    mended = [_without(f, unread) for f in group]
     # Whatever becomes of a program's source, the report goes on.
     with Tolerated():
         try:

@@ -35,6 +35,8 @@ class Source:
     nodes: list[ast.AST] = field(default_factory=list)
     parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
     binds: dict[str, set[str]] = field(default_factory=dict)
+    #: Names that a function has from outside though it binds them.
+    outer: dict[str, set[str]] = field(default_factory=dict)
     scopes: dict[ast.AST, str] = field(default_factory=dict)
 
     @cached_property
@@ -80,7 +82,10 @@ class Source:
     def named(self, node: ast.AST, name: str) -> Variable:
         """The variable of that name where a node stands."""
         scope = self.scopes[node]
-        while scope and name not in self.binds.get(scope, ()):
+        while scope and (
+            name not in self.binds.get(scope, ())
+            or name in self.outer.get(scope, ())
+        ):
             scope = scope.rpartition(".")[0]
         return (scope or "module", name)
 
@@ -176,6 +181,8 @@ def _note(source: Source, node: ast.AST, scope: str) -> None:
     source.nodes.append(node)
     source.scopes[node] = scope
     source.words.add(name_of(node))
+    if isinstance(node, (ast.Global, ast.Nonlocal)):
+        source.outer.setdefault(scope, set()).update(node.names)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         source.words.add(node.value)
     for child in ast.iter_child_nodes(node):

@@ -25,6 +25,7 @@ from ..core.wire import (
     GROWS_COUNT,
     Status,
     Suspect,
+    Tally,
     Walk,
 )
 from ..model.finding import Finding
@@ -104,7 +105,7 @@ class Walks:
         self.known.visit(moment(status))
 
     def begin_look(self) -> None:
-        """One is paid for beside its walks."""
+        """Notes when one begins, in the thread's seconds without walks."""
         self._look_began = time.thread_time() - self._seconds
 
     def ticks_to_look(self, tick: int, status: Status) -> int:
@@ -266,11 +267,15 @@ class Walks:
         if wait > 0:
             self.weighed = self.weighed or account.weigh(status.counts, None)
             return wait
-        with self._paid():
-            tally = heap.walk((), weigh=True).tally
-        self.count += 1
-        self.weighed = account.weigh(status.counts, tally)
+        self.weighed = account.weigh(status.counts, self._tally())
         return 0
+
+    def _tally(self) -> Tally | None:
+        """What Python's objects weigh now, by type."""
+        with self._paid():
+            walk = heap.walk((), weigh=True)
+        self.count += 1
+        return walk.tally
 
     def walk(
         self,

@@ -54,6 +54,8 @@ class Standing:
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_stream":  # of a copy that is being made
+            raise AttributeError(name)
         return getattr(self._stream, name)
 
     def _stands(self) -> bool:

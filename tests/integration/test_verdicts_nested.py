@@ -1041,6 +1041,20 @@ def test_lists_that_grow_beside_keys_that_still_come() -> None:
     assert re.fullmatch(r"marks\[\d+\]", holder_of(finding).split(".")[-1])
 
 
+@pytest.mark.parametrize("room", [64, 250])
+def test_a_cache_that_evicts_before_it_takes_in_lets_go(room: int) -> None:
+    """A new item lies where the one that went has lain."""
+    cache: dict[int, list[torch.Tensor]] = {}
+
+    def turn(step: int) -> None:
+        if len(cache) >= room:
+            del cache[next(iter(cache))]
+        cache[step] = [torch.full((64,), float(step))]
+
+    report = watched(turn, 3 * room)
+    assert [f for f in report.findings if f.severity != "info"] == []
+
+
 def test_a_list_that_is_cut_and_made_anew_lets_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

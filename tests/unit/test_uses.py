@@ -149,8 +149,17 @@ NEEDED = {
     "by a text that names it": """
         globals()["history"][-1].backward()
     """,
-    "by a text for an attribute": """
-        getattr(run, "history")[-1].backward()
+    "by way of a variable of the module": """
+        def smooth():
+            global total
+            total = sum(history)
+        smooth()
+        total.backward()
+    """,
+    "by what a method gives to a library": """
+        class Model(LightningModule):
+            def training_step(self, batch):
+                return sum(history[-4:])
     """,
     "from another container": """
         other = []
@@ -182,6 +191,46 @@ NOT_NEEDED = {
         order = sorted(range(8), key=lambda at: -at)
         print(float(history[0]), order)
         loss.backward()
+    """,
+    "by a property that is printed": """
+        class Meter:
+            @property
+            def mean(self):
+                return sum(history) / len(history)
+        criterion = nn.MSELoss()
+        meter = Meter()
+        loss = criterion(model(x), y)
+        loss.backward()
+        print(float(meter.mean))
+    """,
+    "by an object that is called, beside a library's": """
+        class Smooth:
+            def __call__(self, value):
+                return sum(history[-10:]) / 10
+        criterion = nn.MSELoss()
+        smooth = Smooth()
+        for x, y in DataLoader(data):
+            loss = criterion(model(x), y)
+            loss.backward()
+            print(smooth(loss))
+    """,
+    "by items of another object": """
+        class Log:
+            def __getitem__(self, at):
+                return history[at]
+            def __iter__(self):
+                return iter(history)
+        loader = DataLoader(data)
+        for batch in loader:
+            loss = criterion(model(batch[0]), batch[1])
+            loss.backward()
+    """,
+    "by an option of its name": """
+        kept = getattr(args, "history", None)
+        loss.backward()
+    """,
+    "among constants": """
+        print(history[-1] in (None, 1))
     """,
     "by an accelerator that logs it": """
         accelerator = Accelerator()

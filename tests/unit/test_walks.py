@@ -258,8 +258,9 @@ def test_what_a_cache_moves_to_its_end_has_not_left_it(
         if isinstance(kept, OrderedDict):
             kept.move_to_end(1)
         moved = heap.visit(held.visit)
+        other = torch.ones(300)
         kept.clear()
-        kept.update({STEPS + 1000: torch.ones(300)})
+        kept.update({STEPS + 1000: other})
         after = heap.visit(held.visit)
     assert before.first and before.eldest
     assert (moved.first, moved.eldest) == (before.first, before.eldest)

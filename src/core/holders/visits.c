@@ -23,12 +23,18 @@ typedef struct {
     Py_ssize_t place;   /* among what the link before it shows */
 } hop;
 
+/* What is in a container: addresses, and of a dict's item its key. */
+typedef struct {
+    uintptr_t item; /* 0: none, or not known */
+    uintptr_t key;
+} entry;
+
 typedef struct {
     uint32_t number; /* 0 = free */
     ia_root_kind root;
     PyCodeObject *code; /* of a frame; compared, never followed */
-    uintptr_t eldest;  /* item of a container at the last visit */
-    uintptr_t newest;  /* likewise, of a list */
+    entry eldest;      /* of a container at the last visit */
+    uintptr_t newest;  /* item of a list, likewise */
     Py_ssize_t length; /* likewise */
     int container;
     int kept;
@@ -407,16 +413,46 @@ first_item(PyObject *op)
     return first;
 }
 
-/* The item that has been in it for longest, as it is shown; lists and tuples
- * show their last one first. */
+/* Numbers and texts are the same key where they are other objects. */
 static uintptr_t
-eldest_item(PyObject *op)
+key_mark(PyObject *key)
 {
+    if (PyLong_CheckExact(key) || PyUnicode_CheckExact(key))
+        return (uintptr_t)PyObject_Hash(key);
+    return (uintptr_t)key;
+}
+
+/* An ordered dict shows its keys first, in their order. */
+static entry
+first_entry(PyObject *dict)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    uintptr_t wanted = PyODict_CheckExact(dict) ? first_item(dict) : 0;
+    entry first = {0, 0};
+    while (PyDict_Next(dict, &at, &key, &value)) {
+        int is_wanted = wanted == 0 || (uintptr_t)key == wanted;
+        if (is_wanted || first.item == 0)
+            first = (entry){(uintptr_t)value, key_mark(key)};
+        if (is_wanted)
+            break;
+    }
+    return first;
+}
+
+/* What has been in it for longest, as it is shown; lists and tuples show their
+ * last one first. */
+static entry
+eldest_entry(PyObject *op)
+{
+    if (PyDict_Check(op))
+        return first_entry(op);
     if (PyList_Check(op) || PyTuple_Check(op))
-        return Py_SIZE(op) > 0
-                   ? (uintptr_t)PySequence_Fast_GET_ITEM(op, 0)
-                   : 0;
-    return first_item(op);
+        return (entry){Py_SIZE(op) > 0
+                           ? (uintptr_t)PySequence_Fast_GET_ITEM(op, 0)
+                           : 0,
+                       0};
+    return (entry){first_item(op), 0};
 }
 
 static int
@@ -428,29 +464,51 @@ list_has(PyObject *list, uintptr_t item)
     return 0;
 }
 
+/* By its key, too: where another went, a new item may lie. */
 static int
-dict_has(PyObject *dict, uintptr_t item)
+dict_has(PyObject *dict, entry wanted)
 {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);)
-        if ((uintptr_t)key == item || (uintptr_t)value == item)
+        if ((uintptr_t)value == wanted.item && key_mark(key) == wanted.key)
             return 1;
     return 0;
+}
+
+static uintptr_t
+newest_item(PyObject *op)
+{
+    return PyList_Check(op) && Py_SIZE(op) > 0
+               ? (uintptr_t)PyList_GET_ITEM(op, Py_SIZE(op) - 1)
+               : 0;
+}
+
+static int
+are_same(entry a, entry b)
+{
+    return a.item == b.item && a.key == b.key;
 }
 
 /* The eldest of `before` while it is there, be it at another place: the first
  * item of a heap is its least, and a cache moves to its end what it was asked
  * for. */
-static uintptr_t
-eldest_since(PyObject *op, uintptr_t before)
+static entry
+eldest_since(PyObject *op, entry before)
 {
-    uintptr_t now = eldest_item(op);
-    if (now == before || before == 0)
+    entry now = eldest_entry(op);
+    if (before.item == 0 || are_same(now, before))
         return now;
-    return (PyList_Check(op) && list_has(op, before)) ||
+    return (PyList_Check(op) && list_has(op, before.item)) ||
                    (PyDict_Check(op) && dict_has(op, before))
                ? before
                : now;
+}
+
+/* For comparison, as one number. */
+static uintptr_t
+mark_of(entry e)
+{
+    return e.item == 0 ? 0 : (e.item ^ e.key) | 1;
 }
 
 /* The node behind a gradient, be that a Python object or none. */
@@ -545,14 +603,15 @@ read_holder(path *p, PyObject *op, ia_visit *v)
     v->value = (uintptr_t)op;
     if (p->container && ia_is_being_sorted(op)) {
         v->length = p->length;
-        v->eldest = p->eldest;
+        v->eldest = mark_of(p->eldest);
     } else if (p->container) {
         p->length = v->length = ia_container_length(op);
-        p->eldest = v->eldest = eldest_since(op, p->eldest);
+        p->eldest = eldest_since(op, p->eldest);
+        v->eldest = mark_of(p->eldest);
         v->first = PyDict_Check(op) ? v->eldest
                    : v->length > 0  ? first_item(op)
                                     : 0;
-        p->newest = PyList_Check(op) ? v->first : 0;
+        p->newest = newest_item(op);
     } else if (still && ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR) {
         read_tensor(p, op, v);
     } else {
@@ -565,7 +624,8 @@ read_holder(path *p, PyObject *op, ia_visit *v)
 static int
 has_its_eldest(const path *p, PyObject *op)
 {
-    return p->eldest == 0 || eldest_since(op, p->eldest) == p->eldest;
+    return p->eldest.item == 0 ||
+           are_same(eldest_since(op, p->eldest), p->eldest);
 }
 
 /* Is it the container of the last visit, made anew?  With more in it, it has its
@@ -578,7 +638,7 @@ stands_in(const path *p, PyObject *op)
         return 0;
     if (ia_container_length(op) < p->length)
         return p->newest != 0 && PyList_Check(op) && list_has(op, p->newest);
-    return p->eldest != 0 && has_its_eldest(p, op);
+    return p->eldest.item != 0 && has_its_eldest(p, op);
 }
 
 /* The container of the last visit, or the one that stands in for it, or NULL.

@@ -560,7 +560,7 @@ ia_ledger_forget_positions(void)
     grow_up_all();
     for (uint32_t i = 0; i < book.nsites; i++) {
         ia_survivors_reset(&book.sites[i].by[IA_BY_POSITION], book.warmup);
-        book.sites[i].advanced = 0;
+        book.sites[i].advanced = book.sites[i].grows = 0;
     }
     for (uint32_t i = 0; i < book.nrows; i++) {
         ia_row *row = &book.rows[i];

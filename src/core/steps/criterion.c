@@ -46,8 +46,10 @@ ia_criterion_reset(uint32_t warmup, uint32_t window)
 void
 ia_criterion_forget_positions(void)
 {
-    for (uint32_t i = 0; i < state.ngraphs; i++)
+    for (uint32_t i = 0; i < state.ngraphs; i++) {
         ia_survivors_reset(&state.graphs[i].by[IA_BY_POSITION], state.warmup);
+        state.graphs[i].grows = 0;
+    }
 }
 
 void
@@ -79,7 +81,7 @@ add_graph(uint32_t site)
     if (ia_ptrmap_set(&state.of_site, (uintptr_t)site + 1, state.ngraphs) < 0)
         return NULL;
     site_graph *g = &state.graphs[state.ngraphs++];
-    g->site = site;
+    *g = (site_graph){.site = site};
     for (int c = 0; c < IA_CLOCKS; c++)
         ia_survivors_reset(&g->by[c], state.warmup);
     ia_survivors_reset(&g->late, 0);
