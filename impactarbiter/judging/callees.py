@@ -191,27 +191,35 @@ class Callees:
 
     def parameters(
         self, function: Function, call: ast.Call
-    ) -> Iterator[tuple[str, ast.expr]]:
+    ) -> list[tuple[str, ast.expr]]:
         """Which parameter of a function that it names a call gives what."""
-        of_class = name_of(getattr(call.func, "value", None)) in self.classes
-        bound = self._bound.get(function)
-        names = [
-            a.arg for a in (*function.args.posonlyargs, *function.args.args)
-        ]
-        if bound == "class" or (bound == "object" and not of_class):
-            names = names[1:]
+        names = self._placed(function, call)
+        every = all_of(function)
         rest = function.args.vararg
+        given: list[tuple[str, ast.expr]] = []
         for i, value in enumerate(call.args):
             if isinstance(value, ast.Starred):
-                yield from ((one, value) for one in all_of(function))
+                given += [(one, value) for one in every]
             elif i < len(names):
-                yield names[i], value
+                given.append((names[i], value))
             elif rest is not None:
-                yield rest.arg, value
+                given.append((rest.arg, value))
         for keyword in call.keywords:
-            named = keyword.arg in all_of(function)
-            for one in [keyword.arg] if named else all_of(function):
-                yield str(one), keyword.value
+            name = keyword.arg
+            known = [name] if name is not None and name in every else every
+            given += [(one, keyword.value) for one in known]
+        return given
+
+    def _placed(self, function: Function, call: ast.Call) -> list[str]:
+        """Parameters that a call gives by their place: the object that a
+        method is called of is none of these."""
+        given = function.args
+        names = [a.arg for a in (*given.posonlyargs, *given.args)]
+        of_class = name_of(getattr(call.func, "value", None)) in self.classes
+        bound = self._bound.get(function)
+        if bound == "class" or (bound == "object" and not of_class):
+            return names[1:]
+        return names
 
 
 def all_of(function: Function) -> list[str]:

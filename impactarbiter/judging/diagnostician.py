@@ -162,6 +162,9 @@ class Diagnostician:
             # A statement is sought.
             hooks.look_at(tick + self._watch.pause(status))
             return
+        self._look_round(tick, status)
+
+    def _look_round(self, tick: int, status: Status) -> None:
         with self._whole:
             now = self._judged_now(status)
         self._turns = status.now * status.by_turns
