@@ -40,6 +40,7 @@ class Callees:
         self.properties: set[str] = set()
         self.called: set[str] = set()
         self._methods: dict[str, dict[str, Function]] = {}  # by class
+        self._bases: dict[str, list[str]] = {}
         self._bound: dict[Function, str] = {}  # to what: "object" or "class"
         #: What variables and attributes are set to.
         self._values: dict[Variable, list[ast.expr]] = {}
@@ -56,6 +57,9 @@ class Callees:
             self._note_owner(node, source.parents.get(node))
         elif isinstance(node, ast.ClassDef):
             self.classes.setdefault(node.name, [])
+            self._bases.setdefault(node.name, []).extend(
+                map(name_of, node.bases)
+            )
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 self._set(source, target, node.value)
@@ -125,46 +129,84 @@ class Callees:
         if made is None:
             every = (self.named.get(name, ()) for name in OF_OBJECTS)
             return [*self.loose, *(one for some in every for one in some)]
+        return self._methods_of(made, OF_OBJECTS)
+
+    def _methods_of(
+        self, classes: Iterable[str], wanted: Iterable[str]
+    ) -> list[Function]:
+        """Methods of the user's classes, their bases' among them."""
+        line = list(classes)
+        for name in line:  # which gets longer
+            line += [b for b in self._bases.get(name, ()) if b not in line]
         return [
             self._methods[name][method]
-            for name in made & self._methods.keys()
-            for method in OF_OBJECTS
-            if method in self._methods[name]
+            for name in line
+            for method in wanted
+            if method in self._methods.get(name, ())
         ]
 
-    def made_of(self, source: Source, value: ast.expr) -> set[str] | None:
+    def made_of(
+        self,
+        source: Source,
+        value: ast.expr,
+        asked: frozenset[Variable] = frozenset(),
+    ) -> set[str] | None:
         """Names of the classes that what stands there may be an object of, by
-        what it is set to; None: it may be anything."""
+        what it is set to; None: it may be anything.  ``asked``: variables on
+        the way there."""
         if isinstance(value, ast.Call):
-            name = name_of(value.func)
-            alone = not any(
-                self._handed(node)
-                for given in given_to(value)
-                for node in ast.walk(given)
-            )
-            return (
-                {name} if name and name not in self.named and alone else None
-            )
+            return self._made_by(source, value, asked)
         variable = _variable(source, value)
-        found = self._values.get(variable, []) if variable else []
-        names = [
-            self.made_of(source, one)
-            for one in found
-            if isinstance(one, ast.Call)
-        ]
-        known = [one for one in names if one is not None]
-        if not found or len(known) < len(found):
+        if variable is None or variable in asked:
             return None
-        return set().union(*known)
+        made: set[str] = set()
+        for one in self._values.get(variable, [value]):
+            if not isinstance(one, ast.Call):
+                return None
+            found = self._made_by(source, one, asked | {variable})
+            if found is None:
+                return None
+            made |= found
+        return made
+
+    def _made_by(
+        self, source: Source, call: ast.Call, asked: frozenset[Variable]
+    ) -> set[str] | None:
+        """The same of what a call gives: a library's object may pass on calls
+        to what it was made of."""
+        name = name_of(call.func)
+        if not name or name in self.named or self._is_value(source, call.func):
+            return None
+        if name in self.classes:
+            return {name}
+        for given in given_to(call):
+            for node in ast.walk(given):
+                if self._may_call(source, node, asked):
+                    return None
+        return {name}
+
+    def _is_value(self, source: Source, func: ast.expr) -> bool:
+        return isinstance(func, ast.Name) and self.is_variable(source, func)
+
+    def _may_call(
+        self, source: Source, node: ast.AST, asked: frozenset[Variable]
+    ) -> bool:
+        """Whether it is one of the user's functions, classes or objects, or
+        may be."""
+        if self._handed(node) or name_of(node) in self.classes:
+            return True
+        if not isinstance(node, ast.Name) or not self.is_variable(
+            source, node
+        ):
+            return False
+        made = self.made_of(source, node, asked)
+        return made is None or not made.isdisjoint(self.classes)
 
     def gives_items(self, source: Source, value: ast.expr) -> set[str]:
         """Methods by which an object of the user's gives what it has."""
         made = self.made_of(source, value) or set()
-        return {
-            method
-            for name in made & self._methods.keys()
-            for method in self._methods[name].keys() & OF_ITEMS
-        }
+        methods = self._methods_of(made, OF_ITEMS)
+        return {getattr(one, "name", "") for one in methods}
 
     def owner_is_elsewhere(self, source: Source, function: Function) -> bool:
         """Whether it is a method of a class that has others of a library's."""

@@ -149,6 +149,23 @@ NEEDED = {
     "by a text that names it": """
         globals()["history"][-1].backward()
     """,
+    "in a module that a library calls": """
+        class Meta(nn.Module):
+            def forward(self, x):
+                return history[-1] * x
+        meta = Meta()
+        meta = torch.compile(meta)
+        meta(1).backward()
+    """,
+    "in what a class has from its base": """
+        class Base:
+            def __call__(self, kept):
+                kept[-1].backward()
+        class Meta(Base):
+            pass
+        meta = Meta()
+        meta(history)
+    """,
     "by way of a variable of the module": """
         def smooth():
             global total
