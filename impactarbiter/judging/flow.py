@@ -341,11 +341,21 @@ class Flow:
                 self._reach(source, one)
             return
         while isinstance(target, (ast.Subscript, ast.Starred)):
+            if isinstance(target, ast.Subscript):
+                owner = getattr(target.value, "func", target.value)
+                if name_of(owner) in ("__dict__", "vars"):
+                    self._reach_by_text([target.slice])
             target = target.value
         if isinstance(target, ast.Attribute):
             self.reached.setdefault(("", target.attr), [target])
         elif isinstance(target, ast.Name):
             self._reach_name(source, target, target.id)
+
+    def _reach_by_text(self, given: Iterable[ast.expr]) -> None:
+        """An attribute whose name stands in a text."""
+        for one in given:
+            if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                self.reached.setdefault(("", one.value), [one])
 
     def _reach_name(self, source: Source, by: ast.AST, name: str) -> None:
         known = self.reached.setdefault(source.named(by, name), [])
@@ -361,6 +371,8 @@ class Flow:
         func = call.func
         if isinstance(func, ast.Attribute) and func.attr in ADDING:
             self._reach(source, func.value)
+        if name_of(func) in ("setattr", "__setattr__"):
+            self._reach_by_text(given)
         functions = self.callees.by_name(call)
         if functions is None:
             self._look_elsewhere(source, call)

@@ -166,6 +166,14 @@ NEEDED = {
         meta = Meta()
         meta(history)
     """,
+    "as an attribute that a text names": """
+        setattr(run, "losses", history)
+        sum(run.losses).backward()
+    """,
+    "as an attribute in a dict of them": """
+        vars(run)["losses"] = history
+        sum(run.losses).backward()
+    """,
     "by way of a variable of the module": """
         def smooth():
             global total
