@@ -71,10 +71,13 @@ class Sightings(Changing):
         census: Mapping[Any, int] | None,
         age: int,
     ) -> None:
-        """A watch has ended, and its holder was so old then."""
+        """A watch has ended, and its holder was so old then; what it has been
+        seen to have stays known where it could not be looked at."""
         self.take_in(statements, max(age - self.age, 1))
         self.so_far = ()
-        self.census, self.age = census, age
+        self.age = age
+        if census is not None:
+            self.census = census
 
     def take_in(self, statements: Sequence[Statement], time: int = 1) -> None:
         """Adds the statements that a watched tick has shown: what came in so

@@ -1,10 +1,11 @@
-"""Whether a statement makes a value from the one that it replaces."""
+"""Statements that were seen, and whether they make a value anew."""
 
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from impactarbiter.judging.sightings import Sightings
 from impactarbiter.judging.statement import remakes
 
 CASES = {
@@ -30,3 +31,11 @@ def test_what_is_put_back_is_not_made(statement: str, tmp_path: Path) -> None:
     )
     seen = SimpleNamespace(file=str(script), line=line)
     assert remakes(finding, seen) is CASES[statement]  # type: ignore[arg-type]
+
+
+def test_a_watch_that_ends_with_its_holder_leaves_what_was_known() -> None:
+    sightings = Sightings()
+    seen = {("tensor", 1, True, 4): 8}
+    sightings.end((), seen, 20)
+    sightings.end((), None, 60)
+    assert (sightings.census, sightings.age) == (seen, 60)
