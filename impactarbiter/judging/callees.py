@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from typing import TypeGuard
 
-from .source_file import FUNCTIONS, Source, Variable, name_of
-
-#: A function of the user's.
-Defined = ast.FunctionDef | ast.AsyncFunctionDef
-Function = Defined | ast.Lambda
+from .source_file import (
+    FUNCTIONS,
+    Defined,
+    Function,
+    Source,
+    Variable,
+    given_to,
+    name_of,
+    parameters_of,
+)
 
 #: What a call of an object comes to: a module's is its ``forward``.
 OF_OBJECTS = ("__call__", "forward")
 #: Methods by which an object gives what it has.
 OF_ITEMS = frozenset({"__getitem__", "__iter__", "__next__"})
-
-
-def given_to(call: ast.Call) -> list[ast.expr]:
-    """All that a call is given, by place or by name."""
-    return [*call.args, *(k.value for k in call.keywords)]
 
 
 class Callees:
@@ -99,7 +100,7 @@ class Callees:
             name not in self.named
             or name in self.properties
             or not isinstance(getattr(node, "ctx", None), ast.Load)
-            or (isinstance(node, ast.Name) and self.is_variable(source, node))
+            or self._is_value(node, source)
         ):
             return
         parent = source.parents.get(node)
@@ -175,7 +176,7 @@ class Callees:
         """The same of what a call gives: a library's object may pass on calls
         to what it was made of."""
         name = name_of(call.func)
-        if not name or name in self.named or self._is_value(source, call.func):
+        if not name or name in self.named or self._is_value(call.func, source):
             return None
         if name in self.classes:
             return {name}
@@ -185,8 +186,8 @@ class Callees:
                     return None
         return {name}
 
-    def _is_value(self, source: Source, func: ast.expr) -> bool:
-        return isinstance(func, ast.Name) and self.is_variable(source, func)
+    def _is_value(self, node: ast.AST, source: Source) -> TypeGuard[ast.Name]:
+        return isinstance(node, ast.Name) and self.is_variable(source, node)
 
     def _may_call(
         self, source: Source, node: ast.AST, asked: frozenset[Variable]
@@ -195,9 +196,7 @@ class Callees:
         may be."""
         if self._handed(node) or name_of(node) in self.classes:
             return True
-        if not isinstance(node, ast.Name) or not self.is_variable(
-            source, node
-        ):
+        if not self._is_value(node, source):
             return False
         made = self.made_of(source, node, asked)
         return made is None or not made.isdisjoint(self.classes)
@@ -236,7 +235,7 @@ class Callees:
     ) -> list[tuple[str, ast.expr]]:
         """Which parameter of a function that it names a call gives what."""
         names = self._placed(function, call)
-        every = all_of(function)
+        every = parameters_of(function)
         rest = function.args.vararg
         given: list[tuple[str, ast.expr]] = []
         for i, value in enumerate(call.args):
@@ -262,14 +261,6 @@ class Callees:
         if bound == "class" or (bound == "object" and not of_class):
             return names[1:]
         return names
-
-
-def all_of(function: Function) -> list[str]:
-    """All parameters of a function."""
-    given = function.args
-    rest = [one for one in (given.vararg, given.kwarg) if one is not None]
-    every = (*given.posonlyargs, *given.args, *given.kwonlyargs, *rest)
-    return [one.arg for one in every]
 
 
 def defaults_of(function: Function) -> Iterator[tuple[str, ast.expr]]:

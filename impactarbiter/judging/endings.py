@@ -11,10 +11,16 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from ..knowledge.containers import REMOVING
-from .source_file import FUNCTIONS, Source, Variable, bare, name_of
+from .source_file import (
+    FUNCTIONS,
+    LOOPS,
+    Defined,
+    Source,
+    Variable,
+    bare,
+    name_of,
+)
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _NEW = (ast.Call, ast.List, ast.Dict, ast.Set)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -156,7 +162,7 @@ class _Reader:
             for at in handed
         )
 
-    def _empties_its(self, function: _Function, at: int) -> bool:
+    def _empties_its(self, function: Defined, at: int) -> bool:
         """Whether a function empties what it is handed there."""
         names = [one.arg for one in function.args.args]
         at += names[:1] in (["self"], ["cls"])
@@ -375,7 +381,7 @@ def loops_around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
     for outer in source.up(node):
         if isinstance(outer, FUNCTIONS):
             return
-        if isinstance(outer, _LOOPS):
+        if isinstance(outer, LOOPS):
             yield outer
 
 

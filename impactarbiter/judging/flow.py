@@ -16,18 +16,19 @@ from .callees import (
     OF_ITEMS,
     OF_OBJECTS,
     Callees,
-    Function,
-    all_of,
     defaults_of,
-    given_to,
 )
 from .source_file import (
     FUNCTIONS,
+    LOOPS,
+    Function,
     Names,
     Source,
     Variable,
+    given_to,
     line_of,
     name_of,
+    parameters_of,
     shown,
 )
 
@@ -155,11 +156,7 @@ class Flow:
             return True
         if line_of(node) >= line_of(by):
             return True
-        loops = {
-            outer
-            for outer in source.up(by)
-            if isinstance(outer, (ast.For, ast.AsyncFor, ast.While))
-        }
+        loops = {outer for outer in source.up(by) if isinstance(outer, LOOPS)}
         return any(outer in loops for outer in source.up(node))
 
     def _holds(self, source: Source, node: ast.AST | None) -> bool:
@@ -387,7 +384,7 @@ class Flow:
     def _reach_all(self, function: Function) -> None:
         if function not in self._all_reached:
             self._all_reached.add(function)
-            for name in all_of(function):
+            for name in parameters_of(function):
                 self._reach_parameter(function, name)
 
     def _look_elsewhere(self, source: Source, call: ast.Call) -> None:

@@ -16,7 +16,7 @@ from ..base.records import dataclass
 from ..base.source_text import tree_of
 from ..knowledge.containers import ADDING
 from .offer import NoPatchError, Seen, Taking, part_of
-from .source_file import FUNCTIONS
+from .source_file import FUNCTIONS, given_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +151,7 @@ def _additions(node: ast.AST) -> Iterator[Addition]:
 
 def _of_call(call: ast.Call) -> Iterable[Addition]:
     name = _name(call.func).lstrip(".")
-    args = [*call.args, *(k.value for k in call.keywords)]
+    args = given_to(call)
     starred = any(isinstance(arg, ast.Starred) for arg in call.args)
     if not args or starred or any(k.arg is None for k in call.keywords):
         return ()

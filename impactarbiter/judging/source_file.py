@@ -21,6 +21,10 @@ _DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
 MOST_PARSED = 1 << 18
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+#: A function of the user's.
+Defined = ast.FunctionDef | ast.AsyncFunctionDef
+Function = Defined | ast.Lambda
 #: A variable: the function that binds it ("" for attributes) and its name.
 Variable = tuple[str, str]
 
@@ -196,22 +200,10 @@ def _note(source: Source, node: ast.AST, scope: str) -> None:
         source.binds.setdefault(scope, set()).add(bound)
 
 
-def _note_function(
-    source: Source,
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
-    scope: str,
-) -> None:
+def _note_function(source: Source, node: Function, scope: str) -> None:
     inner = f"{scope}.{getattr(node, 'name', 'lambda')}"
     given = node.args
-    source.binds.setdefault(inner, set()).update(
-        arg.arg
-        for arg in (
-            *given.posonlyargs,
-            *given.args,
-            *given.kwonlyargs,
-            *(a for a in (given.vararg, given.kwarg) if a),
-        )
-    )
+    source.binds.setdefault(inner, set()).update(parameters_of(node))
     _note(source, node, inner)
     for outside in (*given.defaults, *given.kw_defaults):
         for part in ast.walk(outside) if outside is not None else ():
@@ -265,6 +257,19 @@ def name_of(node: ast.AST | None) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def parameters_of(function: Function) -> list[str]:
+    """All parameters of a function."""
+    given = function.args
+    rest = [one for one in (given.vararg, given.kwarg) if one is not None]
+    every = (*given.posonlyargs, *given.args, *given.kwonlyargs, *rest)
+    return [one.arg for one in every]
+
+
+def given_to(call: ast.Call) -> list[ast.expr]:
+    """All that a call is given, by place or by name."""
+    return [*call.args, *(k.value for k in call.keywords)]
 
 
 def bare(node: ast.AST) -> ast.AST:

@@ -13,10 +13,12 @@ from ..base.records import dataclass
 from ..knowledge.containers import ANY, REMOVING
 from .flow import BACKWARDS, Flow
 from .source_file import (
+    LOOPS,
     Names,
     Source,
     bare,
     defines,
+    given_to,
     line_of,
     mentions,
     name_of,
@@ -302,20 +304,15 @@ def _changes(node: ast.AST, code: str) -> bool:
     name = name_of(node.func)
     if isinstance(node.func, ast.Attribute) and name.endswith("_"):
         return ast.unparse(node.func.value) == code
-    given = (*node.args, *(k.value for k in node.keywords))
     return name not in _READING and any(
-        ast.unparse(one) == code for one in given
+        ast.unparse(one) == code for one in given_to(node)
     )
 
 
 def _is_anew(source: Source, node: ast.AST, code: str) -> bool:
     """Whether a loop around what changes it gives the name another value in
     each turn, or there is no loop: it was changed before it was kept."""
-    loops = [
-        one
-        for one in source.up(node)
-        if isinstance(one, (ast.For, ast.AsyncFor, ast.While))
-    ]
+    loops = [one for one in source.up(node) if isinstance(one, LOOPS)]
     return not loops or any(
         isinstance(one, ast.Assign) and code in map(ast.unparse, one.targets)
         for one in ast.walk(loops[0])

@@ -157,6 +157,14 @@ NEEDED = {
         meta = torch.compile(meta)
         meta(1).backward()
     """,
+    "in a module that another object holds": """
+        class Meta(nn.Module):
+            def forward(self, x):
+                return history[-1] * x
+        meta = Meta()
+        other = torch.compile(meta)
+        other(1).backward()
+    """,
     "in what a class has from its base": """
         class Base:
             def __call__(self, kept):
@@ -249,6 +257,17 @@ NOT_NEEDED = {
         for batch in loader:
             loss = criterion(model(batch[0]), batch[1])
             loss.backward()
+    """,
+    "by a value that is called as a function is": """
+        def mean_loss(kept):
+            return sum(kept) / len(kept)
+        def report(mean_loss):
+            print(mean_loss)
+        def train(criterion):
+            loss = criterion(model(x), y)
+            loss.backward()
+        mean_loss = mean_loss(history)
+        print(float(mean_loss))
     """,
     "by an option of its name": """
         kept = getattr(args, "history", None)
