@@ -169,3 +169,40 @@ def alone(request: pytest.FixtureRequest) -> Iterator[None]:
         del sys.modules[name]
     yield
     sys.modules.update({name: modules[name] for name in others})
+
+
+@pytest.fixture
+def no_watch_left() -> Iterator[None]:
+    """A test that fails within a watch leaves none to those after it."""
+    from impactarbiter.watching.arbiter import current
+
+    yield
+    left = current()
+    if left is not None:
+        left.stop()
+
+
+@pytest.fixture
+def nobody_watches() -> Iterator[None]:
+    """Neither before the test nor after it."""
+    from impactarbiter.watching.arbiter import current
+
+    assert current() is None
+    yield
+    left = current()
+    if left is not None:
+        left.stop()
+    assert left is None
+
+
+@pytest.fixture
+def quiet(no_watch_left: None) -> Iterator[None]:
+    """The same numbers each time, on one thread, and nobody's garbage."""
+    import torch
+
+    torch.manual_seed(0)
+    gc.collect()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # or tiny matrices wait for busy cores
+    yield
+    torch.set_num_threads(threads)

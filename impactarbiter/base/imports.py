@@ -50,6 +50,11 @@ def names_of(module: object) -> dict[str, Any]:
     return names if type(names) is dict else {}
 
 
+def names_in(name: str) -> dict[str, Any]:
+    """The names of the module that is known by this one; {} without it."""
+    return names_of(sys.modules.get(name))
+
+
 def is_imported(name: str) -> bool:
     """Whether a module is there, and its own code has ended.
 
@@ -68,7 +73,7 @@ def is_imported(name: str) -> bool:
 
 def _stands(name: str) -> bool:
     """Whether there is a module that no import is at work on."""
-    names = names_of(sys.modules.get(name))
+    names = names_in(name)
     spec = names.get("__spec__")
     # What a test has put there has none.
     return issubclass(type(spec), ModuleSpec) and not getattr(
@@ -78,7 +83,7 @@ def _stands(name: str) -> bool:
 
 def _lazy_module() -> type | None:
     """The class of those that ``importlib.util.LazyLoader`` makes."""
-    util = names_of(sys.modules.get("importlib.util"))
+    util = names_in("importlib.util")
     return util.get("_LazyModule")
 
 
@@ -159,7 +164,7 @@ def _wait_for_code(name: str) -> None:
     known = _codes.get(name)
     if known is not None and known() is not None:
         return
-    names = names_of(sys.modules.get(name))
+    names = names_in(name)
     frame = _frame_of(names, sys._getframe())
     if frame is not None:
         ended = called_aside(partial(_ended, name, names))
@@ -178,7 +183,7 @@ def _wait_for_end(name: str) -> None:
 
 def _ended(name: str, names: dict[str, Any]) -> None:
     """One whose code has failed is there no more, or another in its place."""
-    if names_of(sys.modules.get(name)) is names and not _runs(names):
+    if names_in(name) is names and not _runs(names):
         _call(name)
 
 

@@ -50,7 +50,7 @@ def _library_prefixes() -> tuple[str, ...]:
     paths = set(_python_folders())
     paths |= {p for p in sys.path if os.path.basename(p).endswith("-packages")}
     for name in ("torch", "jax", "tensorflow"):
-        file = imports.names_of(sys.modules.get(name)).get("__file__")
+        file = imports.names_in(name).get("__file__")
         if type(file) is str:
             paths.add(os.path.dirname(file))
     prefixes = {absolute(p) + os.sep for p in paths if p}
@@ -73,5 +73,5 @@ def _python_folders() -> Iterator[str]:
 
 def _user_files() -> tuple[str, ...]:
     """The program itself is the user's wherever it lies."""
-    file = imports.names_of(sys.modules.get("__main__")).get("__file__")
+    file = imports.names_in("__main__").get("__file__")
     return (file,) if type(file) is str else ()

@@ -71,7 +71,7 @@ def has_torch() -> bool:
 
     Raises NotBuiltError where it is imported and we were not.
     """
-    names = imports.names_of(sys.modules.get("torch"))
+    names = imports.names_in("torch")
     if "__version__" not in names or not imports.is_imported("torch"):
         return False
     if importlib.util.find_spec("impactarbiter._torch") is not None:
@@ -101,7 +101,7 @@ def object_bytes(device: str, in_python: bool) -> int:
     """
     family = device.partition(":")[0]
     if family == "numpy":
-        names = imports.names_of(sys.modules.get("numpy"))
+        names = imports.names_in("numpy")
         array = names.get("ndarray")
         if not in_python or not isinstance(array, type):
             return 0

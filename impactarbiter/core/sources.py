@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
 from .. import __version__
-from ..base.imports import names_of
+from ..base.imports import names_in
 from ..base.ranks import rank
 from ..base.shell import cell_name
 from ..base.source_text import source_line, source_lines
@@ -119,7 +118,7 @@ def environment() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": platform.platform(),
     }
-    version = names_of(sys.modules.get("torch")).get("__version__")
+    version = names_in("torch").get("__version__")
     if issubclass(type(version), str):  # a stub has none
         known["torch"] = str(version)
     known |= frameworks.versions()

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import builtins
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..base.imports import names_of
+from ..base.imports import names_in
 from ..knowledge.advice import advise
 from ..model.children import Children
 from ..model.finding import (
@@ -276,7 +275,7 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
 
 def _is_node_of_torch(name: str) -> bool:
     """A custom Function's node is named after the user's class."""
-    ours = names_of(sys.modules.get("torch")).get("_C")
+    ours = names_in("torch").get("_C")
     return ours is not None and hasattr(ours._functions, name)
 
 

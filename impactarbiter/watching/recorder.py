@@ -15,7 +15,6 @@ import math
 import os
 import re
 import shutil
-import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -25,7 +24,7 @@ import numpy as np
 
 from ..base.errors import ReportError, UsageError
 from ..base.files import write_atomic
-from ..base.imports import names_of
+from ..base.imports import names_in
 from ..base.signals import Tolerated
 from ..core import ledger, questions
 from ..core import recorder as writer
@@ -58,7 +57,7 @@ _REST = 4 << 20
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out."""
-    kind = names_of(sys.modules.get("torch")).get("OutOfMemoryError")
+    kind = names_in("torch").get("OutOfMemoryError")
     if isinstance(kind, type) and isinstance(error, kind):
         return True
     if isinstance(error, MemoryError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import csv
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,7 @@ SCRIPT = (
     Path(__file__).parents[2] / "examples/integrations/lightning_module.py"
 )
 
-
-@pytest.fixture(autouse=True)
-def nobody_watches() -> Iterator[None]:
-    assert current() is None
-    yield
-    left = current()
-    if left is not None:
-        left.stop()
-    assert left is None
+pytestmark = pytest.mark.usefixtures("nobody_watches")
 
 
 class Module(LightningModule):

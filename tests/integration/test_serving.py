@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,8 @@ from impactarbiter.watching.arbiter import current
 
 SCRIPT = Path(__file__).parents[2] / "examples/integrations/fastapi_server.py"
 
+pytestmark = pytest.mark.usefixtures("nobody_watches")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def framework() -> None:
@@ -28,16 +29,6 @@ def framework() -> None:
     global BackgroundTasks, FastAPI, TestClient, WebSocket
     from fastapi import BackgroundTasks, FastAPI, WebSocket
     from fastapi.testclient import TestClient
-
-
-@pytest.fixture(autouse=True)
-def nobody_watches() -> Iterator[None]:
-    assert current() is None
-    yield
-    left = current()
-    if left is not None:
-        left.stop()
-    assert left is None
 
 
 def test_the_example(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,15 +17,8 @@ import torch
 
 import impactarbiter
 from impactarbiter import Finding
-from impactarbiter.watching.arbiter import current
 
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    yield
-    left = current()
-    if left is not None:
-        left.stop()
+pytestmark = pytest.mark.usefixtures("no_watch_left")
 
 
 def found(turn: Callable[[int], object], steps: int = 60) -> Finding:

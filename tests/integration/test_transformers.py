@@ -10,7 +10,6 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +44,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 LEAKING = 24
 RUN = ["-m", "impactarbiter", "run"]
 
-
-@pytest.fixture(autouse=True)
-def nobody_watches() -> Iterator[None]:
-    assert current() is None
-    yield
-    left = current()
-    if left is not None:
-        left.stop()
-    assert left is None
+pytestmark = pytest.mark.usefixtures("nobody_watches")
 
 
 @dataclasses.dataclass

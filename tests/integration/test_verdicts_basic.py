@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -14,22 +13,11 @@ import torch
 
 import impactarbiter
 from impactarbiter import Finding, Report
-from impactarbiter.watching.arbiter import Arbiter, current
+from impactarbiter.watching.arbiter import Arbiter
 
 STEPS = 24
 
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    torch.manual_seed(0)
-    gc.collect()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # or tiny matrices wait for busy cores
-    yield
-    torch.set_num_threads(threads)
-    left = current()
-    if left is not None:
-        left.stop()
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def line_of(code: CodeType, text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
@@ -14,22 +14,13 @@ import torch
 
 import impactarbiter
 from impactarbiter.core import heap, wire
-from impactarbiter.watching.arbiter import current
 
 #: Steps before the first report, and while one is made.
 STEPS = 40
 BETWEEN = 9
 REPORTS = 7
 
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    torch.manual_seed(0)
-    gc.collect()
-    yield
-    left = current()
-    if left is not None:
-        left.stop()
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 class Training:

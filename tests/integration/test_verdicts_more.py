@@ -26,19 +26,10 @@ import warm
 
 import impactarbiter
 from impactarbiter import Finding, Report
-from impactarbiter.watching.arbiter import current
 
 STEPS = 24
 
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    torch.manual_seed(0)
-    gc.collect()
-    yield
-    left = current()
-    if left is not None:
-        left.stop()
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.fixture

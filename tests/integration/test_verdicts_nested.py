@@ -11,7 +11,7 @@ import subprocess
 import sys
 import textwrap
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,8 @@ from impactarbiter import Finding, Report
 from impactarbiter.core import hooks
 from impactarbiter.judging import walks
 from impactarbiter.judging.diagnostician import Diagnostician
-from impactarbiter.watching.arbiter import current
 
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    torch.manual_seed(0)
-    yield
-    left = current()
-    if left is not None:
-        left.stop()
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def watched(turn: Callable[[int], object], steps: int) -> Report:

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 against = benchmark.load("against")
+gpu_parts = benchmark.load("gpu_parts")
 machine = benchmark.load("machine")
 memory = benchmark.load("memory")
 pairs = benchmark.load("pairs")
@@ -153,3 +154,16 @@ def test_pages_show_the_committed_figures(page: str) -> None:
             assert f"{row['ratio']:.2f} {spread}" in text, row
         elif row["tool"] in ("ImpactArbiter", "memray"):
             assert f" {row['ratio']:.2f} |" in text, row
+
+
+def test_the_lab_of_a_gpu_runs_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        gpu_parts,
+        "LAB",
+        ["--device", "cpu", "--width", "2", "--batch-size", "2"],
+    )
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    found = gpu_parts.lab_one("missing_zero_grad", "fixed", "3")
+    assert found["findings"] == [] and not found["out_of_memory"]

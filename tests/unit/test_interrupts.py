@@ -691,6 +691,10 @@ def test_containers_change_while_they_are_walked() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.skipif(
+    torch.cuda.is_available(),
+    reason="beside a GPU, torch lets no child of a fork go backward",
+)
 @pytest.mark.parametrize("where", ["on_finding", "allow", "look"])
 def test_a_fork_in_a_look(where: str, in_look: Callable[..., None]) -> None:
     """Both go on, and compute what they would."""
