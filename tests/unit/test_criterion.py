@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import deque
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -280,6 +281,19 @@ def test_one_at_the_address_of_one_that_is_gone_is_new(auto: None) -> None:
     # Some did, but where a sanitizer forbids it.
     assert again or "libasan" in os.environ.get("LD_PRELOAD", "")
     assert rounds() == 48
+
+
+@pytest.mark.parametrize(("kept", "steps"), [(0, 10), (1, 9)])
+def test_one_that_takes_the_place_of_another(
+    auto: None, kept: int, steps: int
+) -> None:
+    """As where each sample, or each test, has a model of its own; until one
+    is gone, nobody can tell those in turn from those one after the other."""
+    last: deque[Optimizer] = deque(maxlen=kept)
+    for _ in range(10):
+        step(one := Optimizer())
+        last.append(one)
+    assert rounds() == _core.status()["position"] == steps
 
 
 def test_two_in_turn_are_one_step(auto: None) -> None:

@@ -95,11 +95,23 @@ is_thrown_away(uint32_t i)
                              GAPS * known.items[i].gap + PATIENCE;
 }
 
+/* Has one that stepped in this round been let go of?  Those that a program
+ * steps in turn all last: one that takes another's place is a step on. */
+static int
+has_lost_one(uint32_t round)
+{
+    for (uint32_t i = 0; i < known.count; i++)
+        if (known.items[i].round == round && is_gone(i))
+            return 1;
+    return 0;
+}
+
 int
 ia_optimizers_step(PyObject *optimizer, uint32_t round)
 {
     uint32_t i = ia_ptrmap_get(&known.index, (uintptr_t)optimizer);
     int is_new = i == IA_PTRMAP_NONE;
+    int took_place = round == 1 && has_lost_one(round);
     if (is_new && (i = add(optimizer)) == IA_PTRMAP_NONE)
         return 1;
     else if (is_gone(i)) {
@@ -109,8 +121,8 @@ ia_optimizers_step(PyObject *optimizer, uint32_t round)
     /* One that was thrown away may come back; of one step alone nothing
      * follows. */
     int again = !is_new && known.items[i].gap > 0 && is_thrown_away(i);
-    int begins =
-        is_new || again ? round != 1 : known.items[i].round == round;
+    int begins = is_new || again ? round != 1 || took_place
+                                 : known.items[i].round == round;
     known.round = round + (uint32_t)begins;
     if (!is_new)
         known.items[i].gap = known.round - known.items[i].round;

@@ -3,8 +3,8 @@
  * A person counts one step where a program steps several optimizers in turn:
  * the two of a GAN, one a parameter.  A round begins when an optimizer steps
  * that has stepped in this round already, and when a new one, or one that was
- * thrown away, comes after the first round.  Addresses and weak references;
- * the GIL guards all.
+ * thrown away, comes after the first round, or in place of one that is gone.
+ * Addresses and weak references; the GIL guards all.
  */
 #ifndef IA_OPTIMIZERS_H
 #define IA_OPTIMIZERS_H
