@@ -59,9 +59,10 @@ fill_and_free(void)
         starts[i] = starts[--n];
     }
     const ia_block_totals *t = ia_blocks_totals(m);
-    assert(t->allocated_bytes == 0 && t->inactive_split_bytes == 0);
+    ia_free_space space = ia_blocks_free_space(m);
+    assert(t->allocated_bytes == 0 && space.inactive_split_bytes == 0);
     assert(t->drift == 0 && t->reserved_bytes == 4 * SEGMENT);
-    assert(ia_blocks_largest_free(m) == SEGMENT);
+    assert(space.largest == SEGMENT);
     ia_blocks_free(m);
 }
 

@@ -1,4 +1,11 @@
-/* The blocks of one device, rebuilt from its allocator's events. */
+/* The blocks of one device, rebuilt from its allocator's events.
+ *
+ * torch makes one of free neighbours at once.  Here they stay apart until a
+ * block is cut from them that one alone has no room for, or until their memory
+ * goes back to the driver: a program's next step asks for the same sizes again.
+ * That changes no block that is in use: what is cut off begins where the free
+ * memory does, and how much of it follows matters for large blocks alone.
+ */
 
 #include "../base/array.h"
 #include "../base/ptrmap.h"
@@ -40,6 +47,7 @@ struct ia_blocks {
     ia_block_totals totals;
     ia_stream_totals streams[IA_MAX_STREAMS];
     int nstreams, last_stream;
+    uint32_t last; /* that was found: a free is requested and completed */
     int broken;
 };
 
@@ -90,36 +98,32 @@ rounded(const ia_block_rules *rules, uint64_t bytes)
     return (bytes + step - 1) / step * step;
 }
 
+/* Is all of a rest cut off, however little? */
+static int
+is_cut_to_size(const block *b, uint64_t size)
+{
+    return size <= SMALL || b->expandable;
+}
+
 static int
 leaves_a_rest(const ia_block_rules *rules, const block *b, uint64_t size)
 {
     uint64_t rest = b->size - size;
-    if (size <= SMALL || b->expandable)
+    if (is_cut_to_size(b, size))
         return rest >= MIN_BLOCK;
     return size < rules->max_split && rest > SMALL;
 }
 
 /* -- totals -------------------------------------------------------------- */
 
-static int
-is_alone(const block *b)
-{
-    return b->prev == NONE && b->next == NONE;
-}
-
 static void
 tally(ia_blocks *m, const block *b, int sign)
 {
+    if (b->state == FREE)
+        return;
     uint64_t size = (uint64_t)sign * b->size;
     ia_block_totals *t = &m->totals;
     ia_stream_totals *s = &m->streams[b->stream];
-    if (b->state == FREE) {
-        /* Whole pages of expandable segments can be given back, so torch
-         * leaves those out of its count. */
-        if (!is_alone(b) && !b->expandable)
-            t->inactive_split_bytes += size;
-        return;
-    }
     t->requested_bytes += (uint64_t)sign * b->requested;
     if (b->state == PENDING) {
         t->pending_bytes += size;
@@ -165,6 +169,12 @@ stream_index(ia_blocks *m, uint64_t stream)
     return (uint8_t)m->last_stream;
 }
 
+static int
+is_alone(const block *b)
+{
+    return b->prev == NONE && b->next == NONE;
+}
+
 /* -- blocks and their neighbours ----------------------------------------- */
 
 static uint64_t
@@ -192,6 +202,15 @@ static uint32_t
 find(const ia_blocks *m, uint64_t start)
 {
     return start ? ia_ptrmap_get(&m->at_start, start) : NONE;
+}
+
+/* The same of one that is asked for again at once. */
+static uint32_t
+find_again(ia_blocks *m, uint64_t start)
+{
+    if (m->last >= m->count || m->items[m->last].start != start)
+        m->last = find(m, start);
+    return m->last;
 }
 
 /* The block at `start`, like `model` but for its place; NONE where there is
@@ -240,8 +259,8 @@ join(ia_blocks *m, uint32_t first, uint32_t second)
         m->items[second].prev = first;
 }
 
-/* Cuts a block after `size` bytes; the rest is free.  The index of the rest,
- * which is not tallied yet, or NONE where nothing could be cut. */
+/* Cuts a free block after `size` bytes.  The index of the rest, or NONE where
+ * nothing could be cut. */
 static uint32_t
 cut(ia_blocks *m, uint32_t i, uint64_t size)
 {
@@ -273,37 +292,37 @@ is_free(const ia_blocks *m, uint32_t i)
     return i != NONE && m->items[i].state == FREE;
 }
 
-/* Makes one of a free, untallied block and its free neighbours, tallied. */
+/* A free block and those behind it become one, as far as they are free. */
 static void
-settle(ia_blocks *m, uint32_t i)
+gather(ia_blocks *m, uint32_t i)
 {
-    uint32_t prev = m->items[i].prev, next = m->items[i].next;
-    if (is_free(m, next)) {
-        tally(m, &m->items[next], -1);
-        absorb(m, i, next);
-    }
-    if (is_free(m, prev)) {
-        tally(m, &m->items[prev], -1);
-        absorb(m, prev, i);
-        i = prev;
-    }
-    tally(m, &m->items[i], 1);
+    while (is_free(m, m->items[i].next))
+        absorb(m, i, m->items[i].next);
 }
 
-/* The free block that an unmapped range lies in.  Rare. */
 static uint32_t
-find_around(const ia_blocks *m, uint64_t start, uint64_t end)
+first_free(const ia_blocks *m, uint32_t i)
+{
+    while (is_free(m, m->items[i].prev))
+        i = m->items[i].prev;
+    return i;
+}
+
+/* The free block that an unmapped range lies in, whole.  Rare. */
+static uint32_t
+find_around(ia_blocks *m, uint64_t start, uint64_t end)
 {
     uint32_t i = find(m, start);
     for (uint32_t n = 0; i == NONE && n < m->count; n++) {
         const block *b = &m->items[n];
-        if (b->state == FREE && b->start <= start && end <= end_of(b))
+        if (b->state == FREE && b->start <= start && start < end_of(b))
             i = n;
     }
-    return is_free(m, i) && m->items[i].expandable &&
-                   end <= end_of(&m->items[i])
-               ? i
-               : NONE;
+    if (!is_free(m, i) || !m->items[i].expandable)
+        return NONE;
+    i = first_free(m, i);
+    gather(m, i);
+    return end <= end_of(&m->items[i]) ? i : NONE;
 }
 
 /* -- events -------------------------------------------------------------- */
@@ -341,10 +360,8 @@ static uint64_t
 occupy(ia_blocks *m, uint32_t i, uint64_t size, int is_cut, int state,
        uint64_t requested)
 {
-    tally(m, &m->items[i], -1);
-    uint32_t rest = is_cut ? cut(m, i, size) : NONE;
-    if (rest != NONE)
-        tally(m, &m->items[rest], 1);
+    if (is_cut)
+        cut(m, i, size);
     m->items[i].state = (uint8_t)state;
     m->items[i].requested = state == FREE ? 0 : requested;
     tally(m, &m->items[i], 1);
@@ -355,7 +372,7 @@ static uint64_t
 on_alloc(ia_blocks *m, const ia_device_event *e, const ia_block_rules *rules)
 {
     uint64_t size = rounded(rules, e->bytes);
-    uint32_t i = find(m, e->address);
+    uint32_t i = find_again(m, e->address);
     if (i == NONE) {
         i = stray(m, e, size);
         if (i == NONE)
@@ -364,6 +381,8 @@ on_alloc(ia_blocks *m, const ia_device_event *e, const ia_block_rules *rules)
         m->totals.drift++; /* its death was not seen */
         set_state(m, i, FREE);
     }
+    if (m->items[i].size < size || !is_cut_to_size(&m->items[i], size))
+        gather(m, i);
     if (m->items[i].size < size) {
         m->totals.drift++;
         size = m->items[i].size;
@@ -386,7 +405,7 @@ on_known(ia_blocks *m, const ia_device_event *e, int state)
 static uint64_t
 on_free_requested(ia_blocks *m, const ia_device_event *e)
 {
-    uint32_t i = find(m, e->address);
+    uint32_t i = find_again(m, e->address);
     if (i == NONE || m->items[i].state != ALLOCATED) {
         m->totals.drift++;
         return 0;
@@ -398,37 +417,34 @@ on_free_requested(ia_blocks *m, const ia_device_event *e)
 static void
 on_free_completed(ia_blocks *m, const ia_device_event *e)
 {
-    uint32_t i = find(m, e->address);
+    uint32_t i = find_again(m, e->address);
     if (i == NONE || m->items[i].state == FREE) {
         m->totals.drift++;
         return;
     }
-    tally(m, &m->items[i], -1);
-    m->items[i].state = FREE;
+    set_state(m, i, FREE);
     m->items[i].requested = 0;
-    settle(m, i);
 }
 
 static void
 on_segment_alloc(ia_blocks *m, const ia_device_event *e)
 {
     uint32_t i = add(m, e->address, e->bytes, model_of(m, e, 0));
-    if (i == NONE)
-        return;
-    tally(m, &m->items[i], 1);
-    tally_segment(m, &m->items[i], e->bytes, 1);
+    if (i != NONE)
+        tally_segment(m, &m->items[i], e->bytes, 1);
 }
 
 static void
 on_segment_free(ia_blocks *m, const ia_device_event *e)
 {
     uint32_t i = find(m, e->address);
+    if (is_free(m, i))
+        gather(m, i);
     if (!is_free(m, i) || m->items[i].expandable ||
         m->items[i].size != e->bytes || !is_alone(&m->items[i])) {
         m->totals.drift++;
         return;
     }
-    tally(m, &m->items[i], -1);
     tally_segment(m, &m->items[i], e->bytes, -1);
     drop(m, i);
 }
@@ -460,7 +476,6 @@ on_segment_map(ia_blocks *m, const ia_device_event *e)
         join(m, i, next);
     note_end(m, i);
     tally_segment(m, &m->items[i], e->bytes, 1);
-    settle(m, i);
 }
 
 static void
@@ -472,19 +487,12 @@ on_segment_unmap(ia_blocks *m, const ia_device_event *e)
         m->totals.drift++;
         return;
     }
-    tally(m, &m->items[i], -1);
-    if (end < end_of(&m->items[i])) {
-        uint32_t after = cut(m, i, end - m->items[i].start);
-        if (after != NONE)
-            tally(m, &m->items[after], 1);
-    }
-    if (m->items[i].start < e->address) {
-        uint32_t gone = cut(m, i, e->address - m->items[i].start);
-        tally(m, &m->items[i], 1);
-        if (gone == NONE)
-            return;
-        i = gone;
-    }
+    if (end < end_of(&m->items[i]))
+        cut(m, i, end - m->items[i].start);
+    if (m->items[i].start < e->address)
+        i = cut(m, i, e->address - m->items[i].start);
+    if (i == NONE)
+        return;
     end = end_of(&m->items[i]);
     uint32_t prev = m->items[i].prev, next = m->items[i].next;
     tally_segment(m, &m->items[i], e->bytes, -1);
@@ -590,14 +598,26 @@ ia_blocks_streams(const ia_blocks *m, const ia_stream_totals **out)
     return m->nstreams;
 }
 
-uint64_t
-ia_blocks_largest_free(const ia_blocks *m)
+ia_free_space
+ia_blocks_free_space(const ia_blocks *m)
 {
-    uint64_t largest = 0;
-    for (uint32_t i = 0; i < m->count; i++)
-        if (m->items[i].state == FREE && m->items[i].size > largest)
-            largest = m->items[i].size;
-    return largest;
+    ia_free_space all = {0};
+    for (uint32_t first = 0; first < m->count; first++) {
+        if (!is_free(m, first) || is_free(m, m->items[first].prev))
+            continue;
+        uint64_t size = 0;
+        uint32_t last = first;
+        for (uint32_t i = first; is_free(m, i); i = m->items[last = i].next)
+            size += m->items[i].size;
+        const block *a = &m->items[first], *b = &m->items[last];
+        /* Whole pages of expandable segments can be given back, so torch
+         * leaves those out of its count. */
+        if (!a->expandable && (a->prev != NONE || b->next != NONE))
+            all.inactive_split_bytes += size;
+        if (size > all.largest)
+            all.largest = size;
+    }
+    return all;
 }
 
 size_t

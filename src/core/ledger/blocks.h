@@ -35,8 +35,8 @@ typedef struct {
     uint64_t reserved_bytes;
 } ia_stream_totals;
 
-/* What torch.cuda.memory_stats() calls allocated_bytes, requested_bytes,
- * reserved_bytes and inactive_split_bytes are exactly these. */
+/* What torch.cuda.memory_stats() calls allocated_bytes, requested_bytes and
+ * reserved_bytes are exactly these. */
 typedef struct {
     uint64_t allocated_bytes;
     uint64_t peak_allocated_bytes;
@@ -46,7 +46,6 @@ typedef struct {
     uint64_t peak_reserved_bytes;
     uint64_t mapped_bytes;  /* of the reserved: in expandable segments */
     uint64_t private_bytes; /* of the reserved: in pools of graphs and users */
-    uint64_t inactive_split_bytes;
     uint64_t events;
     uint64_t ooms;
     uint64_t drift; /* events that did not fit what was known */
@@ -54,6 +53,12 @@ typedef struct {
     uint32_t pending_count;
     uint32_t segments; /* expandable ones not counted */
 } ia_block_totals;
+
+/* Memory that lies ready; the first as torch.cuda.memory_stats() has it. */
+typedef struct {
+    uint64_t inactive_split_bytes; /* in segments that are in use */
+    uint64_t largest;              /* in one piece */
+} ia_free_space;
 
 typedef struct ia_blocks ia_blocks;
 
@@ -71,7 +76,7 @@ const ia_block_totals *ia_blocks_totals(const ia_blocks *);
 /* Returns how many entries there are. */
 int ia_blocks_streams(const ia_blocks *, const ia_stream_totals **);
 /* Looks at every block. */
-uint64_t ia_blocks_largest_free(const ia_blocks *);
+ia_free_space ia_blocks_free_space(const ia_blocks *);
 size_t ia_blocks_bytes(const ia_blocks *);
 /* Do totals and links agree with the blocks?  Slow. */
 int ia_blocks_consistent(const ia_blocks *);

@@ -111,8 +111,9 @@ ia_device_rules_method(PyObject *self, PyObject *args)
 typedef struct {
     uint16_t device;
     int followed, broken;
-    uint64_t seen, largest_free;
+    uint64_t seen;
     ia_block_totals totals;
+    ia_free_space space;
     ia_stream_totals streams[IA_MAX_STREAMS];
     int nstreams;
 } device_copy;
@@ -135,7 +136,7 @@ copy_devices(device_copy *out)
             continue;
         out[i].broken = ia_blocks_broken(blocks);
         out[i].totals = *ia_blocks_totals(blocks);
-        out[i].largest_free = ia_blocks_largest_free(blocks);
+        out[i].space = ia_blocks_free_space(blocks);
         out[i].nstreams = ia_blocks_streams(blocks, &streams);
         memcpy(out[i].streams, streams, sizeof out[i].streams);
     }
@@ -176,8 +177,8 @@ build_device(const device_copy *d)
         {"peak_reserved_bytes", t->peak_reserved_bytes},
         {"mapped_bytes", t->mapped_bytes},
         {"private_bytes", t->private_bytes},
-        {"inactive_split_bytes", t->inactive_split_bytes},
-        {"largest_free_bytes", d->largest_free},
+        {"inactive_split_bytes", d->space.inactive_split_bytes},
+        {"largest_free_bytes", d->space.largest},
         {"allocated_count", t->allocated_count},
         {"pending_count", t->pending_count},
         {"segments", t->segments},
