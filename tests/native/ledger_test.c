@@ -21,6 +21,7 @@
 #include "fake_frames.h"
 #include "random.h"
 
+#include "../base/clock.h"
 #include "../base/device_name.h"
 #include "../steps/criterion.h"
 #include "../steps/sweep.h"
@@ -743,6 +744,16 @@ the_young_keep_their_stacks(void)
     sweep();
 }
 
+/* A second in which the processor was another's is not made 128 of. */
+static void
+what_another_took_counts_once(void)
+{
+    uint64_t before = ia_ledger_hook_ns();
+    ia_ledger_hook_end(ia_clock_ns(CLOCK_MONOTONIC) - 1000000000u);
+    uint64_t took = ia_ledger_hook_ns() - before;
+    assert(took >= 1000000000u && took < 100000000000u);
+}
+
 int
 main(void)
 {
@@ -775,6 +786,7 @@ main(void)
             the_young_keep_their_stacks();
         compare();
     }
+    what_another_took_counts_once();
     restart(0);
     ia_sweep();
     puts("ledger: ok");

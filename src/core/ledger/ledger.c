@@ -23,8 +23,11 @@ static IA_OF_THREAD struct {
     uint32_t fresh_epoch; /* a sweep may have dropped it */
 } self;
 
-/* One hook call in SAMPLE is timed, and counts for all of them. */
+/* One hook call in SAMPLE is timed, and counts for all of them.  What goes
+ * beyond LONGEST, a hundred times what a birth takes, counts once: there the
+ * processor was another's meanwhile, or a table grew. */
 #define SAMPLE 128
+#define LONGEST ((uint64_t)20000) /* ns */
 static atomic_uint_fast64_t hook_ns;
 
 static inline int
@@ -42,10 +45,12 @@ ia_ledger_hook_begin(void)
 void
 ia_ledger_hook_end(uint64_t begin)
 {
-    if (begin != 0)
-        atomic_fetch_add_explicit(
-            &hook_ns, (ia_clock_ns(CLOCK_MONOTONIC) - begin) * SAMPLE,
-            memory_order_relaxed);
+    if (begin == 0)
+        return;
+    uint64_t took = ia_clock_ns(CLOCK_MONOTONIC) - begin;
+    uint64_t usual = took < LONGEST ? took : LONGEST;
+    atomic_fetch_add_explicit(&hook_ns, usual * SAMPLE + (took - usual),
+                              memory_order_relaxed);
 }
 
 void
