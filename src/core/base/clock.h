@@ -13,11 +13,17 @@ ia_clock_ns(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static inline double
+ia_clock_seconds(clockid_t clock)
+{
+    return (double)ia_clock_ns(clock) * 1e-9;
+}
+
 /* Of the monotonic clock. */
 static inline double
 ia_seconds(void)
 {
-    return (double)ia_clock_ns(CLOCK_MONOTONIC) * 1e-9;
+    return ia_clock_seconds(CLOCK_MONOTONIC);
 }
 
 #endif /* IA_CLOCK_H */

@@ -30,7 +30,6 @@
 #include "unseen.h"
 
 #include <string.h>
-#include <time.h>
 
 #define NO_KIND IA_EVENTS
 
@@ -106,9 +105,7 @@ ia_stepping_refresh(void)
 static double
 processor_seconds(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return ia_clock_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static void
@@ -416,8 +413,7 @@ program_seconds(void)
 static double
 program_work(void)
 {
-    uint64_t ns = ia_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    return (double)ns * 1e-9 - run.callback_seconds;
+    return ia_clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - run.callback_seconds;
 }
 
 static int in_a_statement;
