@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..base.errors import MissingExtraError
+from ..base.files import kernel_file
 from .target import AttachError, Target, forbidden
 
 #: Seconds until a main thread that is always inside of libc is given up on,
@@ -57,7 +58,7 @@ def load(target: Target, library: str) -> tuple[int, float]:
     """Loads a library; its handle there, and the seconds of the pause."""
     with _stopped_safely(target) as injector:
         began = time.perf_counter()
-        handle: int = injector.inject(library.encode())
+        handle: int = injector.inject(os.fsencode(library))
         took = time.perf_counter() - began
     return handle, took
 
@@ -139,7 +140,7 @@ def _unsafe_ranges(pid: int) -> list[tuple[int, int]]:
     """Addresses of the code that the thread must not be in."""
     found = []
     try:
-        with open(f"/proc/{pid}/maps", encoding="utf-8") as stream:
+        with kernel_file(pid, "maps") as stream:
             for line in stream:
                 fields = line.split(maxsplit=5)
                 if (
@@ -157,7 +158,7 @@ def _unsafe_ranges(pid: int) -> list[tuple[int, int]]:
 def _is_safe(pid: int, unsafe: list[tuple[int, int]]) -> bool:
     """Whether the stopped thread holds nothing that loading needs."""
     try:
-        with open(f"/proc/{pid}/syscall", encoding="utf-8") as stream:
+        with kernel_file(pid, "syscall") as stream:
             fields = stream.read().split()
     except OSError:
         raise AttachError(forbidden(pid)) from None

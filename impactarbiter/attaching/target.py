@@ -10,6 +10,7 @@ import re
 import sys
 
 from ..base.errors import ImpactArbiterError
+from ..base.files import kernel_file
 from ..base.records import dataclass
 
 #: torch's own extension module names the Python that has loaded it.
@@ -62,7 +63,7 @@ def find(pid: int) -> Target:
 def _stat(pid: int) -> tuple[str, str] | None:
     """(state, start time), None where there is no such process."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stream:
+        with kernel_file(pid, "stat") as stream:
             fields = stream.read().rpartition(")")[2].split()
     except (OSError, ValueError):
         return None
@@ -72,7 +73,7 @@ def _stat(pid: int) -> tuple[str, str] | None:
 def status_of(pid: int, name: str) -> str:
     """One line of /proc/PID/status, "" where there is none."""
     try:
-        with open(f"/proc/{pid}/status", encoding="utf-8") as stream:
+        with kernel_file(pid, "status") as stream:
             for line in stream:
                 if line.startswith(name + ":"):
                     return line.partition(":")[2].strip()
@@ -106,7 +107,7 @@ def _check_state(pid: int, state: str) -> None:
 def _maps(pid: int) -> list[str]:
     """Files that the process has in memory."""
     try:
-        with open(f"/proc/{pid}/maps", encoding="utf-8") as stream:
+        with kernel_file(pid, "maps") as stream:
             lines = stream.read().splitlines()
     except PermissionError:
         raise AttachError(forbidden(pid)) from None

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import sys
 
+#: Between a framework's name and why, in a report's warning.
+NOT_WATCHED = " is not watched: "
+
 
 class ImpactArbiterError(Exception):
     """Base of every error of this package."""

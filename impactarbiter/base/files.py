@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
+from typing import TextIO
 
 from .errors import ReportError
 
@@ -150,6 +151,21 @@ def from_here(file: str) -> str | None:
     except (OSError, ValueError):
         return None
     return full[len(here) :] if full.startswith(here) else None
+
+
+def kernel_file(pid: int, name: str) -> TextIO:
+    """What the kernel says of a process: names in it need be no UTF-8."""
+    return open(
+        f"/proc/{pid}/{name}", encoding="utf-8", errors="surrogateescape"
+    )
+
+
+def path_bytes(path: str) -> bytes:
+    """A path as the system has it, where names of files are UTF-8."""
+    try:
+        return path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # no system's: of code without a file
+        return path.encode("utf-8", "surrogatepass")
 
 
 def absolute(path: str) -> str:

@@ -20,7 +20,7 @@ from ..base.units import parse_duration, plural
 from ..model.moment import Moment
 from ..model.report import Report
 from ..model.retention import Instances, Retention
-from ..reports.console import broken
+from ..reports.console import broken, printable
 from ..reports.jsonio import read_plain
 from ..reports.outputs import STDOUT, check_outputs, gate, write_outputs
 from ..reports.status import StatusLine
@@ -100,7 +100,8 @@ def _explain(target: Target, name: str, outputs: dict[str, str]) -> int:
     found = _held_by(target, name)
     write_outputs(found, outputs)
     taken = STDOUT in outputs.values()
-    print(found, file=sys.stderr if taken else sys.stdout)
+    stream = sys.stderr if taken else sys.stdout
+    print(printable(str(found), stream), file=stream)
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ..base.records import dataclass
 from ..base.text import clean
-from ..judging.diffs import patched, read_source
+from ..judging.diffs import diff, patched, read_source
 from ..model.finding import Finding
 
 
@@ -55,6 +55,17 @@ def _change(file: str, findings: Iterable[Finding]) -> Change | None:
     if not done:
         return None
     return Change(file, before, after, encoding, tuple(done))
+
+
+def show(change: Change) -> None:
+    """Its diff, in bytes of the source where stdout has no such characters."""
+    text = diff(change.file, change.before, change.after)
+    try:
+        print(text, end="")
+    except UnicodeEncodeError:
+        encoding = change.encoding.removesuffix("-sig")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
 
 
 def say(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..base.text import clean
 from ..integrations import startup_file
 from .enable import expect_none
 
@@ -18,8 +19,8 @@ def execute(args: list[str]) -> int:
     expect_none("disable", args)
     path = startup_file.location()
     if not startup_file.is_ours(path):
-        print(f"not enabled: there is no {path}")
+        print(f"not enabled: there is no {clean(path)}")
         return 0
     startup_file.remove(path)
-    print(f"disabled: removed {path}")
+    print(f"disabled: removed {clean(path)}")
     return 0

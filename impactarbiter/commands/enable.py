@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..base.errors import UsageError
+from ..base.text import clean
 from ..integrations import startup_file
 from .options import parse
 
@@ -24,7 +25,8 @@ def execute(args: list[str]) -> int:
     before = startup_file.is_ours(path)
     startup_file.write(path)
     print(
-        f"{'already enabled, written again' if before else 'enabled'}: {path}"
+        f"{'already enabled, written again' if before else 'enabled'}:"
+        f" {clean(path)}"
         "\n`python SCRIPT --detect_memory_leaks` works in this environment"
         " now; `impactarbiter disable` takes it back"
     )

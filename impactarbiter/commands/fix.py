@@ -9,11 +9,10 @@ from typing import Any
 from ..base.convert import filename
 from ..base.errors import UsageError
 from ..base.files import check_changeable, write_atomic
-from ..judging.diffs import diff
 from ..model.finding import Finding
 from ..model.order import by_urgency
 from ..model.report import Report
-from .changes import changes_of, say
+from .changes import changes_of, say, show
 from .given_patch import changes_of_patch
 from .options import Option, parse
 from .verify import verify
@@ -63,7 +62,7 @@ def execute(args: list[str]) -> int:
     offered = [f for f in findings if f.patch and f.confirmed]
     changes = changes_of(offered)
     for change in changes:
-        print(diff(change.file, change.before, change.after), end="")
+        show(change)
     _say_what_is_left(findings, bool(given.get("--apply")))
     if not changes:
         say("no finding has a patch")
@@ -96,7 +95,7 @@ def _verified(report: Report, given: dict[str, Any]) -> int:
     leaks = [f for f in report.findings if f.confirmed]
     changes = changes_of_patch(text, folder or os.getcwd(), leaks)
     for change in changes:
-        print(diff(change.file, change.before, change.after), end="")
+        show(change)
     return 0 if verify(report, changes) else 1
 
 

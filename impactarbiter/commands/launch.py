@@ -55,8 +55,9 @@ def script_target(script: str, args: list[str]) -> Target:
     """``python script args``: a file, a folder or an archive.
 
     Raises LaunchError where it cannot be read.  A script that does not
-    compile is handed to plain Python for good, so that its message is the
-    one that the user knows: this call does not return then.
+    compile, with as much room as plain Python has for that, is handed to it
+    for good, so that its message is the one that the user knows: this call
+    does not return then.
     """
     argv = [script, *args]
     if not script:
@@ -83,10 +84,11 @@ def script_target(script: str, args: list[str]) -> Target:
         loader = importlib.machinery.SourcelessFileLoader("__main__", full)
     if code is None:
         try:
-            code = compile(source, full, "exec", dont_inherit=True)
-        except (SyntaxError, ValueError):
+            with FromTheBottom(by_c=True):
+                code = compile(source, full, "exec", dont_inherit=True)
+        except Exception as error:
             hand_over(argv)
-            raise
+            return _raising(error.with_traceback(None), argv)
 
     def body(module: types.ModuleType) -> None:
         module.__loader__ = loader
@@ -99,6 +101,15 @@ def script_target(script: str, args: list[str]) -> Target:
     if not sys.flags.safe_path:
         path0 = os.path.dirname(os.path.realpath(script))
     return Target(argv, path0, full, body)
+
+
+def _raising(error: Exception, argv: list[str]) -> Target:
+    """What does not compile, where no other Python can be had to say so."""
+
+    def body(_: types.ModuleType) -> None:
+        raise error
+
+    return Target(argv, None, None, body)
 
 
 def _importable_target(importer: Any, full: str, argv: list[str]) -> Target:

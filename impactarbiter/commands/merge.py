@@ -11,7 +11,7 @@ from typing import Any
 from ..base.convert import choice, filename
 from ..base.errors import UsageError
 from ..base.files import write_atomic
-from ..base.units import parse_duration
+from ..base.units import parse_duration, plural
 from ..model.words import SEVERITIES
 from ..reports.console import emit
 from ..reports.job import Job, files_of, read_job
@@ -27,7 +27,8 @@ usage: impactarbiter merge [OPTIONS] DIR
 
 The answer for a whole job: which ranks leak where, and which left no report.
 DIR is what `run --job DIR` or IMPACTARBITER_JOB=DIR named; it may be asked
-while the job runs. What cannot be read is named and skipped.
+while the job runs. What cannot be read is named and skipped; where no report
+is left the exit code is 2.
 
   --json F            for programs, - for stdout
   --html F            one page with a curve for each process
@@ -60,11 +61,22 @@ def execute(args: list[str]) -> int:
         )
     while True:
         files = files_of(paths[0]) if folder else paths
+        if not files and "--watch" not in given:
+            raise UsageError(
+                f"there is no report in {paths[0]!r}: expected the folder"
+                " that `run --job` or IMPACTARBITER_JOB named; --watch waits"
+                " for the first"
+            )
         job = read_job(files, curves="--html" in given)
         goes_on = "--watch" in given and not job.is_over()
         _show(job, given, goes_on)
         if not goes_on or not _pause(given):
             break
+    if not job.members and "--watch" not in given:
+        raise UsageError(
+            f"no report is among {plural(len(files), 'file')}: expected what"
+            " `run --job` or `run --json` of this version wrote"
+        )
     threshold = given.get("--fail-on")
     return gate_of_job(job, threshold) if threshold else 0
 

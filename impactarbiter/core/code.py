@@ -48,7 +48,8 @@ def _know_arrays() -> None:
 def _library_prefixes() -> tuple[str, ...]:
     """Folders whose code is no user's: frameworks, packages, the library."""
     paths = set(_python_folders())
-    paths |= {p for p in sys.path if os.path.basename(p).endswith("-packages")}
+    names = (p for p in sys.path if type(p) is str)
+    paths |= {p for p in names if os.path.basename(p).endswith("-packages")}
     for name in ("torch", "jax", "tensorflow"):
         file = imports.names_in(name).get("__file__")
         if type(file) is str:

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Protocol
 
 from ..base import imports
-from ..base.errors import NotBuiltError
+from ..base.errors import NOT_WATCHED, NotBuiltError
 from ..base.signals import Tolerated
 from ..base.text import clean
 from . import jax_arrays, retraces, tf_tensors
@@ -222,12 +222,12 @@ def said(masked: bool = False) -> Iterator[str]:
     yield from map(_not_watched, _failed)
     for name in imports.passed_by():
         if name in (*NAMES, "numpy"):
-            yield f"{name} is not watched: it was loaded past Python's imports"
+            yield f"{name}{NOT_WATCHED}it was loaded past Python's imports"
     yield from retraces.said(masked)
 
 
 def _not_watched(name: str) -> str:
-    return f"{name} is not watched: {_failed[name]}"
+    return f"{name}{NOT_WATCHED}{_failed[name]}"
 
 
 def own_counts() -> dict[str, int]:

@@ -10,7 +10,7 @@ import stat
 import tokenize
 from dataclasses import field
 
-from ..base.files import from_here
+from ..base.files import from_here, path_bytes
 from ..base.records import dataclass
 from ..base.source_text import MOST_BYTES, may_be_read
 
@@ -36,15 +36,53 @@ def lines_of(source: str) -> list[str]:
     return list(io.StringIO(source, newline=""))
 
 
+def is_no_file(file: str) -> bool:
+    """Whether what goes by that name is no regular file, or one only as long
+    as the process has it open: ``/dev/stdin``, ``/proc/self/fd/3``."""
+    name = file
+    while os.path.islink(name):
+        folder = os.path.realpath(os.path.dirname(name))
+        if folder.startswith("/proc/"):
+            return True
+        name = os.path.join(folder, os.readlink(name))
+    return os.path.exists(file) and not os.path.isfile(file)
+
+
+def has_bare_returns(source: str) -> bool:
+    """Whether lines end in a carriage return alone: Python counts them, and
+    ``patch`` does not."""
+    return any(line.endswith("\r") for line in lines_of(source))
+
+
 def diff(file: str, before: str, after: str) -> str:
     """A unified diff that ``patch -p1`` takes in the current folder."""
     name = from_here(file) or file.lstrip("/")
     made = difflib.unified_diff(
-        lines_of(before), lines_of(after), f"a/{name}", f"b/{name}"
+        lines_of(before),
+        lines_of(after),
+        _header(f"a/{name}"),
+        _header(f"b/{name}"),
     )
     return "".join(
         line if line.endswith("\n") else line + _NO_END for line in made
     )
+
+
+#: What ``patch`` would not read as it is.
+_UNUSUAL = re.compile(r'[\x00-\x1f"\\\x7f\ud800-\udfff]')
+
+
+def _header(name: str) -> str:
+    """A file's name, quoted as C quotes it where it is no plain text."""
+    if _UNUSUAL.search(name) is None:
+        return name
+    quoted = "".join(
+        "".join(f"\\{byte:03o}" for byte in path_bytes(char))
+        if _UNUSUAL.match(char)
+        else char
+        for char in name
+    )
+    return f'"{quoted}"'
 
 
 #: What stands after a file's last line that has no end.

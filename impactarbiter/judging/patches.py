@@ -19,7 +19,13 @@ from ..base.signals import Tolerated
 from ..base.units import A_PERCENT, format_share
 from ..knowledge.advice import advise, needs_graph, slice_part
 from ..model.finding import Finding, Site
-from .diffs import diff, lines_of, read_source
+from .diffs import (
+    diff,
+    has_bare_returns,
+    is_no_file,
+    lines_of,
+    read_source,
+)
 from .offer import (
     ENOUGH,
     Description,
@@ -106,7 +112,7 @@ def _mended(
     # Whatever becomes of a program's source, the report goes on.
     with Tolerated():
         try:
-            before, _encoding = read_source(site.file)
+            before = _read(site.file)
             plan = _planned(before, site, group, holdings)
         except NoPatchError as reason:
             # A frame of it has it, and with that all frames that called us.
@@ -114,6 +120,16 @@ def _mended(
             return [_without(f, reason) for f in group]
         mended = _with_patch(group, plan, before)
     return mended
+
+
+def _read(file: str) -> str:
+    """A source that a diff can be made of; NoPatchError says why not."""
+    if is_no_file(file):
+        raise NoPatchError("its source was read from no regular file")
+    text, _encoding = read_source(file)
+    if has_bare_returns(text):
+        raise NoPatchError("a carriage return alone ends lines of its source")
+    return text
 
 
 def _with_patch(

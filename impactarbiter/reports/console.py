@@ -89,13 +89,18 @@ def plain(lines: Iterable[Line]) -> str:
     )
 
 
+def printable(text: str, stream: TextStream) -> str:
+    """Text whose characters the stream has, others as backslash sequences."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
 def emit(lines: list[Line], stream: TextStream) -> None:
     """Writes lines: coloured on a terminal that rich can serve."""
     if _is_terminal(stream) and _emit_rich(lines, stream):
         return
     text = plain(lines) + "\n"
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.write(printable(text, stream))
     stream.flush()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..base.errors import NOT_WATCHED
 from ..base.units import format_bytes, plural
 from ..model.finding import Finding, in_words
 from ..model.order import by_urgency
@@ -56,6 +57,8 @@ def _of_process(report: Report, room: int) -> str:
         return _quiet_recording(report)
     watched = plural(report.steps, "step")
     if report.steps == 0:
+        if name := _unwatched(report):
+            return f"no step was seen, as {name} is not watched"
         return (
             "no step was seen, nor a loop that makes tensors:"
             " call arbiter.step()"
@@ -80,6 +83,16 @@ def _of_process(report: Report, room: int) -> str:
         at = growth_words.place(report.later_growth.lines[0].site)
         return _fitting(room, f"{text} at {at}", text)
     return text
+
+
+def _unwatched(report: Report) -> str:
+    """What could not be watched and makes tensors: a warning says why."""
+    names = (
+        warning.partition(NOT_WATCHED)[0]
+        for warning in report.warnings
+        if NOT_WATCHED in warning
+    )
+    return next((name for name in names if name != "numpy"), "")
 
 
 def _quiet_recording(report: Report) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
+from ..base.files import path_bytes
 from ..base.records import dataclass
 from ..base.units import format_bytes, plural
 from ..model.finding import Site
@@ -84,7 +85,10 @@ def _boxes(
                 "left": f"{100 * left / total:.3f}",
                 "width": f"{100 * width:.3f}",
                 "depth": depth,
-                "hue": zlib.crc32(site.file.encode()) % _HUES * 360 // _HUES,
+                "hue": zlib.crc32(path_bytes(site.file))
+                % _HUES
+                * 360
+                // _HUES,
                 "name": site.function or str(site),
                 "where": str(site),
                 "source": site.source,

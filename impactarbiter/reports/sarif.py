@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from ..base.files import write_atomic
+from ..base.files import path_bytes, write_atomic
 from ..model.finding import Finding, Site
 from ..model.report import Report
 from ..model.words import BOUNDED, VERDICTS
@@ -174,4 +174,4 @@ def _artifact(site: Site, base: str) -> dict[str, str]:
 
 def _quoted(path: str) -> str:
     clean = os.path.normpath(path).replace(os.sep, "/")
-    return quote(clean.encode("utf-8", "surrogatepass"), safe="/")
+    return quote(path_bytes(clean), safe="/")

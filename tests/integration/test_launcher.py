@@ -337,6 +337,49 @@ BROKEN = {
 }
 
 
+@pytest.mark.parametrize("terms", [2990, 200_000])
+def test_a_source_is_compiled_with_as_much_room(
+    tmp_path: Path, terms: int
+) -> None:
+    """A sum that plain Python just compiles; one that is too deep for it is
+    told in its words, without a frame of ours."""
+    script(tmp_path, "x = 1\nprint(" + " + ".join(["x"] * terms) + ")\n")
+    plain = call([sys.executable, "prog.py"], tmp_path)
+    for command in (WATCHED, CONSOLE):
+        ours = call([*command, "prog.py"], tmp_path)
+        assert ours.stdout == plain.stdout
+        assert ours.returncode == plain.returncode
+        if plain.returncode:
+            assert ours.stderr == plain.stderr
+        else:
+            assert own_stderr(ours.stderr) == plain.stderr
+
+
+def test_an_exception_whose_traceback_was_taken_away(tmp_path: Path) -> None:
+    """It has None in its place, and the report goes through it."""
+    text = """
+    import torch
+    try:
+        1 / 0
+    except ZeroDivisionError as error:
+        error.__traceback__ = None
+        raise ValueError("later")
+    """
+    script(tmp_path, text)
+    assert_same(tmp_path, "prog.py", fresh=True)
+
+
+def test_without_another_python_a_failed_compile_has_no_frames_of_ours(
+    tmp_path: Path,
+) -> None:
+    script(tmp_path, "def f(:\n    pass\n")
+    plain = call([sys.executable, "prog.py"], tmp_path)
+    gone = "import sys; sys.executable = None\n" + CONSOLE[2]
+    ours = call([sys.executable, "-c", gone, "run", "prog.py"], tmp_path)
+    assert own_stderr(ours.stderr) == plain.stderr
+    assert ours.returncode == plain.returncode == 1
+
+
 @pytest.mark.parametrize("kind", BROKEN)
 def test_what_does_not_compile(tmp_path: Path, kind: str) -> None:
     (tmp_path / "prog.py").write_bytes(BROKEN[kind])

@@ -323,10 +323,20 @@ def test_watch_ends_with_the_job(
 def test_merge_of_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["merge", str(tmp_path)]) == 0
-    assert "no report" in capsys.readouterr().out
+    """One line says what was expected, and a gate does not pass."""
+    (tmp_path / "notes.txt").write_text("not ours")
+    assert main(["merge", str(tmp_path)]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("impactarbiter: there is no report in ")
+    assert "expected the folder that `run --job`" in said.err
+    assert (said.out, said.err.count("\n")) == ("", 1)
     assert main(["merge", str(tmp_path / "none")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+    (tmp_path / "other.json").write_text('{"a": 1}')
+    assert main(["merge", str(tmp_path), "--fail-on", "info"]) == 2
+    said = capsys.readouterr()
+    assert "skipped other.json: is no report" in said.out
+    assert said.err.startswith("impactarbiter: no report is among 1 file")
 
 
 def test_many_files_in_little_memory(tmp_path: Path) -> None:

@@ -293,7 +293,7 @@ CASES: dict[str, tuple[str, str]] = {
     "_core.is_active": (WATCHING, "_core.is_active()"),
     "_core.set_code": (
         WATCHING,
-        "_core.set_code(('/lib/a/', '/lib/b/'), ('/home/me/x.py',), '/own/')",
+        "_core.set_code(('/lib/a/', '/\\udcff/'), ('/\\udcff.py',), '/o/')",
     ),
     "_core.set_code.error": (
         WATCHING,
@@ -480,7 +480,8 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "_core.is_library": (
         "",
-        "_core.is_library('/a/b.py'); raises(TypeError, _core.is_library, 1)",
+        "_core.is_library('/a/\\udcff.py');"
+        " raises(TypeError, _core.is_library, 1)",
     ),
     "_core.native_of_site": (
         "site = impactarbiter._core.suspects(1)",

@@ -646,7 +646,7 @@ def test_site_in_a_file_whose_name_is_no_text(arbiter: Arbiter) -> None:
     space: dict[str, Any] = {"torch": torch}
     exec(compile("t = torch.empty(3)", name, "exec"), space)
     file, line, function, library = source_of(space["t"])
-    assert file == "/made/na?me.py"
+    assert file == name
     assert (line, function, library) == (1, "<module>", False)
 
 

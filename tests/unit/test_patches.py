@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import linecache
+import os
+import shutil
 import subprocess
 import textwrap
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ import pytest
 import warm
 
 import impactarbiter
-from impactarbiter.judging.diffs import patched
+from impactarbiter.judging.diffs import diff, patched
 from impactarbiter.judging.offer import Holding
 from impactarbiter.judging.patches import with_patches
 from impactarbiter.judging.rewrite import Source
@@ -821,6 +823,91 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert file.read_bytes().endswith(b"\r\nhistory.append(loss.item())\r\n")
     again = fix("run.json", "--apply", folder=tmp_path)
     assert "no finding has a patch" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import torch\r\rhistory.append(loss)\r", "a carriage return"),
+        ("import torch\n#\r\nx = 1 #\rhistory.append(loss)\n", "a carriage"),
+        ("import torch\r\n#\r\nhistory.append(loss)", None),
+    ],
+)
+def test_lines_that_a_diff_does_not_end(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    why: str | None,
+) -> None:
+    """Python counts lines that end in "\\r" alone, ``patch`` does not."""
+    monkeypatch.setattr(
+        "impactarbiter.judging.patches.user_files", lambda finding: []
+    )
+    file = tmp_path / "train.py"
+    file.write_bytes(text.encode())
+    linecache.checkcache()
+    lines = text.splitlines()
+    found = finding(str(file), line=lines.index("history.append(loss)") + 1)
+    (made,) = with_patches([found], {found.signature: Holding({LOSS: 8})})
+    assert (made.patch is None) == (why is not None)
+    assert (made.patch_note or "").startswith(why or "")
+
+
+def test_a_source_that_is_no_file_has_no_patch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``run /dev/stdin < train.py``, and a pipe; a link to a file is one."""
+    monkeypatch.setattr(
+        "impactarbiter.judging.patches.user_files", lambda finding: []
+    )
+    file, link = tmp_path / "train.py", tmp_path / "link.py"
+    file.write_text("import torch\nhistory.append(loss)\n")
+    link.symlink_to(file)
+    os.mkfifo(tmp_path / "pipe.py")
+    linecache.checkcache()
+    with file.open() as stream:
+        (tmp_path / "fd.py").symlink_to(f"/proc/self/fd/{stream.fileno()}")
+        for name, has_patch in (
+            (str(link), True),
+            (f"/dev/fd/{stream.fileno()}", False),
+            (f"/proc/self/fd/{stream.fileno()}", False),
+            (str(tmp_path / "fd.py"), False),
+            (str(tmp_path / "pipe.py"), False),
+        ):
+            found = finding(str(file), line=2)
+            found = replace(
+                found, grown_at=replace(found.grown_at, file=name)
+            )
+            holdings = {found.signature: Holding({LOSS: 8})}
+            (made,) = with_patches([found], holdings)
+            assert (made.patch is not None) is has_patch, name
+            if not has_patch:
+                assert "no regular file" in made.patch_note
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("train.py", "a/train.py"),
+        ("tr\u00e4in x.py", "a/tr\u00e4in x.py"),
+        ("w\udcff.py", '"a/w\\377.py"'),
+        ('a"b\\\n.py', '"a/a\\042b\\134\\012.py"'),
+    ],
+)
+def test_a_name_that_is_no_plain_text_is_quoted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, header: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / name
+    file.write_text("x = 1\n")
+    made = diff(str(file), "x = 1\n", "x = 2\n")
+    first, second = made.splitlines()[:2]
+    assert first == f"--- {header}"
+    assert second == "+++ " + header.replace("a/", "b/", 1)
+    git = shutil.which("git")
+    if git is not None:
+        subprocess.run([git, "apply"], input=made.encode(), check=True)
+        assert file.read_text() == "x = 2\n"
 
 
 def test_what_is_not_confirmed_is_not_applied(program: Program) -> None:

@@ -231,6 +231,20 @@ def test_sites_beyond_the_room_are_the_small_ones(
     assert bundle.header.sites_left_out == 42
 
 
+def test_names_of_files_that_are_no_utf8(
+    recorder: FlightRecorder,
+) -> None:
+    """Such a file's name is read back as Python has it."""
+    file, space = "/me/w\udcff\u00e9\ud83d\U0001f600.py", {"torch": torch}
+    exec(compile("kept = torch.ones(1000)", file, "exec"), space)
+    run_out()
+    assert recorder.last is not None
+    sites = read_bundle(recorder.last).sources.values()
+    assert file in {site.file for site in sites}
+    assert _core.is_library(file) is False
+    assert _core.is_library(os.path.dirname(torch.__file__) + "/\udcff.py")
+
+
 def test_without_an_arbiter_it_watches_itself(folder: Path) -> None:
     with FlightRecorder(folder, interval=0) as recorder:
         assert current() is not None

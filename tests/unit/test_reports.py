@@ -462,6 +462,18 @@ def test_text_without_findings(fields: dict[str, int], first: str) -> None:
     assert "watching cost 0.12 ms a step" in text
 
 
+def test_without_steps_what_was_not_watched_is_no_matter_of_steps() -> None:
+    why = "torch is not watched: MemoryError"
+    text = str(report(steps=0, warnings=(why,)))
+    first = "ImpactArbiter: no step was seen, as torch is not watched\n"
+    assert text.startswith(first)
+    assert "arbiter.step()" not in text
+    assert text.count("MemoryError") == 1
+    # Steps are not NumPy's.
+    numpy = report(steps=0, warnings=("numpy is not watched: MemoryError",))
+    assert "arbiter.step()" in str(numpy)
+
+
 def test_a_report_that_could_not_be_made() -> None:
     """What it has is told; what it has not is no good news."""
     made = report(complete=False)

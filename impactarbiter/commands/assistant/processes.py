@@ -8,6 +8,7 @@ from typing import Any
 
 from ...attaching import target
 from ...attaching.target import AttachError
+from ...base.files import kernel_file
 from .words import cut
 
 #: Processes in one answer.
@@ -52,9 +53,9 @@ def _process(pid: int, files: str, masked: bool) -> dict[str, Any]:
 def _maps(pid: int) -> str:
     """ "" for what is not ours to see."""
     try:
-        with open(f"/proc/{pid}/maps", encoding="utf-8") as stream:
+        with kernel_file(pid, "maps") as stream:
             return stream.read()
-    except (OSError, UnicodeError):
+    except OSError:
         return ""
 
 

@@ -208,7 +208,8 @@ build_call(uintptr_t address)
     PyObject *symbol = ia_symbol_name(&library, address, name, sizeof name)
                            ? ia_str(name)
                            : Py_NewRef(Py_None);
-    PyObject *call = Py_BuildValue("(NN)", ia_str(library.path), symbol);
+    PyObject *call =
+        Py_BuildValue("(NN)", PyUnicode_DecodeFSDefault(library.path), symbol);
     free(library.path);
     return call;
 }

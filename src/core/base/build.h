@@ -6,11 +6,17 @@
 #include <Python.h>
 #include <string.h>
 
-/* A str of UTF-8 that the end of a buffer may have cut within a character. */
+/* A str of what ia_text() gives, or of UTF-8 that the end of a buffer may have
+ * cut within a character. */
 static inline PyObject *
 ia_str(const char *text)
 {
-    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    Py_ssize_t length = (Py_ssize_t)strlen(text);
+    PyObject *made = PyUnicode_DecodeUTF8(text, length, "surrogatepass");
+    if (made != NULL || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+        return made;
+    PyErr_Clear();
+    return PyUnicode_DecodeUTF8(text, length, "replace");
 }
 
 /* Appends what was just built, or NULL where that failed; takes it over.  A

@@ -22,7 +22,8 @@ ia_classes_free(ia_classes *c)
 static int
 is_users_module(const ia_roots *roots, PyObject *name)
 {
-    const char *text = ia_utf8(name);
+    char buf[IA_ROOT_NAME];
+    const char *text = ia_text(name, buf, sizeof buf);
     for (uint32_t i = 0; i < roots->count; i++) {
         const ia_root *root = &roots->items[i];
         if (root->user && root->kind == IA_ROOT_MODULE &&

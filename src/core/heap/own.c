@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char prefix[1024];
+static char prefix[IA_FILE_NAME];
 
 int
 ia_own_set_prefix(const char *path)
@@ -33,7 +33,9 @@ ia_file_is_own(const char *file)
 int
 ia_frame_is_own(ia_frame *frame)
 {
-    return ia_file_is_own(ia_utf8(ia_frame_code(frame)->co_filename));
+    char file[IA_FILE_NAME];
+    return ia_file_is_own(
+        ia_text(ia_frame_code(frame)->co_filename, file, sizeof file));
 }
 
 int

@@ -48,14 +48,15 @@ is_user_module(PyObject *dict, const char *name)
     PyObject *file = ia_dict_value(dict, "__file__");
     if (file == NULL || !PyUnicode_CheckExact(file))
         return 0;
-    return !ia_library_has(ia_utf8(file));
+    char buf[IA_FILE_NAME];
+    return !ia_library_has(ia_text(file, buf, sizeof buf));
 }
 
 /* Whose a module is. */
 typedef enum { MAIN, USER, LIBRARY } owner;
 
 typedef struct {
-    const char *name;
+    PyObject *name;
     PyObject *module;
     PyObject *dict; /* NULL for an object that poses as a module */
     owner of;
@@ -69,8 +70,9 @@ typedef struct {
 } modules;
 
 static int
-list_module(modules *list, const char *name, PyObject *module)
+list_module(modules *list, PyObject *key, PyObject *module)
 {
+    const char *name = ia_utf8(key);
     int proper = PyModule_Check(module);
     PyObject *dict = proper ? PyModule_GetDict(module) : NULL;
     if (ia_module_is_own(name) ||
@@ -81,7 +83,7 @@ list_module(modules *list, const char *name, PyObject *module)
     owner of = strcmp(name, "__main__") == 0          ? MAIN
                : proper && is_user_module(dict, name) ? USER
                                                       : LIBRARY;
-    list->items[list->count++] = (listed){name, module, dict, of};
+    list->items[list->count++] = (listed){key, module, dict, of};
     return 0;
 }
 
@@ -93,7 +95,7 @@ list_modules(modules *list)
     if (all == NULL || !PyDict_Check(all))
         return 0;
     while (PyDict_Next(all, &pos, &name, &module))
-        if (list_module(list, ia_utf8(name), module) < 0)
+        if (list_module(list, name, module) < 0)
             return -1;
     return 0;
 }
@@ -101,21 +103,23 @@ list_modules(modules *list)
 static int
 add_module(ia_roots *roots, const listed *m)
 {
+    char buf[IA_ROOT_NAME];
+    const char *name = ia_text(m->name, buf, sizeof buf);
     /* A lazy module or an object that poses as one. */
     if (m->dict == NULL)
         return ia_roots_add(roots, IA_ROOT_STATE, (uintptr_t)m->module, 0,
-                            m->name) ? 0 : -1;
+                            name) ? 0 : -1;
     /* __mp_main__ is multiprocessing's second name of it. */
     if (m->of != MAIN && roots->count > 0 &&
         roots->items[0].ref == (uintptr_t)m->dict)
         return 0;
     if (!ia_roots_add(roots, IA_ROOT_MODULE, (uintptr_t)m->dict,
-                      m->of != LIBRARY, m->name))
+                      m->of != LIBRARY, name))
         return -1;
     if (m->of == MAIN)
         ia_notebook_find(&roots->notebook, m->dict);
     if (m->of == LIBRARY &&
-        !ia_roots_add(roots, IA_ROOT_STATE, (uintptr_t)m->module, 0, m->name))
+        !ia_roots_add(roots, IA_ROOT_STATE, (uintptr_t)m->module, 0, name))
         return -1;
     return 0;
 }
@@ -135,11 +139,12 @@ static int
 add_frame(ia_roots *roots, ia_frame *frame, int user)
 {
     PyCodeObject *code = ia_frame_code(frame);
-    const char *file = ia_utf8(code->co_filename);
-    char name[120];
+    char buf[IA_FILE_NAME], function[IA_ROOT_NAME], name[IA_ROOT_NAME];
+    const char *file = ia_text(code->co_filename, buf, sizeof buf);
     if (ia_file_is_own(file) || ia_library_has(file) == user)
         return 0;
-    snprintf(name, sizeof name, "%s()", ia_utf8(code->co_qualname));
+    snprintf(name, sizeof name, "%s()",
+             ia_text(code->co_qualname, function, sizeof function));
     ia_root *root = ia_roots_add(roots, IA_ROOT_FRAME,
                                  (uintptr_t)frame | IA_TAG_FRAME, user, name);
     if (root == NULL)

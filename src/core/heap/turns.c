@@ -45,8 +45,11 @@ ran_before(ia_frame *f)
 static int
 is_user(ia_frame *f)
 {
+    char buf[IA_FILE_NAME];
+    const char *file =
+        ia_text(ia_frame_code(f)->co_filename, buf, sizeof buf);
     ia_ledger_lock();
-    int user = !ia_library_has(ia_utf8(ia_frame_code(f)->co_filename));
+    int user = !ia_library_has(file);
     ia_ledger_unlock();
     return user;
 }

@@ -55,16 +55,17 @@ forget(statement *s)
 /* The file of the code, or of the module that it was made in: a dataclass has
  * methods from no file. */
 static const char *
-file_of(PyFrameObject *frame, PyCodeObject *code)
+file_of(PyFrameObject *frame, PyCodeObject *code, char *buf, size_t size)
 {
-    const char *file = ia_utf8(code->co_filename);
+    const char *file = ia_text(code->co_filename, buf, size);
     if (file[0] != '<')
         return file;
     PyObject *globals = PyFrame_GetGlobals(frame);
     PyObject *module = ia_dict_value(globals, "__file__");
     Py_DECREF(globals); /* the frame has it */
-    return module != NULL && PyUnicode_CheckExact(module) ? ia_utf8(module)
-                                                          : file;
+    return module != NULL && PyUnicode_CheckExact(module)
+               ? ia_text(module, buf, size)
+               : file;
 }
 
 static int
@@ -73,7 +74,8 @@ is_user(PyFrameObject *frame, PyCodeObject *code)
     uint32_t known = ia_ptrmap_get(&watch.is_user, (uintptr_t)code);
     if (known != IA_PTRMAP_NONE)
         return (int)known;
-    const char *file = file_of(frame, code);
+    char buf[IA_FILE_NAME];
+    const char *file = file_of(frame, code, buf, sizeof buf);
     ia_ledger_lock();
     int user = !ia_library_has(file);
     ia_ledger_unlock();

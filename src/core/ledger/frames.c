@@ -150,7 +150,8 @@ ia_frames_set_ended(PyObject *error)
     forget_ended();
     for (int i = 0; i < MOST_CONTEXTS && error != NULL && result == 0; i++) {
         PyBaseExceptionObject *e = (PyBaseExceptionObject *)error;
-        result = add_ended((PyTracebackObject *)e->traceback, &known);
+        if (e->traceback != NULL && PyTraceBack_Check(e->traceback))
+            result = add_ended((PyTracebackObject *)e->traceback, &known);
         error = e->context;
     }
     ia_ptrmap_free(&known);

@@ -3,6 +3,7 @@
 #include "../base/compat.h"
 #include "../base/array.h"
 #include "../base/ptrmap.h"
+#include "../base/read.h"
 #include "frames.h"
 #include "libraries.h"
 #include "sources.h"
@@ -126,46 +127,6 @@ release_string(uint32_t i)
     give_string(i);
 }
 
-/* UTF-8 of a str without its API: this runs without the GIL. */
-static void
-encode(PyObject *text, char *out, size_t size)
-{
-    size_t n = 0;
-    Py_ssize_t length = PyUnicode_GET_LENGTH(text);
-    int kind = PyUnicode_KIND(text);
-    const void *data = PyUnicode_DATA(text);
-    for (Py_ssize_t i = 0; i < length && n + 5 < size; i++) {
-        Py_UCS4 c = PyUnicode_READ(kind, data, i);
-        if (c < 0x80) {
-            out[n++] = (char)c;
-        } else if (c < 0x800) {
-            out[n++] = (char)(0xC0 | c >> 6);
-            out[n++] = (char)(0x80 | (c & 0x3F));
-        } else if (c >= 0xD800 && c < 0xE000) {
-            out[n++] = '?'; /* a lone surrogate: an undecodable file name */
-        } else if (c < 0x10000) {
-            out[n++] = (char)(0xE0 | c >> 12);
-            out[n++] = (char)(0x80 | (c >> 6 & 0x3F));
-            out[n++] = (char)(0x80 | (c & 0x3F));
-        } else {
-            out[n++] = (char)(0xF0 | c >> 18);
-            out[n++] = (char)(0x80 | (c >> 12 & 0x3F));
-            out[n++] = (char)(0x80 | (c >> 6 & 0x3F));
-            out[n++] = (char)(0x80 | (c & 0x3F));
-        }
-    }
-    out[n] = 0;
-}
-
-static const char *
-read_text(PyObject *text, char *out, size_t size)
-{
-    if (text == NULL || !PyUnicode_Check(text))
-        return "?";
-    encode(text, out, size);
-    return out;
-}
-
 /* -- frames ---------------------------------------------------------------- */
 
 static uint32_t
@@ -238,7 +199,7 @@ ia_source_of_text(const char *file, const char *function, int library)
 uint32_t
 ia_source_of_frame(const ia_raw_frame *raw)
 {
-    char file[4096], function[4096];
+    char file[IA_FILE_NAME], function[IA_FILE_NAME];
     PyCodeObject *code = raw->code;
     uint64_t key = mix(mix(6, (uint64_t)(uintptr_t)code),
                        (uint64_t)(uint32_t)raw->instr << 32 |
@@ -249,8 +210,8 @@ ia_source_of_frame(const ia_raw_frame *raw)
         return i;
     }
     ia_source_frame shown = {
-        .file = read_text(code->co_filename, file, sizeof file),
-        .function = read_text(code->co_qualname, function, sizeof function),
+        .file = ia_text_copy(code->co_filename, file, sizeof file),
+        .function = ia_text_copy(code->co_qualname, function, sizeof function),
         .line = ia_code_line(code, raw->instr),
     };
     shown.library = ia_library_has(shown.file);

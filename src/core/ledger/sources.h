@@ -18,7 +18,7 @@
 #define IA_NO_SOURCE 0u
 
 typedef struct {
-    const char *file;     /* UTF-8 */
+    const char *file;     /* as ia_text() has it */
     const char *function; /* qualified name */
     int line;
     int library;          /* torch, the standard library, installed package */

@@ -1,6 +1,7 @@
 /* Functions of _core: watching begins and ends, and what happens meanwhile. */
 
 #include "../base/compat.h"
+#include "../base/build.h"
 #include "../base/ndarray.h"
 #include "../base/read.h"
 #include "../base/same.h"
@@ -100,49 +101,67 @@ is_active(PyObject *self, PyObject *unused)
     return PyBool_FromLong(ia_active);
 }
 
-static int
-read_strings(PyObject *list, const char ***out, size_t *n)
+/* A str as ia_text() has it: bytes, or NULL with an exception. */
+static PyObject *
+text_bytes(PyObject *text)
 {
-    PyObject *fast = PySequence_Fast(list, "a sequence of str is expected");
-    if (fast == NULL)
-        return -1;
-    *n = (size_t)PySequence_Fast_GET_SIZE(fast);
-    *out = calloc(*n + 1, sizeof **out);
-    int bad = *out == NULL;
-    for (size_t i = 0; !bad && i < *n; i++) {
-        /* The tuple that holds the strings outlives the call. */
-        (*out)[i] = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(fast, i));
-        bad = (*out)[i] == NULL;
+    if (!PyUnicode_Check(text)) {
+        PyErr_Format(PyExc_TypeError, "expected a str, not %.100s",
+                     Py_TYPE(text)->tp_name);
+        return NULL;
     }
-    Py_DECREF(fast);
-    if (bad && !PyErr_Occurred())
+    return PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
+}
+
+/* Strings of a tuple, which the list that is given back keeps alive. */
+static PyObject *
+read_strings(PyObject *tuple, const char ***out)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+    PyObject *kept = PyList_New(0);
+    *out = calloc((size_t)n + 1, sizeof **out);
+    if (*out == NULL && kept != NULL) {
         PyErr_NoMemory();
-    return bad ? -1 : 0;
+        Py_CLEAR(kept);
+    }
+    for (Py_ssize_t i = 0; kept != NULL && i < n; i++) {
+        PyObject *bytes = text_bytes(PyTuple_GET_ITEM(tuple, i));
+        if (bytes != NULL)
+            (*out)[i] = PyBytes_AS_STRING(bytes);
+        ia_list_add(&kept, bytes);
+    }
+    return kept;
 }
 
 static PyObject *
 set_code(PyObject *self, PyObject *args)
 {
-    PyObject *libraries, *users;
-    const char *own, **prefixes = NULL, **files = NULL;
-    size_t nprefixes, nfiles;
+    PyObject *libraries, *users, *own;
+    const char **prefixes = NULL, **files = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!O!s:set_code", &PyTuple_Type, &libraries,
+    if (!PyArg_ParseTuple(args, "O!O!U:set_code", &PyTuple_Type, &libraries,
                           &PyTuple_Type, &users, &own))
         return NULL;
-    int bad = read_strings(libraries, &prefixes, &nprefixes) < 0 ||
-              read_strings(users, &files, &nfiles) < 0;
+    PyObject *first = read_strings(libraries, &prefixes);
+    PyObject *second = first != NULL ? read_strings(users, &files) : NULL;
+    PyObject *third = second != NULL ? text_bytes(own) : NULL;
+    int bad = third == NULL;
     if (!bad) {
         ia_ledger_lock();
-        bad = ia_libraries_set(prefixes, nprefixes) < 0 ||
-              ia_libraries_except(files, nfiles) < 0 ||
-              ia_own_set_prefix(own) < 0;
+        bad = ia_libraries_set(prefixes,
+                               (size_t)PyTuple_GET_SIZE(libraries)) < 0 ||
+              ia_libraries_except(files, (size_t)PyTuple_GET_SIZE(users)) <
+                  0 ||
+              ia_own_set_prefix(PyBytes_AS_STRING(third)) < 0;
         ia_ledger_unlock();
         if (bad)
             PyErr_NoMemory();
     }
     free(prefixes);
     free(files);
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    Py_XDECREF(third);
     if (bad)
         return NULL;
     Py_RETURN_NONE;
@@ -151,10 +170,12 @@ set_code(PyObject *self, PyObject *args)
 static PyObject *
 is_library(PyObject *self, PyObject *arg)
 {
+    char buf[IA_FILE_NAME];
     (void)self;
-    const char *file = PyUnicode_AsUTF8(arg);
-    if (file == NULL)
-        return NULL;
+    if (!PyUnicode_Check(arg))
+        return PyErr_Format(PyExc_TypeError, "expected a str, not %.100s",
+                            Py_TYPE(arg)->tp_name);
+    const char *file = ia_text(arg, buf, sizeof buf);
     ia_ledger_lock();
     int library = ia_library_has(file);
     ia_ledger_unlock();

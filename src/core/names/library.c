@@ -90,22 +90,25 @@ name_iterable(PyObject *tuple, PyObject *child, ia_edge_text *out)
 static ia_reading
 set_variable(PyObject *variable, ia_edge_text *out)
 {
+    char buf[sizeof out->text];
     PyObject *name = ((PyContextVar *)variable)->var_name;
     return ia_edge_set(out, "context", 0, "[<ContextVar '%s'>]",
-                       ia_utf8(name));
+                       ia_text(name, buf, sizeof buf));
 }
 
 /* A context is a tree that visits each value just before its variable. */
 static ia_reading
 name_in_context(PyObject *op, PyObject *child, ia_edge_text *out)
 {
+    char buf[sizeof out->text];
     PyObject *before, *after;
     if (is_context_tree(child))
         return ia_edge_pass(out, IA_READ_PLAIN, NULL);
     ia_visit_position(Py_TYPE(op)->tp_traverse, op, child, &before, &after);
     if (PyContextVar_CheckExact(child))
         return ia_edge_set(out, "context", 0, ".<variable '%s'>",
-                           ia_utf8(((PyContextVar *)child)->var_name));
+                           ia_text(((PyContextVar *)child)->var_name, buf,
+                                   sizeof buf));
     if (after != NULL && PyContextVar_CheckExact(after))
         return set_variable(after, out);
     if (before != NULL && PyContextVar_CheckExact(before))
@@ -199,6 +202,7 @@ is_thread_key(PyObject *key)
 static ia_reading
 name_thread(PyObject *dict, PyObject *child, ia_edge_text *out)
 {
+    char buf[sizeof out->text];
     PyObject *key, *value;
     Py_ssize_t pos = 0;
     PyThreadState *t = NULL;
@@ -211,7 +215,8 @@ name_thread(PyObject *dict, PyObject *child, ia_edge_text *out)
         return ia_edge_pass(out, IA_READ_ATTRIBUTES, NULL);
     PyObject *name = t ? thread_name(t) : NULL;
     if (name != NULL && PyUnicode_CheckExact(name))
-        ia_edge_set(out, "thread", 0, ".<thread '%s'>", ia_utf8(name));
+        ia_edge_set(out, "thread", 0, ".<thread '%s'>",
+                    ia_text(name, buf, sizeof buf));
     else
         ia_edge_set(out, "thread", 0, ".<another thread>");
     return (ia_reading){IA_READ_ATTRIBUTES, NULL};

@@ -1,6 +1,7 @@
 /* Names for the references on a reported path. */
 
 #include "../base/compat.h"
+#include "../base/build.h"
 #include "../base/read.h"
 #include "../heap/roots.h"
 #include "code.h"
@@ -78,8 +79,7 @@ static int
 append_step(PyObject *edges, const ia_edge_text *e, uintptr_t child)
 {
     PyObject *type = ia_type_build(child);
-    PyObject *text = PyUnicode_DecodeUTF8(e->text, (Py_ssize_t)strlen(e->text),
-                                          "replace");
+    PyObject *text = ia_str(e->text);
     if (text == NULL || type == NULL) {
         Py_XDECREF(text);
         Py_XDECREF(type);
@@ -162,10 +162,11 @@ static const char *const root_kinds[] = {
 static void
 name_function(ia_edge_text *e, PyObject *function)
 {
-    char text[sizeof e->text];
+    char text[sizeof e->text], buf[sizeof e->text];
     PyObject *name = ((PyFunctionObject *)function)->func_name;
     memcpy(text, e->text, sizeof text);
-    ia_edge_set(e, e->kind, 0, "\xE2\x86\x92%s%s", ia_utf8(name), text);
+    ia_edge_set(e, e->kind, 0, "\xE2\x86\x92%s%s",
+                ia_text(name, buf, sizeof buf), text);
 }
 
 static int
@@ -318,8 +319,7 @@ ia_path_trace(const ia_walk *w, uint32_t entry, uint32_t inner,
         goto done;
     PyObject *name =
         first > 0 ? name_of_call(w->queue[chain[first]].ref)
-                  : PyUnicode_DecodeUTF8(
-                        root->name, (Py_ssize_t)strlen(root->name), "replace");
+                  : ia_str(root->name);
     if (name == NULL)
         goto done;
     result = Py_BuildValue("(sNOO)", root_kinds[root->kind], name,

@@ -1,6 +1,7 @@
 /* Texts of a path's steps: literals for keys, names of types. */
 
 #include "../base/compat.h"
+#include "../base/build.h"
 #include "../base/read.h"
 #include "text.h"
 
@@ -113,5 +114,5 @@ ia_type_build(uintptr_t ref)
 {
     char type[128];
     ia_ref_type_name(ref, type, sizeof type);
-    return PyUnicode_DecodeUTF8(type, (Py_ssize_t)strlen(type), "replace");
+    return ia_str(type);
 }

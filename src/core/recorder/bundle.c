@@ -97,7 +97,8 @@ whole_length(const char *text)
     return n - lead + 1 < wanted ? lead - 1 : n;
 }
 
-/* A JSON string; the text is UTF-8 already, but may be cut. */
+/* A JSON string; the text is what ia_text() gives, but may be cut.  Lone
+ * surrogates are no UTF-8. */
 static void
 put_string(const char *text)
 {
@@ -107,10 +108,14 @@ put_string(const char *text)
         unsigned char c = (unsigned char)*text;
         if (c == '"' || c == '\\')
             put("\\", 1);
-        if (c < 0x20)
+        if (c < 0x20) {
             put_format("\\u%04x", c);
-        else
+        } else if (c == 0xED && end - text > 2 && (text[1] & 0x20)) {
+            put_format("\\ud%03x", (text[1] & 0x3F) << 6 | (text[2] & 0x3F));
+            text += 2;
+        } else {
             put(text, 1);
+        }
     }
     put("\"", 1);
 }

@@ -1,6 +1,7 @@
 /* Whether we watch, and what went wrong when we no longer do. */
 
 #include "../base/compat.h"
+#include "../base/read.h"
 #include "../ledger/arrays.h"
 #include "failure.h"
 
@@ -55,8 +56,8 @@ ia_fail_with_exception(const char *where)
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
     PyObject *text = value ? PyObject_Str(value) : NULL;
-    const char *what = text ? PyUnicode_AsUTF8(text) : NULL;
-    char buffer[240];
+    char said[200], buffer[240];
+    const char *what = text ? ia_text(text, said, sizeof said) : NULL;
     PyOS_snprintf(buffer, sizeof buffer, "%s: %s",
                   type ? ((PyTypeObject *)type)->tp_name : "?",
                   what ? what : "?");
