@@ -44,7 +44,7 @@ class Callees:
         self._bases: dict[str, list[str]] = {}
         self._bound: dict[Function, str] = {}  # to what: "object" or "class"
         #: What variables and attributes are set to.
-        self._values: dict[Variable, list[ast.expr]] = {}
+        self.values: dict[Variable, list[ast.expr]] = {}
         for source in files:
             for node in source.nodes:
                 self._define(source, node)
@@ -72,7 +72,7 @@ class Callees:
     def _set(self, source: Source, target: ast.AST, value: ast.expr) -> None:
         variable = _variable(source, target)
         if variable is not None:
-            self._values.setdefault(variable, []).append(value)
+            self.values.setdefault(variable, []).append(value)
 
     def _note_owner(self, function: Defined, owner: ast.AST | None) -> None:
         """Whether it stands in a class, and is called of an object's or of
@@ -130,21 +130,25 @@ class Callees:
         if made is None:
             every = (self.named.get(name, ()) for name in OF_OBJECTS)
             return [*self.loose, *(one for some in every for one in some)]
-        return self._methods_of(made, OF_OBJECTS)
+        return self.methods_of(made, OF_OBJECTS)
 
-    def _methods_of(
+    def methods_of(
         self, classes: Iterable[str], wanted: Iterable[str]
     ) -> list[Function]:
         """Methods of the user's classes, their bases' among them."""
-        line = list(classes)
-        for name in line:  # which gets longer
-            line += [b for b in self._bases.get(name, ()) if b not in line]
         return [
             self._methods[name][method]
-            for name in line
+            for name in self.line_of(classes)
             for method in wanted
             if method in self._methods.get(name, ())
         ]
+
+    def line_of(self, classes: Iterable[str]) -> list[str]:
+        """Classes and their bases, as far as these are the user's."""
+        line = list(classes)
+        for name in line:  # which gets longer
+            line += [b for b in self._bases.get(name, ()) if b not in line]
+        return line
 
     def made_of(
         self,
@@ -161,7 +165,7 @@ class Callees:
         if variable is None or variable in asked:
             return None
         made: set[str] = set()
-        for one in self._values.get(variable, [value]):
+        for one in self.values.get(variable, [value]):
             if not isinstance(one, ast.Call):
                 return None
             found = self._made_by(source, one, asked | {variable})
@@ -204,7 +208,7 @@ class Callees:
     def gives_items(self, source: Source, value: ast.expr) -> set[str]:
         """Methods by which an object of the user's gives what it has."""
         made = self.made_of(source, value) or set()
-        methods = self._methods_of(made, OF_ITEMS)
+        methods = self.methods_of(made, OF_ITEMS)
         return {getattr(one, "name", "") for one in methods}
 
     def owner_is_elsewhere(self, source: Source, function: Function) -> bool:
@@ -227,7 +231,7 @@ class Callees:
             scope, name = source.variable(func)
             return name in source.binds.get(scope, ())
         if isinstance(func, ast.Attribute):
-            return ("", func.attr) in self._values
+            return ("", func.attr) in self.values
         return True
 
     def parameters(

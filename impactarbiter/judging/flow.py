@@ -33,7 +33,7 @@ from .source_file import (
 )
 
 #: Calls whose result has nothing of a tensor any more.
-_PLAIN_CALLS = frozenset(
+PLAIN_CALLS = frozenset(
     [
         "all",
         "any",
@@ -52,7 +52,7 @@ _PLAIN_CALLS = frozenset(
         "range",
     ]
 )
-_PLAIN_METHODS = frozenset(
+PLAIN_METHODS = frozenset(
     [
         "clear",
         "count",
@@ -104,6 +104,11 @@ class Flow:
 
     def run(self) -> str:
         """Where a graph is needed; "" where nothing is seen to need one."""
+        self.spread()
+        return self._first(self._needs_graph)
+
+    def spread(self) -> None:
+        """Follows what is kept until nothing new is reached."""
         for _ in range(MOST_PASSES):
             before = self._size()
             for source in self.files:
@@ -111,7 +116,6 @@ class Flow:
                     self._spread(source, node)
             if self._size() == before:
                 break
-        return self._first(self._needs_graph)
 
     def compared(self) -> str:
         """Where it is asked whether something is the very object that is
@@ -132,7 +136,7 @@ class Flow:
         same = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
         return any(
             isinstance(op, same)
-            and not any(map(_is_constant, pair))
+            and not any(map(is_constant, pair))
             and self._any(source, pair)
             for op, pair in zip(node.ops, pairwise(sides), strict=True)
         )
@@ -209,9 +213,9 @@ class Flow:
 
     def _call_holds(self, source: Source, call: ast.Call) -> bool:
         func, name = call.func, name_of(call.func)
-        if isinstance(func, ast.Name) and name in _PLAIN_CALLS:
+        if isinstance(func, ast.Name) and name in PLAIN_CALLS:
             return False
-        if isinstance(func, ast.Attribute) and name in _PLAIN_METHODS:
+        if isinstance(func, ast.Attribute) and name in PLAIN_METHODS:
             return False
         if name in self.returns:
             return True
@@ -455,9 +459,10 @@ class Flow:
         )
 
 
-def _is_constant(node: ast.AST) -> bool:
+def is_constant(node: ast.AST) -> bool:
+    """Whether it is one, or several side by side."""
     if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-        return all(map(_is_constant, node.elts))
+        return all(map(is_constant, node.elts))
     return isinstance(node, ast.Constant)
 
 

@@ -122,6 +122,18 @@ def parts_of(one: Description) -> dict[str, Description]:
     return {}
 
 
+def plain_parts(seen: Seen) -> frozenset[str]:
+    """Indices and keys, as written, of parts that keep no tensor in any."""
+    plain: dict[str, bool] = {}
+    todo = list(seen)
+    for one in todo:  # which gets longer
+        parts = parts_of(one)
+        todo += parts.values()
+        for key, part in parts.items():
+            plain[key] = plain.get(key, True) and _is_plain(part)
+    return frozenset(key for key, is_plain in plain.items() if is_plain)
+
+
 def part_of(seen: Seen, sort: str, key: str) -> Seen:
     """What was seen at one place of a literal; NoPatchError: not in all."""
     found: dict[Description, int] = {}

@@ -26,6 +26,7 @@ from .diffs import (
     lines_of,
     read_source,
 )
+from .objects import Value, asked_of
 from .offer import (
     ENOUGH,
     Description,
@@ -34,13 +35,14 @@ from .offer import (
     Seen,
     Taking,
     kept_of,
+    plain_parts,
     share_stopped,
     taking_of,
 )
 from .rewrite import Addition, Source, Thinning
 from .source_file import MOST_PARSED, Names, is_unread
 from .statement import name_of_holder, names_of_holder, user_files
-from .uses import changed_later, is_tensor, uses_of
+from .uses import is_tensor, uses_of
 
 
 def with_patches(
@@ -406,16 +408,28 @@ def _thin(
             value,
             lambda code: is_tensor(site.file, site.function, code),
         )
-        number = uses.number or changed_later(
-            site.file, site.line, source.code(value)
+        taking = taking_of(seen, uses, sure=sure)
+        if not taking.method:
+            return taking
+        asked, written = asked_of(
+            [Value.of(site.file, value)],
+            names,
+            files,
+            apart,
+            single=addition.single,
         )
-        taking = taking_of(seen, replace(uses, number=number), sure=sure)
+        if asked:
+            raise NoPatchError(f"another object may not do for {asked}")
+        if written and taking.method == "item":
+            number = replace(uses, number=written)
+            taking = taking_of(seen, number, sure=sure)
         return (
             replace(taking, method=finding.number_method)
             if taking.method == "item"
             else taking
         )
 
+    apart = plain_parts(seen)
     thinning = Thinning(source, take, new)
     joined = False
     for value in addition.values:

@@ -13,13 +13,9 @@ from ..base.records import dataclass
 from ..knowledge.containers import ANY, REMOVING
 from .flow import BACKWARDS, Flow
 from .source_file import (
-    LOOPS,
     Names,
     Source,
-    bare,
     defines,
-    given_to,
-    line_of,
     mentions,
     name_of,
     shown,
@@ -259,61 +255,4 @@ def _all_numbers(source: Source, loop: ast.For | ast.comprehension) -> bool:
         if isinstance(node, ast.Name)
         and node.id == loop.target.id
         and isinstance(node.ctx, ast.Load)
-    )
-
-
-# -- where the number would be another one ------------------------------------
-
-#: Calls that read what they are given.
-_READING = frozenset(
-    {"float", "format", "int", "isfinite", "isinf", "isnan", "print"}
-    | {"repr", "scale", "str"}
-) | (ANY | BACKWARDS)
-
-
-def changed_later(file: str, line: int, code: str) -> str:
-    """Where a value that a statement keeps may be changed in place once it is
-    kept, so that its number then is not the one that is read later; ""
-    nowhere.  ``code`` is what the statement calls it."""
-    source = source_of(file)
-    if source is None:
-        return ""
-    here = {
-        source.scope(node)
-        for node in source.nodes
-        if isinstance(node, ast.stmt) and line_of(node) == line
-    }
-    changes = (
-        node
-        for node in source.nodes
-        if source.scope(node) in here and _changes(node, code)
-    )
-    for node in changes:
-        if line_of(node) > line or not _is_anew(source, node, code):
-            return shown(source, node)
-    return ""
-
-
-def _changes(node: ast.AST, code: str) -> bool:
-    if isinstance(node, ast.AugAssign):
-        return ast.unparse(bare(node.target)) == code
-    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-        return ast.unparse(bare(node)) == code
-    if not isinstance(node, ast.Call):
-        return False
-    name = name_of(node.func)
-    if isinstance(node.func, ast.Attribute) and name.endswith("_"):
-        return ast.unparse(node.func.value) == code
-    return name not in _READING and any(
-        ast.unparse(one) == code for one in given_to(node)
-    )
-
-
-def _is_anew(source: Source, node: ast.AST, code: str) -> bool:
-    """Whether a loop around what changes it gives the name another value in
-    each turn, or there is no loop: it was changed before it was kept."""
-    loops = [one for one in source.up(node) if isinstance(one, LOOPS)]
-    return not loops or any(
-        isinstance(one, ast.Assign) and code in map(ast.unparse, one.targets)
-        for one in ast.walk(loops[0])
     )

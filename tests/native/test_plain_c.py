@@ -71,6 +71,7 @@ LEDGER = (
     "base/array",
     "base/memory",
     "base/ptrmap",
+    "base/utf8",
     "native/dump",
 )
 

@@ -581,6 +581,16 @@ def test_a_value_that_is_changed_later_stays_one(program: Program) -> None:
     assert program.mended({LOSS: 8}) == "history.append(loss.detach())"
 
 
+def test_an_object_that_is_asked_for_stays(program: Program) -> None:
+    program.write("loss.step = 1; history.append(loss)")
+    made = program.made({LOSS: 8})
+    assert made.patch is None
+    assert "another object may not do for `loss.step" in made.patch_note
+    # What is not taken less of is not asked about.
+    program.write("history.append((loss, run)); run.step = 1")
+    assert "loss.item(), run" in program.mended({("tuple", (LOSS, TEXT)): 8})
+
+
 def test_one_number_in_a_dimension_prints_as_a_tensor(
     program: Program,
 ) -> None:

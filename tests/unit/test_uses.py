@@ -1,12 +1,14 @@
 """Where a program needs the graph of what it keeps, and where it does not."""
 
+import ast
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from impactarbiter.judging.objects import Value, asked_of
 from impactarbiter.judging.source_file import Names
-from impactarbiter.judging.uses import changed_later, uses_of
+from impactarbiter.judging.uses import uses_of
 
 HISTORY = Names(variables=frozenset({("module", "history")}))
 
@@ -354,13 +356,137 @@ def test_what_is_the_same_object(
         ("loss = step()", "loss.backward()\n    print(loss)", False),
         ("loss = step()", "scaler.scale(loss).backward()", False),
         ("loss = step()", "loss = loss / 4", False),
+        ("loss = step()", "loss.data.add_(1)", True),
+        ("loss = step()", "loss.detach().add_(1)", True),
+        ("loss = step()", "loss.view(-1)[0] = 1", True),
+        ("loss = step()", "loss.numpy()[...] = 1", True),
+        ("loss = step()", "raw = loss.data\n    raw.mul_(2)", True),
+        ("loss = step(); raw = loss.data", "raw.mul_(2)", True),
+        ("loss = step()", "torch.add(loss, 1, out=loss)", True),
+        ("loss = step()", "np.copyto(loss.numpy(), 1)", True),
+        ("loss = step()", "torch._foreach_mul_([loss], 2)", True),
+        ("loss = step()", "run.last = loss\nrun.last.zero_()", True),
+        ("loss = step()", "def go(x): x.mul_(2)\n    go(loss)", True),
+        ("loss = step()", "def go(x): x.mul_(2)\n    go(other)", False),
+        ("loss = step()", "def go(x): x * 2\n    go(loss)", False),
+        ("loss = step()", "torch.isnan(loss)", False),
+        ("loss = step()", "mean = loss.mean()\n    mean.mul_(2)", False),
+        ("loss = step(); loss.data.mul_(2)", "", False),
+        ("def step():\n        x = y()\n        x.mul_(2)\n"
+         "        return x\n    loss = step()", "", False),
     ],
 )
 def test_what_is_changed_once_it_is_kept(
     before: str, after: str, changed: bool, tmp_path: Path
 ) -> None:
-    file = tmp_path / "train.py"
     text = f"for _ in run:\n    {before}\n    history.append(loss)\n"
-    file.write_text(f"{text}    {after}\n")
-    line = text.count("\n")
-    assert bool(changed_later(str(file), line, "loss")) == changed
+    _asked, written = kept(tmp_path, f"{text}    {after}\n")
+    assert bool(written) == changed
+
+
+def kept(
+    folder: Path, text: str, plain: frozenset[str] = frozenset()
+) -> tuple[str, str]:
+    """What is asked of what a program keeps in its history."""
+    file = folder / "train.py"
+    file.write_text(text)
+    values = [
+        Value.of(str(file), getattr(node.args[0], "elts", node.args)[-1])
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "history.append"
+    ]
+    return asked_of(values, HISTORY, [str(file)], plain)
+
+
+#: What asks for the object that is kept, by any name that it has.
+ASKED = {
+    "an attribute is set": "loss.step = 1; history.append(loss)",
+    "one is set later": "history.append(loss); loss.step = 1",
+    "one is set by its name": "setattr(loss, 'w', 1); history.append(loss)",
+    "one is set by its method": "loss.__setattr__('w', 1)\n"
+    "history.append(loss)",
+    "one is set in its dict": "vars(loss)['w'] = 1; history.append(loss)",
+    "what is read gets one": "history.append(loss); history[0].step = 1",
+    "where it is made": """
+        def make():
+            loss = model()
+            loss.step = 1
+            return loss
+        history.append(make())
+    """,
+    "where it is given": """
+        def add(loss):
+            history.append(loss)
+        kept = model()
+        kept.step = 1
+        add(kept)
+    """,
+    "in what gets it": """
+        def tag(one):
+            one.step = 1
+        history.append(loss)
+        tag(loss)
+    """,
+    "by another attribute": "run.last = loss; history.append(loss)\n"
+    "run.last.step = 1",
+    "in a class of its own": """
+        class Loss(torch.Tensor):
+            def __init__(self, step):
+                self.step = step
+        history.append(Loss(1))
+    """,
+    "it is a key": "meta[loss] = 1; history.append(loss)",
+    "what is read is a key": "history.append(loss); meta.get(history[0])",
+    "it is one of a set": "history.append(loss); print(len({*history}))",
+    "a set is made of it": "history.append(loss); print(len(set(history)))",
+    "its id is taken": "names[id(loss)] = 1; history.append(loss)",
+    "ids are taken": "history.append(loss); print(set(map(id, history)))",
+    "it is looked for": "history.append(loss); other.remove(loss)",
+    "it is compared": "history.append(loss); best = loss is last",
+    "it is referred to": "w = weakref.ref(loss); history.append(loss)",
+    "it is kept while it lives": "alive = weakref.WeakSet()\n"
+    "alive.add(loss); history.append(loss)",
+    "it gets other memory": "history.append(loss); loss.data = other",
+    "it is copied": "history.append(loss); copy.deepcopy(history)",
+}
+
+NOT_ASKED = {
+    "others' attributes": """
+        class Meter:
+            pass
+        meter = Meter()
+        meter.last = loss
+        meter.step = 1
+        history.append(loss)
+    """,
+    "what is made of it": "history.append(loss)\nmean = loss * 2\nmean.w = 1",
+    "numbers beside it": "history.append(loss)\n"
+    "for at, one in enumerate(history):\n    names[at] = float(one)",
+    "keys": "history.append(loss); scores = {}; scores['loss'] = loss\n"
+    "for name, one in scores.items():\n    sums[name] = float(one)",
+    "keys beside others": "params = {'w': loss}\n"
+    "params = {k: p - g for (k, p), g in zip(params.items(), grads)}\n"
+    "history.append(params['w'])",
+    "what makes it": "loss = run.step(); run.at = 1; history.append(loss)",
+    "keys in order": "by = {}; by[name] = loss; history.append(loss)\n"
+    "for one in sorted(by):\n    sums[one] = float(by[one])",
+    "an index": "table = torch.ones(9); history.append(at); table[at] = 1",
+    "a graph": "history.append(loss); loss.grad = None; loss.backward()",
+    "a slot": "history.append(loss); setattr(run, 'loss', loss)",
+    "the list": "history.append(loss); run.history = history; id(history)",
+    "a key of the list": "history.append(loss); print('loss' in scores)",
+}
+
+
+@pytest.mark.parametrize("case", [*ASKED, *NOT_ASKED])
+def test_where_the_object_is_asked_for(case: str, tmp_path: Path) -> None:
+    text = textwrap.dedent((ASKED | NOT_ASKED)[case]).strip()
+    asked, _written = kept(tmp_path, text)
+    assert bool(asked) == (case in ASKED)
+
+
+def test_parts_that_are_no_tensors_are_keys(tmp_path: Path) -> None:
+    text = "history.append((at, loss))\nfor at, loss in history: sums[at] = 1"
+    assert kept(tmp_path, text)[0]
+    assert kept(tmp_path, text, frozenset({"0"}))[0] == ""

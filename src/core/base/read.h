@@ -8,6 +8,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "utf8.h"
+
 /* A dict's value by name, or NULL (for no dict, too); no hashing, no
  * comparing through Python. */
 PyObject *ia_dict_value(PyObject *dict, const char *name);
@@ -38,9 +40,6 @@ Py_ssize_t ia_container_length(PyObject *);
 /* Is it a list that list.sort() has emptied for as long as it takes? */
 int ia_is_being_sorted(PyObject *);
 
-/* Bytes for a file's name. */
-#define IA_FILE_NAME 4096
-
 /* UTF-8 of a str; "?" for anything else, and for what has lone surrogates.
  * Leaves no exception. */
 const char *ia_utf8(PyObject *);
@@ -48,8 +47,6 @@ const char *ia_utf8(PyObject *);
  * are no UTF-8: each in the three bytes that it would take, cut where the
  * buffer ends.  Is in the buffer or in the str. */
 const char *ia_text(PyObject *, char *buf, size_t size);
-/* Into the buffer in any case; needs no GIL. */
-const char *ia_text_copy(PyObject *, char *buf, size_t size);
 /* Can it stand behind a dot? */
 int ia_is_name(PyObject *);
 

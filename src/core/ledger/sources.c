@@ -3,7 +3,7 @@
 #include "../base/compat.h"
 #include "../base/array.h"
 #include "../base/ptrmap.h"
-#include "../base/read.h"
+#include "../base/utf8.h"
 #include "frames.h"
 #include "libraries.h"
 #include "sources.h"
