@@ -41,7 +41,8 @@ C_FLAGS = [
 CXX_FLAGS = ["-std=c++20"]
 #: Plain C of the core's that _arrays has a copy of.
 SHARED_WITH_ARRAYS = [
-    f"src/core/base/{name}.c" for name in ("array", "memory", "ptrmap", "read")
+    f"src/core/base/{name}.c"
+    for name in ("array", "memory", "ptrmap", "read", "utf8")
 ]
 TORCH_LIBRARIES = ["torch_python", "torch", "torch_cpu", "c10"]
 
