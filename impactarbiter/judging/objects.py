@@ -286,24 +286,30 @@ class Objects(Flow):
 
     def _given_by(
         self, functions: Iterable[Function]
-    ) -> Iterator[tuple[Source, ast.AST]]:
-        for function in functions:
-            home = self._home(function)
-            scope = home.scope(function)
-            if isinstance(function, ast.Lambda):
-                yield home, function.body
-                continue
-            parts = [
-                one
-                for one in ast.walk(function)
-                if isinstance(one, (ast.Return, ast.Yield, ast.YieldFrom))
-                and one.value is not None
-                and home.scope(one) == scope
-            ]
-            if all(isinstance(one, ast.Return) for one in parts):
-                self._makers.add((home.file, scope))
-            for one in parts:
-                yield home, one
+    ) -> list[tuple[Source, ast.AST]]:
+        return [
+            (home, one)
+            for function in functions
+            for home in [self._home(function)]
+            for one in self._parts_given(home, function)
+        ]
+
+    def _parts_given(
+        self, home: Source, function: Function
+    ) -> Sequence[ast.AST]:
+        if isinstance(function, ast.Lambda):
+            return [function.body]
+        scope = home.scope(function)
+        parts = [
+            one
+            for one in ast.walk(function)
+            if isinstance(one, (ast.Return, ast.Yield, ast.YieldFrom))
+            and one.value is not None
+            and home.scope(one) == scope
+        ]
+        if all(isinstance(one, ast.Return) for one in parts):
+            self._makers.add((home.file, scope))
+        return parts
 
     # -- what may be it -------------------------------------------------------
 
@@ -635,18 +641,17 @@ class Objects(Flow):
         return not _is_anew(source, node, ast.unparse(root))
 
 
-def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+def _bindings(node: ast.AST) -> list[tuple[ast.AST, ast.AST]]:
     """Targets, and what they are set to or get of."""
     if isinstance(node, ast.Assign):
-        for target in node.targets:
-            yield target, node.value
-    elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
-        if node.value is not None:
-            yield node.target, node.value
-    elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
-        yield node.target, node.iter
-    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-        yield node.optional_vars, node.context_expr
+        return [(target, node.value) for target in node.targets]
+    if isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
+        return [(node.target, node.value)] if node.value is not None else []
+    if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+        return [(node.target, node.iter)]
+    if isinstance(node, ast.withitem) and node.optional_vars is not None:
+        return [(node.optional_vars, node.context_expr)]
+    return []
 
 
 def _sides_of(iterated: ast.expr, count: int) -> list[list[ast.expr]]:
