@@ -14,7 +14,7 @@ from dataclasses import field
 
 from ..base.errors import UsageError
 from ..base.records import dataclass
-from ..judging.diffs import lines_of, read_source
+from ..judging.diffs import lines_of, name_in_header, read_source
 from ..model.finding import Finding
 from .changes import Change
 
@@ -70,7 +70,7 @@ def _files(text: str) -> Iterator[tuple[str, list[_Hunk]]]:
 
 
 def _name(old: str, new: str) -> str:
-    words = [line[4:].split("\t")[0].strip() for line in (old, new)]
+    words = [name_in_header(line[4:]) for line in (old, new)]
     if "/dev/null" in words or not new.startswith("+++ "):
         raise UsageError(
             "the patch makes or removes a file: expected changes of files"

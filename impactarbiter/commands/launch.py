@@ -87,7 +87,8 @@ def script_target(script: str, args: list[str]) -> Target:
             with FromTheBottom(by_c=True):
                 code = compile(source, full, "exec", dont_inherit=True)
         except Exception as error:
-            hand_over(argv)
+            if os.path.isfile(full):  # a pipe gives its text once
+                hand_over(argv)
             return _raising(error.with_traceback(None), argv)
 
     def body(module: types.ModuleType) -> None:

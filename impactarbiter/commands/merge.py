@@ -72,7 +72,7 @@ def execute(args: list[str]) -> int:
         _show(job, given, goes_on)
         if not goes_on or not _pause(given):
             break
-    if not job.members and "--watch" not in given:
+    if not job.members:
         raise UsageError(
             f"no report is among {plural(len(files), 'file')}: expected what"
             " `run --job` or `run --json` of this version wrote"

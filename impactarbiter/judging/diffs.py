@@ -36,16 +36,22 @@ def lines_of(source: str) -> list[str]:
     return list(io.StringIO(source, newline=""))
 
 
+#: Links that the kernel follows for one name.
+_MOST_LINKS = 40
+
+
 def is_no_file(file: str) -> bool:
     """Whether what goes by that name is no regular file, or one only as long
     as the process has it open: ``/dev/stdin``, ``/proc/self/fd/3``."""
     name = file
-    while os.path.islink(name):
+    for _ in range(_MOST_LINKS):
+        if not os.path.islink(name):
+            return os.path.exists(file) and not os.path.isfile(file)
         folder = os.path.realpath(os.path.dirname(name))
         if folder.startswith("/proc/"):
             return True
         name = os.path.join(folder, os.readlink(name))
-    return os.path.exists(file) and not os.path.isfile(file)
+    return True
 
 
 def has_bare_returns(source: str) -> bool:
@@ -70,12 +76,16 @@ def diff(file: str, before: str, after: str) -> str:
 
 #: What ``patch`` would not read as it is.
 _UNUSUAL = re.compile(r'[\x00-\x1f"\\\x7f\ud800-\udfff]')
+#: What a backslash stands before in a quoted name, as in C.
+_QUOTED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_ESCAPES = dict(zip(b"abtnvfr", b"\a\b\t\n\v\f\r", strict=True))
 
 
 def _header(name: str) -> str:
-    """A file's name, quoted as C quotes it where it is no plain text."""
+    """A file's name, quoted as C quotes it where it is no plain text; a tab
+    ends one that has a space."""
     if _UNUSUAL.search(name) is None:
-        return name
+        return name + "\t" * (" " in name)
     quoted = "".join(
         "".join(f"\\{byte:03o}" for byte in path_bytes(char))
         if _UNUSUAL.match(char)
@@ -83,6 +93,22 @@ def _header(name: str) -> str:
         for char in name
     )
     return f'"{quoted}"'
+
+
+def name_in_header(text: str) -> str:
+    """The name that stands in a diff's ``--- `` or ``+++ `` line."""
+    name = text.split("\t")[0].strip()
+    if len(name) < 2 or not name[0] == name[-1] == '"':
+        return name
+    quoted = path_bytes(name[1:-1])
+    return os.fsdecode(_QUOTED.sub(_unquoted, quoted))
+
+
+def _unquoted(match: re.Match[bytes]) -> bytes:
+    code = match[1]
+    if len(code) == 3:
+        return bytes([int(code, 8) & 0xFF])
+    return bytes([_ESCAPES.get(code[0], code[0])])
 
 
 #: What stands after a file's last line that has no end.

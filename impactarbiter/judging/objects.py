@@ -143,6 +143,8 @@ class Objects(Flow):
         super().__init__(files, names)
         self.plain = plain
         self.single = single
+        #: Whether what is unpacked just now may be an item of the holder.
+        self._unpacks_items = False
         #: Functions that are given what is kept by those that call them.
         self._given: set[str] = set()
         #: By file and function: where what is kept leaves for the statement.
@@ -331,20 +333,37 @@ class Objects(Flow):
                 return False
             if node.attr in VIEWS:
                 return self._holds(source, node.value)
-        if isinstance(node, ast.Subscript) and self._is_plain_part(node):
+        if isinstance(node, ast.Subscript) and self._is_plain_part(
+            source, node
+        ):
             return False
         return super()._holds(source, node)
 
-    def _is_plain_part(self, node: ast.Subscript) -> bool:
+    def _is_plain_part(self, source: Source, node: ast.Subscript) -> bool:
         key = node.slice
         return (
             isinstance(key, ast.Constant)
             and isinstance(key.value, str)
             and repr(key.value) in self.plain
+            and self._may_be_items(source, node.value)
+        )
+
+    def _may_be_items(self, source: Source, node: ast.AST | None) -> bool:
+        """Whether its value may be the holder's items, or one of them: no
+        other that is known."""
+        return node is not None and (
+            not self._known_values(source, node)
+            or any(self.names.has(source, one) for one in ast.walk(node))
         )
 
     def _call_holds(self, source: Source, call: ast.Call) -> bool:
         name = name_of(call.func)
+        if (
+            isinstance(call.func, ast.Attribute)
+            and name in VIEWS | TAKING
+            and self._holds(source, call.func.value)
+        ):
+            return True  # whatever else has a method of this name
         if self.callees.by_name(call) is not None:
             # An object has what it is made of.
             return name in self.returns or (
@@ -377,12 +396,15 @@ class Objects(Flow):
                 self._holds(source, node.value)
             ):
                 self._reach(source, node.target)
-        elif isinstance(
-            node, (ast.For, ast.AsyncFor, ast.comprehension)
-        ) and self._goes_apart(source, node.target, node.iter):
-            pass
+            return
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+            self._unpacks_items = self._may_be_items(source, node.iter)
+            if self._goes_apart(source, node.target, node.iter):
+                return
         else:
-            super()._spread(source, node)
+            value = getattr(node, "value", None)
+            self._unpacks_items = self._may_be_items(source, value)
+        super()._spread(source, node)
 
     def _goes_apart(
         self, source: Source, target: ast.expr, iterated: ast.expr
@@ -401,12 +423,16 @@ class Objects(Flow):
         return bool(sides)
 
     def _reach(self, source: Source, target: ast.AST) -> None:
-        if isinstance(target, (ast.Tuple, ast.List)) and self.plain:
-            for at, one in enumerate(target.elts):
-                if str(at) not in self.plain:
-                    super()._reach(source, one)
+        if not (
+            isinstance(target, (ast.Tuple, ast.List))
+            and self.plain
+            and self._unpacks_items
+        ):
+            super()._reach(source, target)
             return
-        super()._reach(source, target)
+        for at, one in enumerate(target.elts):
+            if str(at) not in self.plain:
+                super()._reach(source, one)
 
     def _pass(self, source: Source, call: ast.Call) -> None:
         super()._pass(source, call)
@@ -618,7 +644,7 @@ class Objects(Flow):
             given += one.elts if parts else [one]  # type: ignore[attr-defined]
         if self.callees.by_name(call) is not None:
             return []  # their own source says
-        if _is_in_place(name):
+        if _is_in_place(name) or _is_told_to_change(call):
             return given
         if _is_of_module(call.func):
             return [k.value for k in call.keywords if k.arg == "out"]
@@ -669,7 +695,8 @@ def _sides_of(iterated: ast.expr, count: int) -> list[list[ast.expr]]:
         elif name == "enumerate":
             sides = [[], iterated.args[:1]]
         elif name == "items" and isinstance(iterated.func, ast.Attribute):
-            sides = [[], [iterated.func.value]]
+            values = ast.Attribute(iterated.func.value, "values", ast.Load())
+            sides = [[], [ast.Call(values, [], [])]]
         elif name in PASSING and iterated.args:
             return _sides_of(iterated.args[0], count)
     starred = any(isinstance(o, ast.Starred) for side in sides for o in side)
@@ -696,12 +723,27 @@ def _root(node: ast.AST) -> ast.AST:
 
 
 def _is_of_module(func: ast.expr) -> bool:
-    """``torch.nn.functional.relu``: a function that changes nothing."""
+    """``torch.nn.functional.relu``: a function that changes only what it is
+    told to."""
+    names: list[str] = []
     while isinstance(func, ast.Attribute):
+        names.append(func.attr)
         func = func.value
-        if name_of(func) in MODULES:
-            return True
-    return False
+    return (
+        isinstance(func, ast.Name)
+        and func.id in MODULES
+        and "distributed" not in names
+        and bool(names)
+    )
+
+
+def _is_told_to_change(call: ast.Call) -> bool:
+    """Whether it may be to change what it is given first."""
+    return any(
+        keyword.arg == "inplace"
+        and getattr(keyword.value, "value", True) is not False
+        for keyword in call.keywords
+    )
 
 
 def _is_in_place(name: str) -> bool:
@@ -721,4 +763,5 @@ def _is_anew(source: Source, node: ast.AST, code: str) -> bool:
         if not isinstance(one, ast.comprehension)
         for target, _value in _bindings(one)
         for part in ast.walk(target)
+        if isinstance(getattr(part, "ctx", None), ast.Store)
     )

@@ -387,6 +387,16 @@ def test_what_does_not_compile(tmp_path: Path, kind: str) -> None:
     assert_same(tmp_path, "prog.py", report=False, fresh=fresh)
 
 
+def test_what_a_pipe_gives_does_not_compile() -> None:
+    """It gives it once: no other Python can be asked for its words."""
+    run = [sys.executable, "-P", "-m", "impactarbiter", "run", "/dev/stdin"]
+    done = subprocess.run(
+        run, input="def (:\n", capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 1
+    assert "SyntaxError" in done.stderr and "launch.py" not in done.stderr
+
+
 def test_encoding_cookie_and_bytecode(tmp_path: Path) -> None:
     import py_compile
 

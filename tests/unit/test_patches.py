@@ -16,7 +16,12 @@ import pytest
 import warm
 
 import impactarbiter
-from impactarbiter.judging.diffs import diff, patched
+from impactarbiter.judging.diffs import (
+    diff,
+    is_no_file,
+    name_in_header,
+    patched,
+)
 from impactarbiter.judging.offer import Holding
 from impactarbiter.judging.patches import with_patches
 from impactarbiter.judging.rewrite import Source
@@ -899,7 +904,7 @@ def test_a_source_that_is_no_file_has_no_patch(
     ("name", "header"),
     [
         ("train.py", "a/train.py"),
-        ("tr\u00e4in x.py", "a/tr\u00e4in x.py"),
+        ("tr\u00e4in x.py", "a/tr\u00e4in x.py\t"),
         ("w\udcff.py", '"a/w\\377.py"'),
         ('a"b\\\n.py', '"a/a\\042b\\134\\012.py"'),
     ],
@@ -914,10 +919,26 @@ def test_a_name_that_is_no_plain_text_is_quoted(
     first, second = made.splitlines()[:2]
     assert first == f"--- {header}"
     assert second == "+++ " + header.replace("a/", "b/", 1)
+    assert name_in_header(first[4:]) == f"a/{name}"
+    patch = shutil.which("patch")
+    if patch is not None and "\n" not in name:
+        dry = [patch, "-p1", "--dry-run"]
+        subprocess.run(dry, input=made.encode(), check=True)
     git = shutil.which("git")
     if git is not None:
         subprocess.run([git, "apply"], input=made.encode(), check=True)
         assert file.read_text() == "x = 2\n"
+
+
+def test_a_name_as_git_quotes_it() -> None:
+    assert name_in_header('"b/\\303\\251 \\"x\\".py"\t') == 'b/\u00e9 "x".py'
+    assert name_in_header("b/x.py\t2026-01-01") == "b/x.py"
+
+
+def test_links_in_a_circle_are_no_file(tmp_path: Path) -> None:
+    (tmp_path / "a.py").symlink_to(tmp_path / "b.py")
+    (tmp_path / "b.py").symlink_to(tmp_path / "a.py")
+    assert is_no_file(str(tmp_path / "a.py"))
 
 
 def test_what_is_not_confirmed_is_not_applied(program: Program) -> None:

@@ -372,6 +372,11 @@ def test_what_is_the_same_object(
         ("loss = step()", "torch.isnan(loss)", False),
         ("loss = step()", "mean = loss.mean()\n    mean.mul_(2)", False),
         ("loss = step(); loss.data.mul_(2)", "", False),
+        ("loss = step()", "torch.distributed.all_reduce(loss)", True),
+        ("loss = step()", "F.relu(loss, inplace=True)", True),
+        ("loss = step()", "F.relu(loss)", False),
+        ("loss = step()", "run.nn.keep(loss)", True),
+        ("buffer[0] = x; loss = buffer", "buffer.grad = None", True),
         ("def step():\n        x = y()\n        x.mul_(2)\n"
          "        return x\n    loss = step()", "", False),
     ],
@@ -449,6 +454,16 @@ ASKED = {
     "alive.add(loss); history.append(loss)",
     "it gets other memory": "history.append(loss); loss.data = other",
     "it is copied": "history.append(loss); copy.deepcopy(history)",
+    "a value of a mapping is asked": "history[0] = loss\n"
+    "for at, one in history.items():\n    print(id(one))",
+    "a view, whatever else has one": """
+        class Window:
+            def view(self):
+                return 1
+        history.append(loss)
+        flat = loss.view(-1)
+        flat.step = 1
+    """,
 }
 
 NOT_ASKED = {
@@ -484,6 +499,14 @@ def test_where_the_object_is_asked_for(case: str, tmp_path: Path) -> None:
     text = textwrap.dedent((ASKED | NOT_ASKED)[case]).strip()
     asked, _written = kept(tmp_path, text)
     assert bool(asked) == (case in ASKED)
+
+
+def test_parts_of_others_may_be_tensors(tmp_path: Path) -> None:
+    """The plain parts are those of the holder's items."""
+    text = "state = {'step': loss}; history.append((1, loss))\n"
+    text += "print(id(state['step']))"
+    asked, _written = kept(tmp_path, text, frozenset({"0", "'step'"}))
+    assert "id(state['step'])" in asked
 
 
 def test_parts_that_are_no_tensors_are_keys(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 /* The blocks of one device, rebuilt from its allocator's events.
  *
  * torch makes one of free neighbours at once.  Here they stay apart until a
- * block is cut from them that one alone has no room for, or until their memory
- * goes back to the driver: a program's next step asks for the same sizes again.
- * That changes no block that is in use: what is cut off begins where the free
- * memory does, and how much of it follows matters for large blocks alone.
+ * block is cut that the first has no room for, or whose size depends on all of
+ * them, and until their memory goes back to the driver: a program's next step
+ * asks for the same sizes again.  That changes no block that is in use: each is
+ * cut from where the free memory begins, and how much of it follows matters for
+ * large ones alone.
  */
 
 #include "../base/array.h"

@@ -24,8 +24,9 @@ static IA_OF_THREAD struct {
 } self;
 
 /* One hook call in SAMPLE is timed, and counts for all of them.  What goes
- * beyond LONGEST, a hundred times what a birth takes, counts once: there the
- * processor was another's meanwhile, or a table grew. */
+ * beyond LONGEST, a hundred times what a birth takes, counts once: the processor
+ * was another's meanwhile.  So the little that tables take to grow, which is as
+ * long, is counted where it is met alone. */
 #define SAMPLE 128
 #define LONGEST ((uint64_t)20000) /* ns */
 static atomic_uint_fast64_t hook_ns;

@@ -101,19 +101,28 @@ is_active(PyObject *self, PyObject *unused)
     return PyBool_FromLong(ia_active);
 }
 
+/* 0, or -1 with a TypeError. */
+static int
+expect_str(PyObject *op)
+{
+    if (PyUnicode_Check(op))
+        return 0;
+    PyErr_Format(PyExc_TypeError, "expected a str, not %.100s",
+                 Py_TYPE(op)->tp_name);
+    return -1;
+}
+
 /* A str as ia_text() has it: bytes, or NULL with an exception. */
 static PyObject *
 text_bytes(PyObject *text)
 {
-    if (!PyUnicode_Check(text)) {
-        PyErr_Format(PyExc_TypeError, "expected a str, not %.100s",
-                     Py_TYPE(text)->tp_name);
+    if (expect_str(text) < 0)
         return NULL;
-    }
     return PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
 }
 
-/* Strings of a tuple, which the list that is given back keeps alive. */
+/* Strings of a tuple, which the list that is given back keeps alive; the
+ * caller frees *out, also where that is NULL with an exception. */
 static PyObject *
 read_strings(PyObject *tuple, const char ***out)
 {
@@ -142,26 +151,27 @@ set_code(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!U:set_code", &PyTuple_Type, &libraries,
                           &PyTuple_Type, &users, &own))
         return NULL;
-    PyObject *first = read_strings(libraries, &prefixes);
-    PyObject *second = first != NULL ? read_strings(users, &files) : NULL;
-    PyObject *third = second != NULL ? text_bytes(own) : NULL;
-    int bad = third == NULL;
+    PyObject *prefix_bytes = read_strings(libraries, &prefixes);
+    PyObject *file_bytes =
+        prefix_bytes != NULL ? read_strings(users, &files) : NULL;
+    PyObject *own_bytes = file_bytes != NULL ? text_bytes(own) : NULL;
+    int bad = own_bytes == NULL;
     if (!bad) {
         ia_ledger_lock();
         bad = ia_libraries_set(prefixes,
                                (size_t)PyTuple_GET_SIZE(libraries)) < 0 ||
               ia_libraries_except(files, (size_t)PyTuple_GET_SIZE(users)) <
                   0 ||
-              ia_own_set_prefix(PyBytes_AS_STRING(third)) < 0;
+              ia_own_set_prefix(PyBytes_AS_STRING(own_bytes)) < 0;
         ia_ledger_unlock();
         if (bad)
             PyErr_NoMemory();
     }
     free(prefixes);
     free(files);
-    Py_XDECREF(first);
-    Py_XDECREF(second);
-    Py_XDECREF(third);
+    Py_XDECREF(prefix_bytes);
+    Py_XDECREF(file_bytes);
+    Py_XDECREF(own_bytes);
     if (bad)
         return NULL;
     Py_RETURN_NONE;
@@ -172,9 +182,8 @@ is_library(PyObject *self, PyObject *arg)
 {
     char buf[IA_FILE_NAME];
     (void)self;
-    if (!PyUnicode_Check(arg))
-        return PyErr_Format(PyExc_TypeError, "expected a str, not %.100s",
-                            Py_TYPE(arg)->tp_name);
+    if (expect_str(arg) < 0)
+        return NULL;
     const char *file = ia_text(arg, buf, sizeof buf);
     ia_ledger_lock();
     int library = ia_library_has(file);
