@@ -26,7 +26,6 @@ from .diffs import (
     lines_of,
     read_source,
 )
-from .objects import Value, asked_of
 from .offer import (
     ENOUGH,
     Description,
@@ -39,10 +38,12 @@ from .offer import (
     share_stopped,
     taking_of,
 )
+from .origins import Value
 from .rewrite import Addition, Source, Thinning
 from .source_file import MOST_PARSED, Names, is_unread
 from .statement import name_of_holder, names_of_holder, user_files
 from .uses import is_tensor, uses_of
+from .writes import asked_of
 
 
 def with_patches(
