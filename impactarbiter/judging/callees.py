@@ -20,6 +20,7 @@ from .source_file import (
     given_to,
     name_of,
     parameters_of,
+    variable_of,
 )
 
 #: What a call of an object comes to: a module's is its ``forward``.
@@ -70,7 +71,7 @@ class Callees:
             self.called.add(name_of(node.func))
 
     def _set(self, source: Source, target: ast.AST, value: ast.expr) -> None:
-        variable = _variable(source, target)
+        variable = variable_of(source, target)
         if variable is not None:
             self.values.setdefault(variable, []).append(value)
 
@@ -161,7 +162,7 @@ class Callees:
         the way there."""
         if isinstance(value, ast.Call):
             return self._made_by(source, value, asked)
-        variable = _variable(source, value)
+        variable = variable_of(source, value)
         if variable is None or variable in asked:
             return None
         made: set[str] = set()
@@ -277,9 +278,3 @@ def defaults_of(function: Function) -> Iterator[tuple[str, ast.expr]]:
     for one, other in zip(given.kwonlyargs, given.kw_defaults, strict=True):
         if other is not None:
             yield one.arg, other
-
-
-def _variable(source: Source, node: ast.AST) -> Variable | None:
-    if isinstance(node, ast.Attribute):
-        return "", node.attr
-    return source.variable(node) if isinstance(node, ast.Name) else None

@@ -78,7 +78,9 @@ _OF_GRAPHS = frozenset(
 MOST_PASSES = 12
 
 
-def _is_plain(node: ast.AST | None) -> TypeGuard[ast.Tuple | ast.List]:
+def is_side_by_side(
+    node: ast.AST | None,
+) -> TypeGuard[ast.Tuple | ast.List]:
     """Whether it is several values side by side, each in its place."""
     return isinstance(node, (ast.Tuple, ast.List)) and not any(
         isinstance(one, ast.Starred) for one in node.elts
@@ -249,10 +251,7 @@ class Flow:
             if self._holds(source, node.value):
                 self._reach(source, node.target)
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
-            if self._holds(source, node.iter) or self._gives_items(
-                source, node.iter
-            ):
-                self._reach(source, node.target)
+            self._take_turns(source, node.target, node.iter)
         elif isinstance(node, ast.withitem):
             entered = "__enter__" in self.returns
             if node.optional_vars is not None and (
@@ -269,6 +268,14 @@ class Flow:
                     self._reach_parameter(node, name)
         else:
             self._spread_names(source, node)
+
+    def _take_turns(
+        self, source: Source, target: ast.expr, iterated: ast.expr
+    ) -> None:
+        if self._holds(source, iterated) or self._gives_items(
+            source, iterated
+        ):
+            self._reach(source, target)
 
     def _spread_names(self, source: Source, node: ast.AST) -> None:
         """To names that patterns and handlers bind."""
@@ -289,7 +296,7 @@ class Flow:
     ) -> None:
         name = source.scope(node).rpartition(".")[2]
         places: set[int | None] = {None}
-        if isinstance(node, ast.Return) and _is_plain(node.value):
+        if isinstance(node, ast.Return) and is_side_by_side(node.value):
             places = {
                 i
                 for i, one in enumerate(node.value.elts)
@@ -302,13 +309,13 @@ class Flow:
 
     def _assign(self, source: Source, target: ast.AST, value: ast.AST) -> None:
         """Of values side by side each goes to the target in its place."""
-        if not _is_plain(target):
+        if not is_side_by_side(target):
             if self._holds(source, value):
                 self._reach(source, target)
             return
         places = self._places(source, value, len(target.elts))
         for i, one in enumerate(target.elts):
-            if _is_plain(value) and len(value.elts) == len(target.elts):
+            if is_side_by_side(value) and len(value.elts) == len(target.elts):
                 self._assign(source, one, value.elts[i])
             elif None in places or i in places:
                 self._reach(source, one)
@@ -328,7 +335,7 @@ class Flow:
         if self._holds(source, receiver) or functions is None:
             return {None}
         alike = all(
-            _is_plain(node.value) and len(node.value.elts) == count
+            is_side_by_side(node.value) and len(node.value.elts) == count
             for function in functions
             for node in ast.walk(function)
             if isinstance(node, ast.Return)

@@ -13,21 +13,26 @@ import ast
 from ..knowledge.objects import (
     APART,
     ASKING,
+    ASKING_ATTRIBUTES,
     COLLECTING,
     FINDING,
     FRESH_METHODS,
     MAKING,
     MAPPINGS,
     MODULES,
-    OF_OBJECTS,
     PASSING,
     TAKING,
     VIEWS,
     WEAK,
 )
-from .flow import PLAIN_CALLS, PLAIN_METHODS, is_constant
+from .flow import (
+    PLAIN_CALLS,
+    PLAIN_METHODS,
+    is_constant,
+    is_side_by_side,
+)
 from .origins import Origins
-from .source_file import Names, Source, Variable, given_to, name_of
+from .source_file import Names, Source, given_to, name_of, variable_of
 
 _DISPLAYS = (
     ast.Dict,
@@ -56,8 +61,6 @@ class Objects(Origins):
         super().__init__(files, names)
         self.plain = plain
         self.single = single
-        #: Whether what is unpacked just now may be an item of the holder.
-        self._unpacks_items = False
 
     # -- what may be it -------------------------------------------------------
 
@@ -137,48 +140,56 @@ class Objects(Origins):
         )
 
     def _spread(self, source: Source, node: ast.AST) -> None:
-        if isinstance(node, ast.AugAssign):
-            if self._is_container(source, node.value) and (
-                self._holds(source, node.value)
-            ):
-                self._reach(source, node.target)
-            return
-        if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
-            self._unpacks_items = self._may_be_items(source, node.iter)
-            if self._goes_apart(source, node.target, node.iter):
-                return
-        else:
-            value = getattr(node, "value", None)
-            self._unpacks_items = self._may_be_items(source, value)
-        super()._spread(source, node)
-
-    def _goes_apart(
-        self, source: Source, target: ast.expr, iterated: ast.expr
-    ) -> bool:
-        """Whether each turn's values are known to come from different places;
-        those that may be it are reached."""
-        if not isinstance(target, (ast.List, ast.Tuple)):
-            return self._is_mapping(source, iterated)  # its keys
-        sides = _sides_of(iterated, len(target.elts))
-        for part, values in zip(target.elts, sides, strict=False):
-            apart = len(values) == 1 and self._goes_apart(
-                source, part, values[0]
-            )
-            if not apart and self._any(source, values):
-                self._reach(source, part)
-        return bool(sides)
-
-    def _reach(self, source: Source, target: ast.AST) -> None:
-        if not (
-            isinstance(target, (ast.Tuple, ast.List))
-            and self.plain
-            and self._unpacks_items
+        if not isinstance(node, ast.AugAssign):
+            super()._spread(source, node)
+        elif self._is_container(source, node.value) and self._holds(
+            source, node.value
         ):
-            super()._reach(source, target)
-            return
-        for at, one in enumerate(target.elts):
-            if str(at) not in self.plain:
-                super()._reach(source, one)
+            self._reach(source, node.target)
+
+    def _take_turns(
+        self, source: Source, target: ast.expr, iterated: ast.expr
+    ) -> None:
+        items = self._may_be_items(source, iterated)
+        for one in self._getting(source, target, iterated, items=items):
+            self._reach(source, one)
+
+    def _getting(
+        self,
+        source: Source,
+        target: ast.expr,
+        iterated: ast.expr,
+        *,
+        items: bool,
+    ) -> list[ast.expr]:
+        """The parts of a target that may get it in a turn."""
+        sides: list[list[ast.expr]] = []
+        if isinstance(target, (ast.List, ast.Tuple)):
+            sides = _sides_of(iterated, len(target.elts))
+        elif self._is_mapping(source, iterated):
+            return []  # its keys
+        if sides:
+            return [
+                one
+                for part, values in zip(target.elts, sides, strict=True)  # type: ignore[attr-defined]
+                for value in values
+                for one in self._getting(source, part, value, items=items)
+            ]
+        gives = self._holds(source, iterated) or self._gives_items(
+            source, iterated
+        )
+        return self._parts(target, items=items) if gives else []
+
+    def _parts(self, target: ast.expr, *, items: bool) -> list[ast.expr]:
+        """What gets it of a target that gets one of the holder's items."""
+        if not (items and is_side_by_side(target)):
+            return [target]
+        return [
+            one
+            for at, part in enumerate(target.elts)
+            if str(at) not in self.plain
+            for one in self._parts(part, items=items)
+        ]
 
     def _pass(self, source: Source, call: ast.Call) -> None:
         super()._pass(source, call)
@@ -233,14 +244,10 @@ class Objects(Origins):
 
     def _known_values(self, source: Source, node: ast.AST) -> list[ast.expr]:
         """What it is set to, where it is a variable, else itself."""
-        variable: Variable | None = None
-        if isinstance(node, ast.Attribute):
-            variable = ("", node.attr)
-        elif isinstance(node, ast.Name):
-            variable = source.variable(node)
-        elif isinstance(node, ast.expr):
-            return [node]
-        values = self.callees.values.get(variable, []) if variable else []
+        variable = variable_of(source, node)
+        if variable is None:
+            return [node] if isinstance(node, ast.expr) else []
+        values = self.callees.values.get(variable, [])
         return [one for one in values if not is_constant(one)]
 
     # -- what is asked of it --------------------------------------------------
@@ -283,7 +290,7 @@ class Objects(Origins):
         stored = not isinstance(node.ctx, ast.Load)
         if stored and node.attr not in ("grad", "requires_grad"):
             return self._is_item(source, node.value)
-        if node.attr in OF_OBJECTS:
+        if node.attr in ASKING_ATTRIBUTES:
             return self._is_item(source, node.value)
         return self._is_weak(source, node)
 

@@ -22,6 +22,7 @@ from .source_file import (
     given_to,
     line_of,
     name_of,
+    variable_of,
 )
 
 #: Where a node or value begins.
@@ -63,12 +64,11 @@ class Origins(Flow):
     def _note_bound(self, source: Source, node: ast.AST) -> None:
         for target, value in bindings(node):
             for one in ast.walk(target):
-                if not isinstance(getattr(one, "ctx", None), ast.Store):
-                    continue
-                if isinstance(one, ast.Attribute):
-                    self._bind(("", one.attr), source, value)
-                elif isinstance(one, ast.Name):
-                    self._bind(source.variable(one), source, value)
+                variable = variable_of(source, one)
+                if variable and isinstance(
+                    getattr(one, "ctx", None), ast.Store
+                ):
+                    self._bind(variable, source, value)
         if not isinstance(node, ast.Call):
             return
         for function in self.callees.by_name(node) or ():

@@ -6,10 +6,17 @@ import ast
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import contextmanager
 from dataclasses import field
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 from ..base.records import dataclass
 from ..base.source_text import source_line, source_lines, tree_of
@@ -25,6 +32,7 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 #: A function of the user's.
 Defined = ast.FunctionDef | ast.AsyncFunctionDef
 Function = Defined | ast.Lambda
+Found = TypeVar("Found")
 #: A variable: the function that binds it ("" for attributes) and its name.
 Variable = tuple[str, str]
 
@@ -270,6 +278,33 @@ def parameters_of(function: Function) -> list[str]:
 def given_to(call: ast.Call) -> list[ast.expr]:
     """All that a call is given, by place or by name."""
     return [*call.args, *(k.value for k in call.keywords)]
+
+
+def variable_of(source: Source, node: ast.AST) -> Variable | None:
+    """What a name or an attribute stands for; None: it is neither."""
+    if isinstance(node, ast.Attribute):
+        return "", node.attr
+    return source.variable(node) if isinstance(node, ast.Name) else None
+
+
+def read_further(
+    read: Mapping[str, Source],
+    files: Iterable[str],
+    once: Callable[[list[Source]], tuple[Found, Callable[[str], bool]]],
+) -> Found:
+    """What ``once`` finds in the sources that are read, and in those of the
+    files that it says it leads to, until that are no more."""
+    read = dict(read)
+    while True:
+        found, leads_to = once(list(read.values()))
+        more = {
+            file: one
+            for file in files
+            if file not in read and leads_to(file) and (one := source_of(file))
+        }
+        if not more:
+            return found
+        read |= more
 
 
 def bare(node: ast.AST) -> ast.AST:

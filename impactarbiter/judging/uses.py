@@ -7,7 +7,8 @@ needed (``flow``), and where a number would not do instead of a tensor.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from ..base.records import dataclass
 from ..knowledge.containers import ANY, REMOVING
@@ -18,6 +19,7 @@ from .source_file import (
     defines,
     mentions,
     name_of,
+    read_further,
     shown,
     source_of,
 )
@@ -62,30 +64,24 @@ def uses_of(
         and (one := source_of(file))
         and not wanted.isdisjoint(one.words)
     }
-    graph, same = _followed(read, files, names)
+    graph, flow = read_further(read, files, partial(_followed, names))
     reads = [_inexact(one, names, zero_dim) for one in read.values()]
-    return Uses(graph, next((why for why in reads if why), ""), same)
+    return Uses(
+        graph, next((why for why in reads if why), ""), flow.compared()
+    )
 
 
 def _followed(
-    read: Mapping[str, Source], files: Sequence[str], names: Names
-) -> tuple[str, str]:
-    """Where a graph is needed, and the object, also in files that know what
-    is kept by another name: where a function that gets it is defined."""
-    read = dict(read)
-    while True:
-        flow = Flow(list(read.values()), names)
-        graph = flow.run()
-        more = {
-            file: one
-            for file in files
-            if file not in read
-            and defines(file, flow.elsewhere)
-            and (one := source_of(file))
-        }
-        if graph or not more:
-            return graph, flow.compared()
-        read |= more
+    names: Names, read: list[Source]
+) -> tuple[tuple[str, Flow], Callable[[str], bool]]:
+    """Where a graph is needed; and which files know what is kept by another
+    name: where a function that gets it is defined."""
+    flow = Flow(read, names)
+    graph = flow.run()
+    return (
+        graph,
+        flow,
+    ), lambda file: not graph and defines(file, flow.elsewhere)
 
 
 def is_tensor(file: str, function: str, code: str) -> bool:

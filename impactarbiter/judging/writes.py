@@ -7,7 +7,7 @@ written later, by whatever name.  A doubt counts.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..knowledge.containers import ANY
 from ..knowledge.objects import PASSING, VIEWS
@@ -23,7 +23,7 @@ from .source_file import (
     given_to,
     mentions,
     name_of,
-    shown,
+    read_further,
     source_of,
 )
 
@@ -59,24 +59,24 @@ def asked_of(
         if (file in here or mentions(file, names.words))
         and (one := source_of(file))
     }
-    while True:
-        objects = Writes(list(read.values()), names, plain, single=single)
+
+    def once(
+        sources: list[Source],
+    ) -> tuple[Writes, Callable[[str], bool]]:
+        objects = Writes(sources, names, plain, single=single)
         for value in values:
             objects.follow(value)
         objects.spread()
-        more = {
-            file: one
-            for file in files
-            if file not in read
-            and (
+        return (
+            objects,
+            lambda file: (
                 defines(file, objects.elsewhere)
                 or mentions(file, objects.callers())
-            )
-            and (one := source_of(file))
-        }
-        if not more:
-            return objects.asked(), objects.written()
-        read |= more
+            ),
+        )
+
+    objects = read_further(read, files, once)
+    return objects.asked(), objects.written()
 
 
 class Writes(Objects):
@@ -85,12 +85,11 @@ class Writes(Objects):
     def written(self) -> str:
         """Where what is kept may be changed in place once it is; ""
         nowhere."""
-        for source in self.files:
-            for node in source.nodes:
-                what = self._changed_by(source, node)
-                if what is not None and self._is_later(source, node, what):
-                    return shown(source, node)
-        return ""
+        return self._first(self._is_written)
+
+    def _is_written(self, source: Source, node: ast.AST) -> bool:
+        what = self._changed_by(source, node)
+        return what is not None and self._is_later(source, node, what)
 
     def _changed_by(self, source: Source, node: ast.AST) -> ast.AST | None:
         """The expression of it that a node changes, or may."""

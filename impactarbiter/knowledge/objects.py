@@ -189,7 +189,7 @@ FINDING = frozenset(
 COLLECTING = frozenset({"Counter", "frozenset", "fromkeys", "set"})
 #: Attributes that ask the object for what it is, or give it other memory,
 #: which what was made of it before does not have.
-OF_OBJECTS = frozenset(
+ASKING_ATTRIBUTES = frozenset(
     ["__delattr__", "__dict__", "__hash__", "__setattr__", "resize_", "set_"]
 )
 IN_PLACE = frozenset(

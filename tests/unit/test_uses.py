@@ -510,6 +510,17 @@ def test_parts_of_others_may_be_tensors(tmp_path: Path) -> None:
     assert "id(state['step'])" in asked
 
 
+@pytest.mark.parametrize(
+    "use",
+    ["for at, *rest in history: print(id(rest[0]))",
+     "at, *rest = history[0]; print(id(rest[0]))"],
+)
+def test_what_a_star_takes_is_no_part(use: str, tmp_path: Path) -> None:
+    text = f"history.append((1, 2, loss))\n{use}"
+    asked, _written = kept(tmp_path, text, frozenset({"0", "1"}))
+    assert "id(rest[0])" in asked
+
+
 def test_parts_that_are_no_tensors_are_keys(tmp_path: Path) -> None:
     text = "history.append((at, loss))\nfor at, loss in history: sums[at] = 1"
     assert kept(tmp_path, text)[0]
