@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import statistics
 import subprocess
 import sys
 import time
@@ -140,47 +139,25 @@ def oom() -> dict[str, Any]:
 PIECE = 5
 
 
-def timed(step: Step, count: int) -> tuple[float, float]:
-    """Seconds of a step: the mean, and that of the fastest tenth."""
-    for _ in range(5):
-        step()
-    gc.collect()
-    torch.cuda.synchronize()
-    took = []
-    for _ in range(count):
-        start = time.perf_counter()
-        for _ in range(PIECE):
-            step()
-        torch.cuda.synchronize()
-        took.append((time.perf_counter() - start) / PIECE)
-    return statistics.fmean(took), sorted(took)[len(took) // 10]
-
-
-def timed_with(step: Step, count: int) -> tuple[float, float]:
-    arbiter = impactarbiter.watch()
-    try:
-        return timed(step, count)
-    finally:
-        arbiter.stop()
-
-
 def overhead() -> dict[str, Any]:
     """Beside the same on both sides.  A mean has the looks of a watch's first
     steps; the fastest tenth has what each step costs."""
     sys.path.append(str(HERE))  # -P leaves the script's folder out
     from pairs import compare_each
+    from steps import pieces, pieces_with
 
     rows = []
     for name, step, count in (
-        ("transformer, 6 x 512", training_step(512, 6, 128), 12),
-        ("transformer, 24 x 1024", training_step(1024, 24, 256), 6),
+        ("transformer, 6 x 512", training_step(512, 6, 128), 60),
+        ("transformer, 24 x 1024", training_step(1024, 24, 256), 20),
     ):
         for _ in range(10):
             step()
-        plain = partial(timed, step, count)
+        timed = step, count, PIECE, torch.cuda.synchronize
+        plain = partial(pieces, *timed)
         for label, other, rounds in (
-            ("nothing added", plain, 5),
-            ("watched", partial(timed_with, step, count), 9),
+            ("nothing added", plain, 3),
+            ("watched", partial(pieces_with, *timed), 7),
         ):
             figures = {"mean": None, "fastest tenth": None}
             rows += [

@@ -126,24 +126,31 @@ def timed(step: Step, count: int) -> float:
 LEAST_PIECE = 20e-6
 
 
-def pieces(step: Step, count: int, size: int) -> tuple[float, float]:
-    """Seconds of a step: the mean, and that of the fastest tenth."""
+def pieces(
+    step: Step, count: int, size: int, settle: Step = lambda: None
+) -> tuple[float, float]:
+    """Seconds of a step: the mean, and that of the fastest tenth.  ``settle``
+    waits for what the steps of a piece have begun on a device."""
     for _ in range(max(count // 5, 5)):
         step()
     gc.collect()
+    settle()
     took = []
     for _ in range(max(count // size, 1)):
         start = time.perf_counter()
         for _ in range(size):
             step()
+        settle()
         took.append((time.perf_counter() - start) / size)
     return statistics.fmean(took), sorted(took)[len(took) // 10]
 
 
-def pieces_with(step: Step, count: int, size: int) -> tuple[float, float]:
+def pieces_with(
+    step: Step, count: int, size: int, settle: Step = lambda: None
+) -> tuple[float, float]:
     arbiter = impactarbiter.watch()
     try:
-        return pieces(step, count, size)
+        return pieces(step, count, size, settle)
     finally:
         arbiter.stop()
 

@@ -183,16 +183,13 @@ def no_watch_left() -> Iterator[None]:
 
 
 @pytest.fixture
-def nobody_watches() -> Iterator[None]:
+def nobody_watches(no_watch_left: None) -> Iterator[None]:
     """Neither before the test nor after it."""
     from impactarbiter.watching.arbiter import current
 
     assert current() is None
     yield
-    left = current()
-    if left is not None:
-        left.stop()
-    assert left is None
+    assert current() is None
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ from typing import Any
 import benchmark
 import pytest
 import torch
-
-from impactarbiter.watching.arbiter import current
 
 ROOT = Path(__file__).resolve().parents[2]
 article_models = benchmark.load("article_models")
@@ -31,14 +28,10 @@ TINY = article_models.Model("tiny", "Llama", 64, dimensions=SIZES)
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small(monkeypatch: pytest.MonkeyPatch, no_watch_left: None) -> None:
     monkeypatch.setattr(table, "TURNS", 16)
     monkeypatch.setattr(table, "REPLY", 1)
     virtual.fuse_attention()
-    yield
-    left = current()
-    if left is not None:
-        left.stop()
 
 
 def holders(row: Any) -> set[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import benchmark
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 against = benchmark.load("against")
@@ -167,3 +168,20 @@ def test_the_lab_of_a_gpu_runs_without_one(
     monkeypatch.setattr(sys, "path", list(sys.path))
     found = gpu_parts.lab_one("missing_zero_grad", "fixed", "3")
     assert found["findings"] == [] and not found["out_of_memory"]
+
+
+def test_the_overhead_on_a_gpu_is_measured_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settled: list[int] = []
+    monkeypatch.setattr(
+        gpu_parts, "training_step", lambda *_: lambda: torch.ones(9).sum()
+    )
+    monkeypatch.setattr(
+        torch.cuda, "synchronize", lambda: settled.append(1)
+    )
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    found = gpu_parts.overhead()["rows"]
+    labels = [row["step"].rpartition(", ")[2] for row in found]
+    assert labels == ["mean", "fastest tenth"] * 4 and settled
+    assert all(row["ratio"] > 0 for row in found)

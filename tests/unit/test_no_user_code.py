@@ -19,7 +19,6 @@ import pytest
 import torch
 
 import impactarbiter
-from impactarbiter.watching.arbiter import current
 
 SCENES: dict[str, str] = {}
 FILE = "/home/user/scene.py"
@@ -281,7 +280,9 @@ def code_inside_core(calls: list[str]) -> Iterator[None]:
 
 
 @pytest.fixture(params=SCENES)
-def module(request: pytest.FixtureRequest) -> Iterator[types.ModuleType]:
+def module(
+    request: pytest.FixtureRequest, no_watch_left: None
+) -> Iterator[types.ModuleType]:
     made = types.ModuleType("scene")
     made.__file__ = FILE
     sys.modules["scene"] = made
@@ -291,9 +292,6 @@ def module(request: pytest.FixtureRequest) -> Iterator[types.ModuleType]:
     yield made
     vars(made).clear()
     sys.modules.pop("scene", None)
-    left = current()
-    if left is not None:
-        left.stop()
 
 
 def around(module: types.ModuleType) -> AbstractContextManager[Any]:

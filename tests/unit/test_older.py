@@ -18,13 +18,10 @@ rows: list[np.ndarray] = []
 
 
 @pytest.fixture(autouse=True)
-def empty() -> Iterator[None]:
+def empty(no_watch_left: None) -> Iterator[None]:
     yield
     history.clear()
     rows.clear()
-    left = current()
-    if left is not None:
-        left.stop()
 
 
 def turns(count: int) -> None:
