@@ -8,10 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -21,7 +22,11 @@ import impactarbiter
 from impactarbiter import _core
 from impactarbiter.core import devices
 
+if TYPE_CHECKING:
+    from pairs import Row
+
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE))  # -P leaves the script's folder out
 GIB = 1 << 30
 Step = Callable[[], object]
 
@@ -139,14 +144,26 @@ def oom() -> dict[str, Any]:
 PIECE = 5
 
 
+def as_printed(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [
+        {
+            "step": row.name,
+            "ms": round(1e3 * row.base, 3),
+            "ms_with": round(1e3 * row.with_, 3),
+            "ratio": round(row.ratio, 4),
+            "quartiles": [round(row.low, 4), round(row.high, 4)],
+        }
+        for row in rows
+    ]
+
+
 def overhead() -> dict[str, Any]:
     """Beside the same on both sides.  A mean has the looks of a watch's first
     steps; the fastest tenth has what each step costs."""
-    sys.path.append(str(HERE))  # -P leaves the script's folder out
     from pairs import compare_each
     from steps import pieces, pieces_with
 
-    rows = []
+    rows: list[Row] = []
     for name, step, count in (
         ("transformer, 6 x 512", training_step(512, 6, 128), 60),
         ("transformer, 24 x 1024", training_step(1024, 24, 256), 20),
@@ -159,18 +176,65 @@ def overhead() -> dict[str, Any]:
             ("nothing added", plain, 3),
             ("watched", partial(pieces_with, *timed), 7),
         ):
-            figures = {"mean": None, "fastest tenth": None}
-            rows += [
-                {
-                    "step": f"{name}, {label}, {row.name}",
-                    "ms": round(1e3 * row.base, 3),
-                    "ms_with": round(1e3 * row.with_, 3),
-                    "ratio": round(row.ratio, 4),
-                    "quartiles": [round(row.low, 4), round(row.high, 4)],
-                }
-                for row in compare_each(figures, plain, other, rounds)
-            ]
-    return {"rows": rows}
+            figures = {
+                f"{name}, {label}, {figure}": None
+                for figure in ("mean", "fastest tenth")
+            }
+            rows += compare_each(figures, plain, other, rounds)
+    return {"rows": as_printed(rows)}
+
+
+# -- a whole training ---------------------------------------------------------
+
+#: A training's steps are timed in spans that end here: a watch looks more
+#: often in its first.
+SPANS = (100, 400, 1200)
+LONG_ROUNDS = 2
+
+
+def long_one(how: str) -> dict[str, Any]:
+    """One training, "plain" or "watched": seconds of a step of each span."""
+    step = training_step(512, 6, 128)
+    for _ in range(10):
+        step()
+    seconds, done = [], 0
+    with impactarbiter.watch() if how == "watched" else nullcontext():
+        for end in SPANS:
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(done, end):
+                step()
+            torch.cuda.synchronize()
+            seconds.append((time.perf_counter() - start) / (end - done))
+            done = end
+    return {"seconds": seconds}
+
+
+def long() -> dict[str, Any]:
+    """A process each, in turns."""
+    from pairs import compare_each
+
+    def training(how: str) -> list[float]:
+        command = [sys.executable, "-P", __file__, "long_one", how]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True
+        )
+        seconds: list[float] = json.loads(done.stdout.splitlines()[-1])[
+            "seconds"
+        ]
+        return seconds
+
+    starts = (0, *SPANS[:-1])
+    rows = compare_each(
+        {
+            f"steps {first + 1} to {last}": None
+            for first, last in zip(starts, SPANS, strict=True)
+        },
+        partial(training, "plain"),
+        partial(training, "watched"),
+        LONG_ROUNDS,
+    )
+    return {"training": "transformer, 6 x 512", "rows": as_printed(rows)}
 
 
 # -- the leaks lab beside the essay -------------------------------------------
@@ -482,6 +546,8 @@ PARTS: dict[str, Callable[..., dict[str, Any]]] = {
     "equality": equality,
     "oom": oom,
     "overhead": overhead,
+    "long": long,
+    "long_one": long_one,
     "lab": lab,
     "lab_one": lab_one,
     "models": models,

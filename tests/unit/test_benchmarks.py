@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -185,3 +186,29 @@ def test_the_overhead_on_a_gpu_is_measured_without_one(
     labels = [row["step"].rpartition(", ")[2] for row in found]
     assert labels == ["mean", "fastest tenth"] * 4 and settled
     assert all(row["ratio"] > 0 for row in found)
+
+
+def test_a_long_training_on_a_gpu_is_timed_span_by_span(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[int] = []
+    monkeypatch.setattr(
+        gpu_parts,
+        "training_step",
+        lambda *_: lambda: steps.append(gpu_parts._core.is_active()),
+    )
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(gpu_parts, "SPANS", (2, 5))
+
+    def here(
+        command: list[str], **_: object
+    ) -> subprocess.CompletedProcess[str]:
+        found = gpu_parts.PARTS[command[-2]](command[-1])
+        return subprocess.CompletedProcess(command, 0, json.dumps(found))
+
+    monkeypatch.setattr(gpu_parts.subprocess, "run", here)
+    found = gpu_parts.long()["rows"]
+    assert [row["step"] for row in found] == ["steps 1 to 2", "steps 3 to 5"]
+    trainings = 2 * (gpu_parts.LONG_ROUNDS + 1)
+    assert len(steps) == trainings * (10 + 5)
+    assert sum(steps) == trainings // 2 * 5
