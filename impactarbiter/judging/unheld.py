@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..core.sources import site_of, stack_of
-from ..core.wire import Suspect, Unheld
+from ..core.wire import Status, Suspect, Unheld
 from ..knowledge.advice import advise
 from ..model.finding import Finding
 from .allowlist import AllowList
@@ -29,9 +29,19 @@ def findings(
         suspect = look.suspects.get(unheld.site)
         if suspect is None or 2 * unheld.storages < suspect.survivors:
             continue
+        if not _still_comes(unheld, suspect, look.status):
+            continue
         finding = _finding(look, unheld, suspect, needed)
         if finding.retained_tensors and not allow.covers(finding):
             yield DEFAULT_RULES.grade(forecast.apply(finding, seconds))
+
+
+def _still_comes(unheld: Unheld, suspect: Suspect, status: Status) -> bool:
+    """Whether the newest is from the later half of the stretch in which the
+    line keeps: a library's workspace is made once, on a line of which
+    something else grows."""
+    end = status.end_of(unheld.last)
+    return 2 * (end - unheld.last) <= end - suspect.since
 
 
 def _seconds_a_step(look: Look) -> float:

@@ -58,6 +58,30 @@ def run(
         return arbiter.report()
 
 
+@torch.jit.script
+def longer(kept: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """By a scratch that it makes once, as a library has for its kernels."""
+    if len(kept) == 1:
+        kept.append(torch.ones([30000]))
+    return torch.cat([x, torch.ones([300])])
+
+
+def test_what_was_made_once_is_no_growth_of_its_line() -> None:
+    """The line grows, by what Python has."""
+    kept = hidden(torch._C.ScriptList([torch.zeros(1)]))  # type: ignore[attr-defined]
+    states = [torch.ones(300)]
+
+    def step(_value: torch.Tensor) -> None:
+        states[0] = longer(kept(), states[0])
+
+    told: list[impactarbiter.model.finding.Finding] = []
+    found = [*run(step, found=told).findings, *told]
+    assert found and {finding.verdict for finding in found} <= {
+        "leak",
+        "growing",
+    }
+
+
 class KeepsItsOutput(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):  # type: ignore[no-untyped-def]
