@@ -30,7 +30,7 @@ SITE = ROOT / "build" / "gpu-site"
 PARTS = {
     "equality": 60,
     "oom": 60,
-    "overhead": 90,
+    "overhead": 150,
     "long": 240,
     "lab": 240,
     "models": 120,
