@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -298,6 +298,66 @@ class Record:
 
     def __init__(self, text: str, *args: object) -> None:
         self.text, self.args = text, args
+
+
+class Batches:
+    """Nothing but what goes through it has it."""
+
+    def __init__(self) -> None:
+        self.kept: list[torch.Tensor] = []
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return self
+
+    def __next__(self) -> torch.Tensor:
+        self.kept.append(torch.ones(64))
+        return self.kept[-1]
+
+
+class Rows(torch.utils.data.Dataset[torch.Tensor]):
+    def __init__(self) -> None:
+        self.kept: list[torch.Tensor] = []
+
+    def __len__(self) -> int:
+        return 60
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        self.kept.append(torch.ones(64))
+        return self.kept[-1]
+
+
+def counted() -> Iterator[torch.Tensor]:
+    kept = []
+    while True:
+        kept.append(torch.ones(64))
+        yield kept[-1]
+
+
+@pytest.mark.parametrize(
+    ("iterator", "grows"),
+    [
+        (lambda: Batches(), "self.kept.append(torch.ones(64))"),
+        (lambda: counted(), "kept.append(torch.ones(64))"),
+        (lambda: enumerate(counted()), "kept.append(torch.ones(64))"),
+        (lambda: map(abs, Batches()), "self.kept.append(torch.ones(64))"),
+        (
+            lambda: torch.utils.data.DataLoader(Rows()),
+            "self.kept.append(torch.ones(64))",
+        ),
+    ],
+    ids=["object", "generator", "enumerate", "map", "DataLoader"],
+)
+def test_what_a_loop_goes_through_has_no_other_name(
+    iterator: Callable[[], Iterable[object]], grows: str
+) -> None:
+    """The loop's frame does not show it while it makes an item."""
+    with impactarbiter.watch(step="manual") as arbiter:
+        for steps, _batch in enumerate(iterator()):
+            arbiter.step()
+            if steps == 50:
+                (finding,) = arbiter.report().findings
+                break
+    assert statement(finding) == grows
 
 
 def test_of_several_those_that_bring_tensors() -> None:

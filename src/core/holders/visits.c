@@ -377,6 +377,42 @@ move_on(path *p, uint32_t i)
     return 1;
 }
 
+/* Has a call that runs this in a variable, or is it the generator of one? */
+static int
+runs_with(uintptr_t ref)
+{
+    ia_all_frames all = {0};
+    ia_frame *f;
+    while ((f = ia_frame_next(&all)) != NULL) {
+        if ((uintptr_t)ia_frame_generator(f) == ref)
+            return 1;
+        for (int i = ia_frame_slots(f); i-- > 0;)
+            if ((uintptr_t)ia_frame_slot(f, i) == ref)
+                return 1;
+    }
+    return 0;
+}
+
+/* A frame in a call of C does not show its evaluation stack, where a for loop
+ * has what it goes through.  While that makes the next item, calls that run
+ * have it, or what it leads to: the first link from this one on of which that
+ * is so, or 0. */
+static uint32_t
+first_that_runs(const path *p, uint32_t link)
+{
+    uintptr_t parent = p->links[link - 1].ref;
+    if (IA_TAG(parent) != IA_TAG_FRAME ||
+        p->links[link].place < ia_frame_slots((ia_frame *)IA_ADDRESS(parent)))
+        return 0;
+    for (; link + 1 < p->count; link++) {
+        const hop *l = &p->links[link];
+        if (IA_TAG(l->ref) == IA_TAG_OBJECT && runs_with(l->ref) &&
+            Py_TYPE((PyObject *)l->ref) == l->type)
+            return link;
+    }
+    return 0;
+}
+
 /* Down to the link before the last; *moved is the first that is another
  * object by now, or the last. */
 static int
@@ -388,6 +424,11 @@ follow(path *p, uint32_t *moved)
     for (uint32_t i = 1; i < last; i++) {
         if (follow_link(p, i))
             continue;
+        uint32_t running = first_that_runs(p, i);
+        if (running > 0) {
+            i = running;
+            continue;
+        }
         if (i < *moved)
             *moved = i;
         if (!move_on(p, i))

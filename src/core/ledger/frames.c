@@ -201,6 +201,13 @@ ia_frame_is_generator(ia_frame *f)
     return f->owner == FRAME_OWNED_BY_GENERATOR;
 }
 
+PyObject *
+ia_frame_generator(ia_frame *f)
+{
+    size_t before = offsetof(PyGenObject, gi_iframe);
+    return ia_frame_is_generator(f) ? (PyObject *)((char *)f - before) : NULL;
+}
+
 int
 ia_frame_calls_with_array(ia_frame *f)
 {

@@ -43,6 +43,7 @@ PyObject *ia_frame_object(ia_frame *);     /* borrowed or NULL */
 
 /* Of a generator or a coroutine: it is there between its calls as well. */
 int ia_frame_is_generator(ia_frame *);
+PyObject *ia_frame_generator(ia_frame *); /* borrowed, or NULL of no such */
 
 /* Is this code running on the calling thread's stack? */
 int ia_frame_runs(const void *code);
