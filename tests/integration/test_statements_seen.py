@@ -358,6 +358,7 @@ def test_what_a_loop_goes_through_has_no_other_name(
                 (finding,) = arbiter.report().findings
                 break
     assert statement(finding) == grows
+    assert "().<loop>." in str(finding.path)
 
 
 def test_of_several_those_that_bring_tensors() -> None:

@@ -6,6 +6,8 @@
 #include "code.h"
 #include "containers.h"
 
+#include "../heap/loops.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -68,14 +70,18 @@ name_in_pairs(PyObject *tuple, PyObject *child, ia_edge_text *out)
 
 /* -- frames -------------------------------------------------------------- */
 
-/* On the evaluation stack: mostly what a for loop goes through. */
+/* On the evaluation stack: mostly what a for loop goes through.  A call of
+ * Python has its arguments in its own frame by then. */
 static ia_reading
-name_temporary(PyObject *child, ia_edge_text *out)
+name_temporary(ia_frame *frame, PyObject *child, ia_edge_text *out)
 {
-    if (!ia_is_plain_iterator(child))
-        return ia_edge_set(out, "temporary", 0, ".<temporary>");
-    ia_edge_set(out, "temporary", 0, ".<loop>");
-    return (ia_reading){IA_READ_CONTENTS, NULL};
+    if (ia_is_plain_iterator(child)) {
+        ia_edge_set(out, "temporary", 0, ".<loop>");
+        return (ia_reading){IA_READ_CONTENTS, NULL};
+    }
+    int loops = Py_TYPE(child)->tp_iternext != NULL && ia_loops_around(frame);
+    return ia_edge_set(out, "temporary", 0,
+                       loops ? ".<loop>" : ".<temporary>");
 }
 
 ia_reading
@@ -91,7 +97,7 @@ ia_name_local(ia_frame *frame, PyObject *child, int behind, ia_edge_text *out)
         PyObject *name = ia_code_slot_name(code, i, &cell);
         /* ".0" is what a comprehension goes through. */
         if (name == NULL || ia_utf8(name)[0] == '.')
-            return name_temporary(child, out);
+            return name_temporary(frame, child, out);
         ia_edge_set(out, "local", 0, behind ? ".<locals>.%s" : ".%s",
                     ia_utf8(name));
         return (ia_reading){cell && PyCell_Check(child) ? IA_READ_CONTENTS
