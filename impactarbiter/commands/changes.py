@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ..base.records import dataclass
 from ..base.text import clean
-from ..judging.diffs import diff, patched, read_source
+from ..judging.diffs import diff, diff_bytes, patched, read_source
 from ..model.finding import Finding
 
 
@@ -58,14 +58,22 @@ def _change(file: str, findings: Iterable[Finding]) -> Change | None:
 
 
 def show(change: Change) -> None:
-    """Its diff, in bytes of the source where stdout has no such characters."""
-    text = diff(change.file, change.before, change.after)
-    try:
-        print(text, end="")
-    except UnicodeEncodeError:
-        encoding = change.encoding.removesuffix("-sig")
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
+    """Its diff, for a reader on a terminal, else for ``patch``: in the file's
+    own bytes."""
+    what = change.file, change.before, change.after
+    out = getattr(sys.stdout, "buffer", None)
+    if out is None:
+        sys.stdout.write(diff(*what))
+        return
+    if sys.stdout.isatty():
+        try:
+            sys.stdout.write(diff(*what))
+            return
+        except UnicodeEncodeError:  # it has no such characters
+            pass
+    sys.stdout.flush()
+    out.write(diff_bytes(*what, change.encoding))
+    out.flush()
 
 
 def say(text: str) -> None:

@@ -85,15 +85,15 @@ def _verified(report: Report, given: dict[str, Any]) -> int:
     if "--apply" in given or "--verify" not in given:
         raise UsageError("--patch is for --verify alone: apply it yourself")
     try:
-        with open(given["--patch"], encoding="utf-8") as stream:
-            text = stream.read()
-    except (OSError, UnicodeError) as error:
+        with open(given["--patch"], "rb") as stream:
+            data = stream.read()
+    except OSError as error:
         raise UsageError(
             f"cannot read {given['--patch']!r}: {error}"
         ) from None
     folder = report.environment.get("cwd", "")
     leaks = [f for f in report.findings if f.confirmed]
-    changes = changes_of_patch(text, folder or os.getcwd(), leaks)
+    changes = changes_of_patch(data, folder or os.getcwd(), leaks)
     for change in changes:
         show(change)
     return 0 if verify(report, changes) else 1

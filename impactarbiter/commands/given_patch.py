@@ -29,19 +29,34 @@ class _Hunk:
     old: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
 
+    def read_as(self, encoding: str) -> _Hunk:
+        """The same of a file in that encoding."""
+        plain = encoding.removesuffix("-sig")
+        old, new = (
+            [
+                line.encode("utf-8", "surrogateescape")
+                .decode(plain)
+                .removeprefix("\ufeff")
+                for line in lines
+            ]
+            for lines in (self.old, self.new)
+        )
+        return _Hunk(self.at, old, new)
+
 
 def changes_of_patch(
-    text: str, folder: str, findings: Sequence[Finding]
+    patch: bytes, folder: str, findings: Sequence[Finding]
 ) -> list[Change]:
     """Each file that the patch changes; UsageError where it does not fit."""
     made = []
+    text = patch.decode("utf-8", "surrogateescape")
     for name, hunks in _files(text):
         file = _file(name, folder)
         try:
             before, encoding = read_source(file)
         except (OSError, SyntaxError, UnicodeError) as error:
             raise UsageError(f"the patch changes {name}: {error}") from None
-        after = _applied(before, hunks, name)
+        after = _patched(before, hunks, name, encoding)
         made.append(Change(file, before, after, encoding, tuple(findings)))
     if not made:
         raise UsageError("the patch changes nothing: expected a unified diff")
@@ -50,7 +65,7 @@ def changes_of_patch(
 
 def _files(text: str) -> Iterator[tuple[str, list[_Hunk]]]:
     """(name, hunks) of each file."""
-    lines = text.splitlines()
+    lines = [line.rstrip("\r\n") for line in lines_of(text)]
     name, hunks, at = "", list[_Hunk](), 0
     while at < len(lines):
         line = lines[at]
@@ -118,6 +133,18 @@ def _file(name: str, folder: str) -> str:
         ):
             return file
     raise UsageError(f"the patch changes {name}, which is not in {top}")
+
+
+def _patched(
+    before: str, hunks: Sequence[_Hunk], name: str, encoding: str
+) -> str:
+    """By lines in the file's own bytes, as ``diff`` makes them, or in UTF-8,
+    as a terminal shows them."""
+    try:
+        own = [hunk.read_as(encoding) for hunk in hunks]
+        return _applied(before, own, name)
+    except (UnicodeError, UsageError):
+        return _applied(before, hunks, name)
 
 
 def _applied(before: str, hunks: Iterable[_Hunk], name: str) -> str:

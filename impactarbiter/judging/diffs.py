@@ -74,6 +74,17 @@ def diff(file: str, before: str, after: str) -> str:
     )
 
 
+def diff_bytes(file: str, before: str, after: str, encoding: str) -> bytes:
+    """The same in the file's own bytes, which ``patch`` compares, with the
+    mark that the file may begin with."""
+    plain = encoding.removesuffix("-sig")
+    mark = "" if plain == encoding else "\ufeff"
+    made = diff(file, mark + before, mark + after)
+    lines = made.split("\n", 2)
+    header, rest = "\n".join([*lines[:2], ""]), lines[2]
+    return path_bytes(header) + rest.encode(plain, "backslashreplace")
+
+
 #: What ``patch`` would not read as it is.
 _UNUSUAL = re.compile(r'[\x00-\x1f"\\\x7f\ud800-\udfff]')
 #: What a backslash stands before in a quoted name, as in C.

@@ -1,4 +1,4 @@
-"""What values reach, by name: where a program needs their graph.
+"""What values reach, by name.
 
 Followed through assignments, loops, patterns, calls of the user's own
 functions (callees.py) and their results; a doubt counts as a use.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 from typing import TypeGuard
 
 from ..knowledge.containers import ADDING, ANY
@@ -71,9 +70,6 @@ PLAIN_METHODS = frozenset(
 ) | (ANY - {"setdefault"})
 #: What takes a graph, and what asks for one.
 BACKWARDS = frozenset({"backward", "grad", "manual_backward"})
-_OF_GRAPHS = frozenset(
-    {"grad", "grad_fn", "register_hook", "requires_grad", "retain_grad"}
-)
 #: Passes over the files until nothing new is reached; names are few.
 MOST_PASSES = 12
 
@@ -100,14 +96,8 @@ class Flow:
         #: Functions that get what is kept and stand in none of the files.
         self.elsewhere: set[str] = set()
         self.callees = Callees(files)
-        self.backwards = BACKWARDS.union(*map(_other_names, files))
         self.raised = False  # with an exception
         self._all_reached: set[Function] = set()
-
-    def run(self) -> str:
-        """Where a graph is needed; "" where nothing is seen to need one."""
-        self.spread()
-        return self._first(self._needs_graph)
 
     def spread(self) -> None:
         """Follows what is kept until nothing new is reached."""
@@ -119,29 +109,12 @@ class Flow:
             if self._size() == before:
                 break
 
-    def compared(self) -> str:
-        """Where it is asked whether something is the very object that is
-        kept, after ``run``; "" nowhere."""
-        return self._first(self._is_compared)
-
     def _first(self, asked: Callable[[Source, ast.AST], bool]) -> str:
         for source in self.files:
             for node in source.nodes:
                 if asked(source, node):
                     return shown(source, node)
         return ""
-
-    def _is_compared(self, source: Source, node: ast.AST) -> bool:
-        if not isinstance(node, ast.Compare):
-            return False
-        sides = [node.left, *node.comparators]
-        same = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
-        return any(
-            isinstance(op, same)
-            and not any(map(is_constant, pair))
-            and self._any(source, pair)
-            for op, pair in zip(node.ops, pairwise(sides), strict=True)
-        )
 
     def _size(self) -> int:
         return sum(map(len, self.returns.values())) + sum(
@@ -410,22 +383,6 @@ class Flow:
             if function in source.scopes:
                 self._reach_name(source, function, name)
 
-    def _needs_graph(self, source: Source, node: ast.AST) -> bool:
-        if isinstance(node, ast.Attribute):
-            asks = node.attr in _OF_GRAPHS or node.attr in BACKWARDS
-            return asks and self._holds(source, node.value)
-        if isinstance(node, ast.Constant):
-            return self._is_named_by_text(source, node)
-        if isinstance(node, ast.Return):
-            return self._is_given_to_library(source, node)
-        if not isinstance(node, ast.Call):
-            return False
-        given = given_to(node)
-        asked = [name_of(node.func), *map(name_of, given)]
-        if not self.backwards.isdisjoint(asked):
-            return self._any(source, given)
-        return asked[0] == "getattr" and self._asks_by_name(source, node)
-
     def _is_given_to_library(self, source: Source, node: ast.Return) -> bool:
         """``training_step()`` of a class that has more from a library, which
         nothing here calls: what it gives back may be taken backward there."""
@@ -441,44 +398,9 @@ class Flow:
             and self._holds(source, node.value)
         )
 
-    def _is_named_by_text(self, source: Source, text: ast.Constant) -> bool:
-        """``globals()["history"]``, ``getattr(run, "history")``: what becomes
-        of it is not followed."""
-        if text.value not in self.names.words:
-            return False
-        around = source.parents.get(text)
-        if isinstance(around, ast.Call):
-            called = name_of(around.func) in ("attrgetter", "getattr")
-            return called and text.value in self.names.attributes
-        owner = getattr(around, "value", None)
-        name = name_of(getattr(owner, "func", owner))
-        return name in ("globals", "locals", "vars", "__dict__")
-
-    def _asks_by_name(self, source: Source, call: ast.Call) -> bool:
-        """``getattr(loss, "backward")``, or by a name that is not known."""
-        if len(call.args) < 2 or not self._holds(source, call.args[0]):
-            return False
-        name = call.args[1]
-        return (
-            not isinstance(name, ast.Constant)
-            or name.value in _OF_GRAPHS
-            or name.value in BACKWARDS
-        )
-
 
 def is_constant(node: ast.AST) -> bool:
     """Whether it is one, or several side by side."""
     if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
         return all(map(is_constant, node.elts))
     return isinstance(node, ast.Constant)
-
-
-def _other_names(source: Source) -> set[str]:
-    """What a file calls those that take a graph."""
-    names: set[str] = set()
-    for node in source.nodes:
-        if isinstance(node, ast.alias) and node.name in BACKWARDS:
-            names.add(node.asname or node.name)
-        elif isinstance(node, ast.Assign) and name_of(node.value) in BACKWARDS:
-            names.update(map(name_of, node.targets))
-    return names - {""}

@@ -9,6 +9,7 @@ its attributes or its lifetime.  A doubt counts.
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 
 from ..knowledge.objects import (
     APART,
@@ -31,7 +32,9 @@ from .flow import (
     is_constant,
     is_side_by_side,
 )
-from .origins import Origins
+from .needs import is_caught
+from .origins import Origins, span
+from .owners import Owners
 from .source_file import Names, Source, given_to, name_of, variable_of
 
 _DISPLAYS = (
@@ -306,8 +309,12 @@ class Objects(Origins):
         if not given or self.callees.by_name(call) is not None:
             return False
         first = given[0]
-        if name in COLLECTING or name == "deepcopy":
+        if name in COLLECTING:
             return self._holds(source, first)
+        if name == "deepcopy":
+            return self._holds(source, first) or self._is_copied_within(
+                source, call, first
+            )
         if name in ASKING or (
             name in FINDING and isinstance(call.func, ast.Attribute)
         ):
@@ -318,6 +325,25 @@ class Objects(Origins):
         return not ASKING.isdisjoint(map(name_of, given)) and self._any(
             source, given
         )
+
+    def _is_copied_within(
+        self, source: Source, call: ast.Call, copied: ast.expr
+    ) -> bool:
+        """Whether it is copied as a part of what leads to it.  Of a tensor
+        with a graph that fails: unless the program catches it, or is seen to
+        come to it with something kept, it was done while nothing was."""
+        kept = self._leaves.get((source.file, source.scope(call)), ())
+        comes = any(span(call)[0] >= place for place in kept)
+        return (comes or is_caught(source, call)) and self._owners.has(
+            source, copied
+        )
+
+    @cached_property
+    def _owners(self) -> Owners:
+        attributes = {name for scope, name in self.reached if not scope}
+        owners = Owners(self.files, attributes | self.names.attributes)
+        owners.spread()
+        return owners
 
     def _is_key(self, source: Source, node: ast.AST) -> bool:
         if isinstance(node, ast.Subscript):

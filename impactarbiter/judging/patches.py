@@ -34,6 +34,7 @@ from .offer import (
     Seen,
     Taking,
     kept_of,
+    parts_of,
     plain_parts,
     share_stopped,
     taking_of,
@@ -384,7 +385,13 @@ def _thin(
     tensors = finding.tensors
     plain = bool(tensors) and all(t.shape == () for t in tensors)
     files = [site.file, *user_files(finding)]
-    uses = uses_of(names, files, zero_dim=plain)
+    uses = uses_of(
+        names,
+        files,
+        zero_dim=plain,
+        single=addition.single,
+        parts=any(map(parts_of, seen)),
+    )
     if kept is not None and not kept.graphs and not kept.numbers:
         raise NoPatchError(_itself(finding))
     if uses.graph and kept is not None and kept.graphs:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ..base.records import dataclass
@@ -137,16 +138,17 @@ def _nodes(node: ast.AST) -> Iterator[ast.AST]:
 # -- what a statement adds ----------------------------------------------------
 
 
-def _additions(node: ast.AST) -> Iterator[Addition]:
+def _additions(node: ast.AST) -> Iterable[Addition]:
     if isinstance(node, ast.Call):
-        yield from _of_call(node)
-    elif isinstance(node, ast.AugAssign):
-        yield _of_augmented(node)
-    elif isinstance(node, ast.Assign):
-        for target in node.targets:
-            yield _of_assignment(target, node.value)
-    elif isinstance(node, ast.AnnAssign) and node.value is not None:
-        yield _of_assignment(node.target, node.value)
+        return _of_call(node)
+    if isinstance(node, ast.AugAssign):
+        return [_of_augmented(node)]
+    if isinstance(node, ast.Assign):
+        each = [_of_assignment(one, node.value) for one in node.targets]
+        return chain.from_iterable(each)
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        return _of_assignment(node.target, node.value)
+    return ()
 
 
 def _of_call(call: ast.Call) -> Iterable[Addition]:
@@ -205,11 +207,19 @@ def _of_augmented(node: ast.AugAssign) -> Addition:
     )
 
 
-def _of_assignment(target: ast.expr, value: ast.expr) -> Addition:
-    """``d[k] = v`` adds an item, ``x = x + [v]`` and ``[*x, v]`` too."""
+def _of_assignment(target: ast.expr, value: ast.expr) -> Iterator[Addition]:
+    """``d[k] = v`` adds an item, ``x[i:] = [v]`` what is in the literal;
+    ``x = x + [v]`` and ``[*x, v]`` too."""
+    if not isinstance(target, ast.Subscript):
+        yield _of_name(target, value)
+    elif isinstance(target.slice, ast.Slice):
+        yield from _elements(target.value, value)
+    else:
+        yield Addition(_name(target), (value,), target.value)
+
+
+def _of_name(target: ast.expr, value: ast.expr) -> Addition:
     receiver = _name(target)
-    if isinstance(target, ast.Subscript):
-        return Addition(receiver, (value,), target.value)
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
         for side, other in (
             (value.right, value.left),

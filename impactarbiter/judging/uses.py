@@ -12,7 +12,8 @@ from functools import partial
 
 from ..base.records import dataclass
 from ..knowledge.containers import ANY, REMOVING
-from .flow import BACKWARDS, Flow
+from .flow import BACKWARDS
+from .needs import Needs
 from .source_file import (
     Names,
     Source,
@@ -49,11 +50,18 @@ class Uses:
 
 
 def uses_of(
-    names: Names, files: Iterable[str], *, zero_dim: bool = True
+    names: Names,
+    files: Iterable[str],
+    *,
+    zero_dim: bool = True,
+    single: bool = False,
+    parts: bool = False,
 ) -> Uses:
     """How variables and attributes of these names are used in the files.
 
-    ``zero_dim``: what is kept prints like a number in an f-string.
+    ``zero_dim``: what is kept prints like a number in an f-string;
+    ``single``: the holder is the tensor itself; ``parts``: its items are no
+    tensors, but have some.
     """
     wanted = names.words
     files = list(files)
@@ -64,24 +72,25 @@ def uses_of(
         and (one := source_of(file))
         and not wanted.isdisjoint(one.words)
     }
-    graph, flow = read_further(read, files, partial(_followed, names))
-    reads = [_inexact(one, names, zero_dim) for one in read.values()]
+    once = partial(_followed, names, zero_dim and not parts, single)
+    graph, needs = read_further(read, files, once)
+    reads = [_inexact(one, names, zero_dim, parts) for one in read.values()]
     return Uses(
-        graph, next((why for why in reads if why), ""), flow.compared()
+        graph, next((why for why in reads if why), ""), needs.compared()
     )
 
 
 def _followed(
-    names: Names, read: list[Source]
-) -> tuple[tuple[str, Flow], Callable[[str], bool]]:
+    names: Names, zero_dim: bool, single: bool, read: list[Source]
+) -> tuple[tuple[str, Needs], Callable[[str], bool]]:
     """Where a graph is needed; and which files know what is kept by another
     name: where a function that gets it is defined."""
-    flow = Flow(read, names)
-    graph = flow.run()
+    needs = Needs(read, names, zero_dim=zero_dim, single=single)
+    graph = needs.run()
     return (
         graph,
-        flow,
-    ), lambda file: not graph and defines(file, flow.elsewhere)
+        needs,
+    ), lambda file: not graph and defines(file, needs.elsewhere)
 
 
 def is_tensor(file: str, function: str, code: str) -> bool:
@@ -148,7 +157,7 @@ def _is_of_all(source: Source, node: ast.AST) -> bool:
 # -- where a number would not do ----------------------------------------------
 
 
-def _inexact(source: Source, names: Names, zero_dim: bool) -> str:
+def _inexact(source: Source, names: Names, zero_dim: bool, parts: bool) -> str:
     """The first use of the names for which it matters that a tensor of one
     number is none; "" where there is none."""
     for node in source.nodes:
@@ -159,13 +168,15 @@ def _inexact(source: Source, names: Names, zero_dim: bool) -> str:
         printed = any(
             isinstance(outer, ast.FormattedValue) for outer in source.up(node)
         )
-        exact = _is_exact(source, node, zero_dim)
+        exact = _is_exact(source, node, zero_dim, parts)
         if not exact or (printed and not zero_dim):
             return shown(source, node)
     return ""
 
 
-def _is_exact(source: Source, node: ast.AST, zero_dim: bool) -> bool:
+def _is_exact(
+    source: Source, node: ast.AST, zero_dim: bool, parts: bool
+) -> bool:
     """Whether a use gives the same, bit by bit, for numbers."""
     parent = source.parents.get(node)
     if isinstance(parent, ast.Attribute) and isinstance(
@@ -191,24 +202,26 @@ def _is_exact(source: Source, node: ast.AST, zero_dim: bool) -> bool:
             for one in (parent.left, *parent.comparators)
         )
     if isinstance(parent, (ast.For, ast.comprehension)):
-        return parent.iter is node and _all_numbers(source, parent)
+        return parent.iter is node and _all_numbers(source, parent, parts)
     if isinstance(parent, ast.Subscript) and parent.value is node:
         if isinstance(parent.ctx, (ast.Store, ast.Del)):
             return True
-        return _is_number(source, parent) or _is_exact_item(
-            source, parent, zero_dim
+        return _is_number(source, parent, parts) or _is_exact_item(
+            source, parent, zero_dim, parts
         )
     return False
 
 
-def _is_exact_item(source: Source, item: ast.AST, zero_dim: bool) -> bool:
+def _is_exact_item(
+    source: Source, item: ast.AST, zero_dim: bool, parts: bool
+) -> bool:
     """The same of what a subscript gives.  It is a container where it is used
     as one, unless what is kept has items as well: a tensor of shape (1,)."""
     parent = source.parents.get(item)
     return (
         zero_dim
         or (isinstance(parent, ast.Attribute) and parent.attr in _ADDS)
-    ) and _is_exact(source, item, zero_dim)
+    ) and _is_exact(source, item, zero_dim, parts)
 
 
 def _makes_longer(
@@ -226,11 +239,13 @@ def _makes_longer(
     )
 
 
-def _is_number(source: Source, node: ast.AST) -> bool:
+def _is_number(source: Source, node: ast.AST, parts: bool) -> bool:
     """Whether it is turned into a number at once: ``float(x)``."""
     parent = source.parents.get(node)
     if isinstance(parent, ast.FormattedValue):
-        return parent.conversion == -1
+        # What has parts has no format of its own: it prints theirs.
+        whole = parts and parent.format_spec is None
+        return parent.conversion == -1 and not whole
     return (
         isinstance(parent, ast.Call)
         and isinstance(parent.func, ast.Name)
@@ -238,7 +253,9 @@ def _is_number(source: Source, node: ast.AST) -> bool:
     )
 
 
-def _all_numbers(source: Source, loop: ast.For | ast.comprehension) -> bool:
+def _all_numbers(
+    source: Source, loop: ast.For | ast.comprehension, parts: bool
+) -> bool:
     """Whether each item that a loop takes is turned into a number."""
     if not isinstance(loop.target, ast.Name):
         return False
@@ -246,7 +263,7 @@ def _all_numbers(source: Source, loop: ast.For | ast.comprehension) -> bool:
         source.parents[loop] if isinstance(loop, ast.comprehension) else loop
     )
     return all(
-        _is_number(source, node)
+        _is_number(source, node, parts)
         for node in ast.walk(around)
         if isinstance(node, ast.Name)
         and node.id == loop.target.id

@@ -430,6 +430,27 @@ case(
     """,
 )
 case("method of a built-in", "scene.add.__self__[0]", "add = [t].append")
+case(
+    "what has a name besides that of a bound method",
+    "scene.job.tuner.model.x",
+    """
+    class Box:
+        def m(self): pass
+    job, job.tuner, job.tuner.model = Box(), Box(), Box()
+    job.tuner.model.x = t
+    m, job.m = (job.tuner.model.m,) * 2
+    """,
+)
+case(
+    "what has a name besides that of a list's method",
+    "scene.job.tuner.kept[0]",
+    """
+    class Box: pass
+    job, job.tuner = Box(), Box()
+    job.tuner.kept = [t]
+    add = job.tuner.kept.append
+    """,
+)
 case("method wrapper", "scene.add.__self__[0]", "add = [t].__add__")
 case(
     "partial, position",

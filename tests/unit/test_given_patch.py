@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impactarbiter.base.errors import UsageError
-from impactarbiter.commands.given_patch import _applied, _files
-from impactarbiter.commands.given_patch import changes_of_patch as changes
+from impactarbiter.commands.changes import Change
+from impactarbiter.commands.given_patch import (
+    _applied,
+    _files,
+    changes_of_patch,
+)
+from impactarbiter.judging.diffs import diff as file_diff
+from impactarbiter.judging.diffs import diff_bytes
 
 FILE = "a\nb\nc\nd\ne\nf\ng\nh\n"
 
@@ -26,6 +32,10 @@ def diff(before: str, after: str, name: str = "x.py", context: int = 3) -> str:
             n=context,
         )
     )
+
+
+def changes(text: str, folder: str, findings: tuple[()]) -> list[Change]:
+    return changes_of_patch(text.encode(), folder, findings)
 
 
 @pytest.fixture
@@ -101,3 +111,20 @@ def test_what_difflib_makes_is_applied(
     for name, hunks in _files(diff(before, after, context=context)):
         assert name == "b/x.py"
         assert _applied(before, hunks, name) == after
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8-sig", "utf-8"])
+@pytest.mark.parametrize("sent", ["own", "utf-8"])
+def test_a_diff_in_the_file_s_bytes_or_in_utf_8(
+    tmp_path: Path, encoding: str, sent: str
+) -> None:
+    cookie = "# coding: latin-1\n" if encoding == "latin-1" else ""
+    before = f"{cookie}caf\u00e9 = 1 \u00d7\x0c2\n"
+    after = before.replace("1", "3")
+    file = tmp_path / "x.py"
+    file.write_text(before, encoding=encoding)
+    data = diff_bytes("x.py", before, after, encoding)
+    if sent == "utf-8":
+        data = file_diff("x.py", before, after).encode()
+    (change,) = changes_of_patch(data, str(tmp_path), ())
+    assert change.after == after

@@ -6,6 +6,7 @@ import linecache
 import os
 import shutil
 import subprocess
+import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
@@ -263,10 +264,18 @@ def test_every_element_of_a_literal(
     assert program.mended(census) == expected
 
 
+def test_what_takes_the_place_of_a_slice_are_items(program: Program) -> None:
+    program.write("history[len(history):] = [loss]")
+    assert program.mended({LOSS: 8}) == (
+        "history[len(history):] = [loss.item()]"
+    )
+
+
 @pytest.mark.parametrize(
     "statement",
     [
         "history.extend(losses)",
+        "history[len(history):] = losses",
         "history.append(*losses)",
         "history.append([l for l in losses])",
         "history.append(x); history.append(y)",
@@ -581,6 +590,23 @@ def test_tensors_stay_where_they_are_used_as_such(
     assert "`.item()` may change" in (made.patch_note or "")
 
 
+@pytest.mark.parametrize(
+    ("use", "method"),
+    [
+        ("print(f'{history[-1]}')", "detach"),
+        ("for x in history: print(f'{x}')", "detach"),
+        ("print(f'{history[-1][1]:.3f}')", "item"),
+    ],
+)
+def test_what_has_parts_prints_them(
+    program: Program, use: str, method: str
+) -> None:
+    program.write("history.append((at, loss))", after=use)
+    assert program.mended({("tuple", (TEXT, LOSS)): 8}) == (
+        f"history.append((at, loss.{method}()))"
+    )
+
+
 def test_a_value_that_is_changed_later_stays_one(program: Program) -> None:
     program.write("history.append(loss)\n    loss /= 4")
     assert program.mended({LOSS: 8}) == "history.append(loss.detach())"
@@ -838,6 +864,42 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert file.read_bytes().endswith(b"\r\nhistory.append(loss.item())\r\n")
     again = fix("run.json", "--apply", folder=tmp_path)
     assert "no finding has a patch" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("mark", "encoding"),
+    [("# coding: latin-1\n", "latin-1"), ("", "utf-8-sig")],
+)
+def test_the_diff_has_the_file_s_own_bytes(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mark: str,
+    encoding: str,
+) -> None:
+    """As ``patch`` and ``git apply`` compare them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "impactarbiter.judging.patches.user_files", lambda finding: []
+    )
+    file = tmp_path / "train.py"
+    text = f"{mark}import torch\nhistory.append(loss)  # \u00e9\n"
+    file.write_text(text, encoding=encoding)
+    line = 2 + mark.count("\n")
+    found = finding(str(file), line=line)
+    site = Site(str(file), line, "f", text.splitlines()[line - 1])
+    found = replace(found, grown_at=site)
+    linecache.checkcache()
+    (made,) = with_patches([found], {found.signature: Holding({LOSS: 8})})
+    Report(findings=(made,)).to_json(tmp_path / "run.json")
+    with (tmp_path / "made.diff").open("wb") as out:
+        subprocess.run(
+            [sys.executable, "-P", "-m", "impactarbiter", "fix", "run.json"],
+            stdout=out,
+            check=True,
+        )
+    subprocess.run(["git", "apply", "made.diff"], check=True)
+    after = text.replace("(loss)", "(loss.item())")
+    assert file.read_bytes() == after.encode(encoding)
 
 
 @pytest.mark.parametrize(

@@ -687,6 +687,11 @@ def changed(*keys: Any, value: Any) -> dict[str, Any]:
         (changed("steps", value=True), "steps is True: expected a whole"),
         (changed("steps", value=None), "steps is None: expected a whole"),
         (changed("live_bytes", value=1 << 70), "expected below 2**63"),
+        (changed("live_bytes", value=10**400), "expected below 2**63"),
+        (
+            changed("findings", 0, "bytes_per_step", value=10**400),
+            "bytes_per_step is 1000",
+        ),
         (changed("warnings", value="x"), "expected a list"),
         (changed("environment", value={"a": 1}), "expected a text"),
         (changed("findings", 0, "verdict", value="x"), "verdict is 'x'"),

@@ -204,7 +204,154 @@ NEEDED = {
     """,
 }
 
+#: Where it is asked, by whatever way, whether there is a graph.
+NEEDED |= {
+    "by a pattern": """
+        match history[0]:
+            case torch.Tensor(requires_grad=True):
+                print("trains")
+    """,
+    "by a function that calls a method": """
+        operator.methodcaller("backward")(history[-1])
+    """,
+    "by a function that asks, with a name": """
+        trains = operator.attrgetter("requires_grad")
+        print(*map(trains, history))
+    """,
+    "by what fails of it": """
+        try:
+            print(history[-1].numpy())
+        except RuntimeError:
+            print("trains")
+    """,
+    "by an array of it that fails": """
+        with contextlib.suppress(RuntimeError):
+            print(np.array(history))
+    """,
+    "of what was written and read": """
+        torch.save(history, "h.pt")
+        kept = torch.load("h.pt")
+        print(kept[0].requires_grad)
+    """,
+    "as what may need none": "history[-1].requires_grad_(False)",
+    "in a text that is run": "history = []\n"
+    "exec('x = history[-1]; x.backward()')",
+    "in a text that is run under another name": """
+        run.kept = history
+        exec("run.kept[-1].backward()")
+    """,
+    "in a text of parts": "history = []\n"
+    "eval('his' + 'tory[-1].backward()')",
+    "in a text of any words": """
+        history = []
+        for line in sys.stdin:
+            eval(line)
+    """,
+    "in a text that a function runs": """
+        history = []
+        def go(text):
+            exec(compile(text, "x", "exec"))
+        go(text)
+    """,
+    "by a name of parts": "history = []\n"
+    "globals()['his' + 'tory'][-1].backward()",
+    "by any name": """
+        history = []
+        globals()[name][-1].backward()
+    """,
+    "in a text that is hashed": "md5(repr(history).encode()).hexdigest()",
+    "in a text that is searched": "print('grad_fn' in str(history[0]))",
+    "in a text that is measured": "print(len(f'{history}'))",
+    "in a text with its type": "seen.add('%s' % history[-1])",
+    "in a text of a template": "seen.add('{0!r}'.format(history[-1]))",
+    "in texts of all": "seen = set(map(str, history))",
+    "in a text that has a name": """
+        text = str(history[-1])
+        print(text)
+        if text in seen:
+            stop()
+    """,
+    "in a text that a function gives": """
+        def note():
+            return f"{history}"
+        seen.add(note())
+    """,
+    "in a text of any words with its name": """
+        history = []
+        known = {"history": history}
+        eval(text, known)
+    """,
+    "in a text that a function gets": """
+        def note(text):
+            seen.add(text)
+        note(repr(history[-1]))
+    """,
+}
+
 NOT_NEEDED = {
+    "by a text that is printed": """
+        print(repr(history), str(history[-1]).strip(), f"{history!r:>9}")
+        print("%s" % history[-1], "{}".format(history[-1]), end="")
+        print(*map(str, history), ", ".join(map(str, history)))
+    """,
+    "by a text that is logged": """
+        text = f"loss {history[-1]!r}"
+        logger.info(text)
+        out.write(str(history[-1]) + "\\n")
+        raise ValueError(f"not finite: {history[-1]!s}")
+    """,
+    "by a text that a function prints": """
+        def note(text, end=""):
+            print(text)
+        note(f"{history}")
+    """,
+    "by a text that a function gives": """
+        def note():
+            text = "all: "
+            text += f"{history}"
+            return text
+        print(note())
+    """,
+    "by the text of a number": """
+        seen.add(f"{history[-1]:.3f}")
+        seen.add(f"{history[-1]}")
+        seen.add("%.3f" % history[-1])
+        seen.add("{:.3f}".format(history[-1]))
+        seen.add(str(float(history[-1])))
+    """,
+    "by a type": "seen.add(isinstance(history[-1], str))",
+    "in what fails and is not caught": "print(np.array(history))",
+    "by a failure that is none of it": """
+        try:
+            model(x)
+        except RuntimeError:
+            print(np.array(history))
+    """,
+    "of what else was read": """
+        state = torch.load("model.pt")
+        print(state["weight"].requires_grad, float(history[-1]))
+    """,
+    "in a text that is run before": """
+        exec(open("config.py").read())
+        config = {k: globals()[k] for k in keys}
+        history = []
+    """,
+    "in a text of a function that is called before": """
+        def make(name):
+            return eval(name)()
+        model = make(args.model)
+        history = []
+    """,
+    "in a text of any words with other names": """
+        history = []
+        known = {"x": 1}
+        eval(text, known)
+    """,
+    "in a text of other words": """
+        history = []
+        eval("model.eval()")
+        model.eval()
+    """,
     "by a library, beside a module": """
         class Model(nn.Module):
             def forward(self, x):
@@ -455,6 +602,37 @@ ASKED = {
     "alive.add(loss); history.append(loss)",
     "it gets other memory": "history.append(loss); loss.data = other",
     "it is copied": "history.append(loss); copy.deepcopy(history)",
+    "an object that has it is copied": """
+        run.kept = history
+        history.append(loss)
+        copy.deepcopy(run)
+    """,
+    "what has such an object is copied": """
+        run.kept = history
+        all = [Task(run)]
+        history.append(loss)
+        copy.deepcopy(all[0])
+    """,
+    "an object copies itself": """
+        class Run:
+            def __init__(self):
+                self.kept = history
+            def go(self):
+                history.append(loss)
+                copy.deepcopy(self)
+    """,
+    "a copy of what a function fills fails": """
+        def fill(run):
+            run.kept = history
+        def clone(run):
+            try:
+                return copy.deepcopy(run)
+            except RuntimeError:
+                return None
+        fill(run)
+        history.append(loss)
+        clone(run)
+    """,
     "a value of a mapping is asked": "history[0] = loss\n"
     "for at, one in history.items():\n    print(id(one))",
     "a view, whatever else has one": """
@@ -487,6 +665,22 @@ NOT_ASKED = {
     "what makes it": "loss = run.step(); run.at = 1; history.append(loss)",
     "keys in order": "by = {}; by[name] = loss; history.append(loss)\n"
     "for one in sorted(by):\n    sums[one] = float(by[one])",
+    "what its owner has besides is copied": """
+        class Run:
+            def __init__(self, model):
+                self.kept, self.model = history, model
+            def go(self):
+                history.append(loss)
+                best = copy.deepcopy(self.model)
+        Run(model).go()
+        best = copy.deepcopy(model.state_dict())
+    """,
+    "its owner is copied before": """
+        run = Run()
+        average = copy.deepcopy(run)
+        run.kept = history
+        history.append(loss)
+    """,
     "an index": "table = torch.ones(9); history.append(at); table[at] = 1",
     "a graph": "history.append(loss); loss.grad = None; loss.backward()",
     "a slot": "history.append(loss); setattr(run, 'loss', loss)",

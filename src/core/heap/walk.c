@@ -539,6 +539,17 @@ expand_running(ia_walk *w, PyObject *op)
         expand_frame(w, frame);
 }
 
+/* A method that was taken of an object: a function of a library's has its
+ * module there. */
+static int
+is_bound(PyObject *op)
+{
+    if (Py_TYPE(op) != &PyCFunction_Type)
+        return Py_TYPE(op) == &PyMethod_Type;
+    PyObject *self = PyCFunction_GET_SELF(op);
+    return self != NULL && !PyModule_Check(self);
+}
+
 static void
 expand_object(ia_walk *w, PyObject *op)
 {
@@ -559,10 +570,12 @@ expand_object(ia_walk *w, PyObject *op)
     } else if (kind != IA_KIND_PLAIN) {
         ia_the_framework->expand_object(op, (ia_kind)kind, &w->sink);
     }
-    /* What an optimizer updates is the model's, and goes by its names; what
-     * is a key goes by the name that it has elsewhere. */
-    visitproc how = kind == IA_KIND_TENSOR      ? visit_but_node
-                    : kind == IA_KIND_OPTIMIZER ? visit_later
+    /* What an optimizer updates is the model's, and goes by its names, as the
+     * object that a method is bound to goes by its own; what is a key goes by
+     * the name that it has elsewhere. */
+    visitproc how = kind == IA_KIND_TENSOR ? visit_but_node
+                    : kind == IA_KIND_OPTIMIZER || is_bound(op)
+                        ? visit_later
                     : w->puts_off && has_tensors_for_keys(op)
                         ? visit_tensors_later
                         : visit;
@@ -637,10 +650,10 @@ ia_walk_run(ia_walk *w)
 }
 
 static void
-follow_put_off(ia_walk *w, uint32_t i)
+follow_put_off(ia_walk *w, const ia_put_off *one)
 {
-    uintptr_t ref = w->put_off[i].ref;
-    w->parent = w->put_off[i].parent;
+    uintptr_t ref = one->ref;
+    w->parent = one->parent;
     w->first_cut = first_cut(w, w->queue[w->parent].ref);
     if (IA_TAG(ref) != IA_TAG_NODE)
         look_at(w, (PyObject *)ref);
@@ -648,25 +661,46 @@ follow_put_off(ia_walk *w, uint32_t i)
         push(w, ref, w->parent, 0);
 }
 
-/* Those of one tag: graph nodes, or objects. */
+/* In which order they are followed: what a method is bound to lasts as long
+ * as the method, and what has a name goes by it before it goes by the graph. */
+typedef enum { BOUND, NODES, OTHERS } turn;
+
+static turn
+turn_of(const ia_walk *w, const ia_put_off *one)
+{
+    if (IA_TAG(one->ref) == IA_TAG_NODE)
+        return NODES;
+    uintptr_t parent = w->queue[one->parent].ref;
+    return IA_TAG(parent) == IA_TAG_OBJECT && is_bound((PyObject *)parent)
+               ? BOUND
+               : OTHERS;
+}
+
 static void
-run_put_off(ia_walk *w, int nodes)
+run_put_off(ia_walk *w, turn wanted)
 {
     uint32_t count = w->nput_off, kept = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if ((IA_TAG(w->put_off[i].ref) == IA_TAG_NODE) == nodes)
-            follow_put_off(w, i);
-    for (uint32_t i = 0; i < w->nput_off; i++)
-        if (i >= count ||
-            (IA_TAG(w->put_off[i].ref) == IA_TAG_NODE) != nodes)
-            w->put_off[kept++] = w->put_off[i];
+    for (uint32_t i = 0; i < count; i++) {
+        ia_put_off one = w->put_off[i];
+        if (turn_of(w, &one) == wanted)
+            follow_put_off(w, &one);
+        else
+            w->put_off[kept++] = one;
+    }
     w->nput_off = kept;
     ia_walk_run(w);
 }
 
+/* Those of a later turn once nothing is left of the earlier ones. */
 void
 ia_walk_run_put_off(ia_walk *w)
 {
-    for (int nodes = 1; w->nput_off > 0; nodes = !nodes)
-        run_put_off(w, nodes);
+    while (w->nput_off > 0) {
+        turn next = OTHERS;
+        for (uint32_t i = 0; i < w->nput_off; i++) {
+            turn one = turn_of(w, &w->put_off[i]);
+            next = one < next ? one : next;
+        }
+        run_put_off(w, next);
+    }
 }

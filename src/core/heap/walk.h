@@ -25,8 +25,8 @@ typedef struct {
     uint32_t root;   /* number of the root, for a root; else unused */
 } ia_entry;
 
-/* A reference that is followed when all others have been: of a name that
- * does not last, of an optimizer, or into the autograd graph. */
+/* A reference that is followed when all others have been: of a bound method,
+ * of a name that does not last, of an optimizer, or into the autograd graph. */
 typedef struct {
     uintptr_t ref; /* with tag */
     uint32_t parent;
@@ -119,8 +119,8 @@ void ia_walk_seed_unmarked(ia_walk *, uintptr_t ref, uint32_t root);
 /* Expands the next entry; until the queue is empty. */
 void ia_walk_step(ia_walk *);
 void ia_walk_run(ia_walk *);
-/* The same for what was put off so far: the graph from what lasts, and then
- * what names that do not last lead to. */
+/* The same for what was put off so far: what methods are bound to, the graph
+ * from what lasts, and then what names that do not last lead to. */
 void ia_walk_run_put_off(ia_walk *);
 /* Adds an entry that is not expanded; IA_NO_ENTRY when memory is short. */
 uint32_t ia_walk_append(ia_walk *, uintptr_t ref, uint32_t parent);
