@@ -39,11 +39,12 @@ C_FLAGS = [
 ]
 # No hidden visibility: statics in torch's headers must stay one with torch's.
 CXX_FLAGS = ["-std=c++20"]
-#: Plain C of the core's that _arrays has a copy of.
+#: Plain C of the core's that _arrays and _signals have copies of.
 SHARED_WITH_ARRAYS = [
     f"src/core/base/{name}.c"
     for name in ("array", "memory", "ptrmap", "read", "utf8")
 ]
+SHARED_WITH_SIGNALS = ["src/core/base/size_limit.c"]
 TORCH_LIBRARIES = ["torch_python", "torch", "torch_cpu", "c10"]
 
 
@@ -114,8 +115,12 @@ def extensions() -> list[Extension]:
             language="c++",
             depends=headers("core", "cuda"),
         ),
+        Extension(
+            "impactarbiter._signals",
+            [*sources("signals"), *SHARED_WITH_SIGNALS],
+            depends=headers("core"),
+        ),
     ]
-    modules.append(Extension("impactarbiter._signals", sources("signals")))
     # No module: `attach` loads it into another process.
     modules.append(Extension("impactarbiter._door", sources("door")))
     return [module for module in modules if module.sources]

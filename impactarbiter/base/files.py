@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from .errors import ReportError
+from .waiting import written
 
 
 def _target(path: str | os.PathLike[str]) -> str:
@@ -85,8 +86,7 @@ def write_atomic(
     target = _target(path)
     try:
         if _is_special(target):
-            with open(target, "wb") as stream:
-                stream.write(data)
+            written(lambda: _fill(target, data, sync=False))
             return
         beside = _create(target, mode)
         try:
@@ -99,14 +99,18 @@ def write_atomic(
 
 
 def _put(target: str, beside: str, data: bytes, sync: bool) -> None:
-    with open(beside, "wb") as stream:
+    written(lambda: _fill(beside, data, sync))
+    with suppress(OSError):  # a new file has no mode to keep
+        os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
+    os.replace(beside, target)
+
+
+def _fill(file: str, data: bytes, sync: bool) -> None:
+    with open(file, "wb") as stream:
         stream.write(data)
         if sync:
             stream.flush()
             os.fsync(stream.fileno())
-    with suppress(OSError):  # a new file has no mode to keep
-        os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
-    os.replace(beside, target)
 
 
 def _create(target: str, mode: int) -> str:

@@ -9,7 +9,7 @@ for, whoever found and loaded.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from importlib import _bootstrap
 from importlib.machinery import ModuleSpec
@@ -107,6 +107,13 @@ def _frame_of(
             return frame
         frame = frame.f_back
     return None
+
+
+def under_way(packages: Container[str]) -> bool:
+    """Whether a part of one of these packages is being imported now, in any
+    thread."""
+    # The locks are left be: who has the last one when it dies is called.
+    return any(name.partition(".")[0] in packages for name in [*_LOCKS])
 
 
 def after(name: str, function: Callback) -> None:

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _signals: ModuleType | None
 try:
@@ -47,6 +50,15 @@ def called_aside(work: Callable[[], object]) -> Callable[..., object]:
     if _signals is None:
         return lambda *_: work()
     return partial(_signals.aside, _handled, work)
+
+
+def written(work: Callable[[], T]) -> T:
+    """What ``work`` gives, which writes: a limit of files' sizes that it
+    meets is an OSError, and no signal, which could end the program."""
+    if _signals is None:
+        return work()
+    done: T = _signals.beyond_size(work)
+    return done
 
 
 def _handled() -> tuple[int, ...] | None:

@@ -10,6 +10,7 @@ import _thread
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 #: Seconds between two drawings of the status line.
 REDRAW = 0.5
+#: Seconds until it is looked again whether a report can be made by now.
+PAUSE = 0.02
 
 
 def signal_number(text: str) -> int:
@@ -61,7 +64,7 @@ class Live:
     ``write`` puts a report where it was asked to be written, ``publish`` does
     so for the last one and shows it.  Handlers run on the main thread between
     two bytecodes of the program, the rest on a thread of ours that is there
-    only where something is to be done at regular times.
+    only where something is to be done at regular times, or later.
     """
 
     arbiter: Arbiter
@@ -76,7 +79,8 @@ class Live:
     came: list[int] = field(default_factory=list)
     _over: bool = False
     _writing: bool = False
-    _again: bool = False
+    _put_off: bool = False
+    _rests_until: float = 0.0
     _signals: Signals | None = None
     _line: StatusLine | None = None
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -93,8 +97,7 @@ class Live:
             self.arbiter.subscribe(self._found)
         if threading.current_thread() is threading.main_thread():
             asking = (self.asking,) if self.asking else ()
-            with suppress(RuntimeError):
-                self._signals = Signals((*asking, *ENDING), self._signal)
+            self._signals = Signals((*asking, *ENDING), self._signal)
         if self.status and not self.quiet:
             self._line = StatusLine(self.stream)
         if self.every is not None or (self._line and self._line.shown):
@@ -143,23 +146,63 @@ class Live:
         return False
 
     def _write_now(self) -> None:
-        """The report as of now; a second wish meanwhile is done after it."""
-        self._again = True
-        if self._writing or self._over:
+        """The report as of now, or soon: the program has as long for itself
+        as the one before took, however often it is asked."""
+        if self._over:
+            return
+        if self._writing or not self._may_write():
+            self._later()
             return
         self._writing = True
+        began = time.monotonic()
         try:
-            while self._again and not self.came:
-                self._again = False
-                self._attempt(lambda: self.write(self.arbiter.report()))
+            self._attempt(lambda: self.write(self.arbiter.report()))
         finally:
+            now = time.monotonic()
+            self._rests_until = now + (now - began)
             self._writing = False
         if self.came:
             self._end_by_signal()
 
+    def _may_write(self) -> bool:
+        return self.arbiter.ready and time.monotonic() >= self._rests_until
+
+    def _later(self) -> None:
+        """What is asked for is done once it can be; however often, once."""
+        if self._put_off:
+            return
+        self._put_off = True
+        try:
+            _thread.start_new_thread(self._wait, ())
+        except RuntimeError:  # no thread is left: until it is asked again
+            self._put_off = False
+
+    def _wait(self) -> None:
+        from ..watching.moments import between_bytecodes
+
+        _leave_signals_alone()
+        while not self._ended.wait(PAUSE) and not self._may_go_on():
+            pass
+        self._put_off = False
+        between_bytecodes(self._go_on, self._may_go_on)
+
+    def _may_go_on(self) -> bool:
+        if self._over or self.came:
+            return self._over or self.arbiter.ready
+        return not self._writing and self._may_write()
+
+    def _go_on(self) -> None:
+        if self.came:
+            self._end_by_signal()
+        else:
+            self._write_now()
+
     def _end_by_signal(self) -> None:
         """The last report, of a program that stands where it stood."""
         if self._over:
+            return
+        if not self.arbiter.ready:
+            self._later()
             return
         self.end()
         if self.arbiter.job is not None:
@@ -179,12 +222,9 @@ class Live:
 
     def _follow(self) -> None:
         """The status line twice a second, the report when it is due."""
-        import time
-
         from ..watching.moments import between_bytecodes
 
-        # Signals are the program's own threads'.
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        _leave_signals_alone()
         shown = self._line is not None and self._line.shown
         pause = REDRAW if shown else self.every
         due = time.monotonic() + (self.every or 0.0)
@@ -196,9 +236,9 @@ class Live:
                 continue
             between_bytecodes(
                 self._write_now,
-                lambda: self._over or not self.arbiter.looking,
+                lambda: self._over or self.arbiter.ready,
             )
-            due = time.monotonic() + self.every
+            due = max(time.monotonic() + self.every, self._rests_until)
             pause = REDRAW if shown else self.every
 
     def _warn(self, text: str) -> None:
@@ -216,3 +256,8 @@ class Live:
                     self.stream.flush()
                 except RuntimeError:  # in the middle of a write of its own
                     os.write(2, line.encode("utf-8", "backslashreplace"))
+
+
+def _leave_signals_alone() -> None:
+    """In a thread of ours: they are the program's own threads'."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

@@ -12,6 +12,7 @@ from typing import Any
 from ..attaching.errand import POLL, sent, wait_for
 from ..attaching.target import AttachError, find
 from ..base.errors import MissingExtraError, UsageError
+from ..reports.console import draw
 from ..reports.live_text import picture
 from .options import Option, parse
 from .top_sources import Source, of_job
@@ -87,20 +88,17 @@ def _source(what: str) -> Iterator[Source]:
 
 
 def _print(source: Source) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     while (view := source()) is None:
         time.sleep(POLL)
-    console = Console(highlight=False, emoji=False)
     if "job" not in view:
-        console.print(picture(view))
+        draw([picture(view)], sys.stdout)
         return
-    console.print(Text(view["job"]["answer"], "bold"))
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in view["job"]["columns"]:
         table.add_column(name)
     for row in view["job"]["rows"]:
         table.add_row(*map(Text, row))
-    console.print(table)
+    draw([Text(view["job"]["answer"], "bold"), table], sys.stdout)

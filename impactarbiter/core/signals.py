@@ -8,48 +8,46 @@ from collections.abc import Callable, Iterable
 from .. import _signals
 
 
+class _Handler(int):
+    """Called as a handler is, and shown as the default one, as it equals
+    that."""
+
+    call: Callable[[int], object]
+
+    def __call__(self, number: int, _frame: object) -> None:
+        self.call(number)
+
+
 class Signals:
     """Tells of signals on the main thread, between two bytecodes.
 
     Of those only that would have ended the program: what the program or its
-    parent have set stays in charge, whether set before or after.  Python's
-    own table of handlers does not show it.
+    parent have set stays in charge, whether set before or after.
     """
 
     def __init__(
         self, numbers: Iterable[int], tell: Callable[[int], bool]
     ) -> None:
-        """On the main thread.  RuntimeError where no signal is left.
+        """On the main thread.
 
         ``tell`` says whether a second signal is as good as the first: else
         it ends a program that is still at work on that.
         """
         self._tell = tell
-        self._carrier = _free_signal()
-        signal.signal(self._carrier, self._came)
+        self._handler = _Handler(signal.SIG_DFL)
+        self._handler.call = self._came
         self.taken: tuple[int, ...] = tuple(
             number
             for number in sorted(set(numbers))
-            if _signals.take(self._carrier, number)
+            if signal.getsignal(number) == signal.SIG_DFL
+            and _signals.take(number, self._handler)
         )
 
-    def _came(self, _number: int, _frame: object) -> None:
-        # Nothing to tell: a signal came again before it was told.
-        for number in self.taken:
-            if _signals.pop(number) and self._tell(number):
-                _signals.answer(number)
+    def _came(self, number: int) -> None:
+        if self._tell(number):
+            _signals.answer(number)
 
     def give_back(self) -> None:
         """Everything as it was; on the main thread."""
         for number in self.taken:
-            _signals.give_back(number)
-        if signal.getsignal(self._carrier) == self._came:
-            signal.signal(self._carrier, signal.SIG_DFL)
-
-
-def _free_signal() -> int:
-    """One of the real-time signals that nobody uses here."""
-    for number in range(signal.SIGRTMAX - 1, signal.SIGRTMIN, -1):
-        if signal.getsignal(number) == signal.SIG_DFL:
-            return number
-    raise RuntimeError("no real-time signal is free")
+            _signals.give_back(number, self._handler)

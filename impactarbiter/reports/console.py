@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..base.text import clean
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.text import Text
 
 #: One line: spans of (text, style); the style is a rich style or "".
@@ -104,6 +104,16 @@ def emit(lines: list[Line], stream: TextStream) -> None:
     stream.flush()
 
 
+def draw(things: Iterable[RenderableType], stream: TextStream) -> None:
+    """Writes what rich is to draw."""
+    console = _console(stream)
+    with console.capture() as drawn:
+        for thing in things:
+            console.print(thing)
+    stream.write(printable(drawn.get(), stream))
+    stream.flush()
+
+
 def broken(text: str, stream: TextStream) -> str:
     """A sentence as rows of a terminal, between words; one line elsewhere."""
     room = terminal_width(stream)
@@ -138,16 +148,11 @@ def _is_terminal(stream: TextStream) -> bool:
 def _emit_rich(lines: list[Line], stream: TextStream) -> bool:
     """False when rich is not there; then nothing has been written."""
     try:
-        from rich.console import Console
         from rich.text import Text
+
+        console = _console(stream)
     except ImportError:
         return False
-    console = Console(
-        file=stream,  # type: ignore[arg-type]
-        markup=False,
-        highlight=False,
-        emoji=False,
-    )
     encoding = getattr(stream, "encoding", None) or "utf-8"
     for spans in lines:
         parts = [
@@ -159,6 +164,20 @@ def _emit_rich(lines: list[Line], stream: TextStream) -> bool:
             console.print(row, soft_wrap=True)
     stream.flush()
     return True
+
+
+def _console(stream: TextStream) -> Console:
+    from rich.console import Console
+
+    console = Console(
+        file=stream,  # type: ignore[arg-type]
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+    if console.width < 1:  # what COLUMNS says
+        console.width = shutil.get_terminal_size().columns
+    return console
 
 
 #: Indents of a line that goes on: below its label, else by this.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from ..base import imports
 from ..base.errors import AlreadyWatchingError, UsageError
 from ..base.later import Later
 from ..base.ranks import job_folder
@@ -32,6 +34,16 @@ else:
 #: The tick at which what looks need is loaded: they belong to the warm-up,
 #: and the memory that it takes does, too.
 FIRST_TICK = 1
+
+#: What a report and what writes it import.
+_NEEDED = sys.stdlib_module_names | {
+    __name__.partition(".")[0],
+    "jinja2",
+    "markupsafe",
+    "matplotlib",
+    "numpy",
+    "rich",
+}
 
 _current: Arbiter | None = None
 #: Called when an arbiter has ended, if set; lease.py does.
@@ -152,7 +164,8 @@ class Arbiter:
         self.manual = manual
         #: Whether names and shapes are masked in its reports.
         self.obfuscate = obfuscate
-        #: Whether somebody tells of findings as they come: nobody else does.
+        #: Whether somebody tells of findings as they come, and of what the
+        #: report says: nobody else does.
         self.told = False
         #: Its file among those of the job, where there is a job.
         self.job: JobFile | None = None
@@ -349,6 +362,12 @@ class Arbiter:
         judge = self._judge
         return self._loading or (judge is not None and judge.busy)
 
+    @property
+    def ready(self) -> bool:
+        """Whether a report can be made now: no look is, and nothing that it
+        needs is half imported."""
+        return not self.looking and not imports.under_way(_NEEDED)
+
     def when_free(self, work: Callable[[], object]) -> None:
         """Calls ``work`` now, or as soon as the look is over that is made.
 
@@ -428,9 +447,8 @@ class Arbiter:
         if failure.error is not None:
             self._excuse = f"no report could be made: {failure.said}"
             self._report_without_a_look(self._excuse)
-            # Warnings may be errors; ours never break the program.
-            with suppress(RuntimeWarning):
-                warnings.warn(self._excuse, RuntimeWarning, stacklevel=3)
+            if not self.told:
+                _warn(self._excuse, 4)
 
     def _report_without_a_look(self, excuse: str) -> None:
         """What takes less memory than a report, if it can be made."""
@@ -451,8 +469,7 @@ class Arbiter:
             at_end()
         if failure.error is not None:
             said = f"profilers go without: {failure.said}"
-            with suppress(RuntimeWarning):
-                warnings.warn(said, RuntimeWarning, stacklevel=5)
+            _warn(said, 6)
 
     def dismiss(self) -> None:
         """Ends without a report: no walk, and nothing takes its place."""
@@ -505,6 +522,12 @@ def current() -> Arbiter | None:
     if _current is not None and _current.pid != os.getpid():
         _current = None
     return _current
+
+
+def _warn(said: str, stacklevel: int) -> None:
+    """Warnings may be errors; ours never break the program."""
+    with suppress(RuntimeWarning):
+        warnings.warn(said, RuntimeWarning, stacklevel=stacklevel)
 
 
 def _remember() -> None:

@@ -90,7 +90,7 @@ def _give(watching: Arbiter, folder: str) -> None:
             report = with_children(watching.report(), armed.folder())
             _write(folder, "report.json", _told(report))
 
-    between_bytecodes(give, lambda: not watching.looking)
+    between_bytecodes(give, lambda: watching.ready)
 
 
 def _follow(watching: Arbiter, folder: str) -> None:
@@ -192,9 +192,7 @@ class Attended:
                     self._leave()
                     return
                 if self._is_over():
-                    between_bytecodes(
-                        self._finish, lambda: not self.arbiter.looking
-                    )
+                    between_bytecodes(self._finish, lambda: self.arbiter.ready)
                     return
                 if turn % PER_WORD == 0:
                     self._tell()

@@ -1,13 +1,14 @@
-/* Signals that end a program, seen without a handler of Python's.
+/* Signals that end a program, seen by a handler that does not show.
  *
- * A handler that signal.signal() sets shows in signal.getsignal(): libraries
- * that ask before they set their own would leave it be.  So ours is set here,
- * for signals whose disposition is the default one.  It notes the signal and
- * trips another one, the carrier, whose handler is Python's: that runs on the
- * main thread between two bytecodes.
+ * One that signal.getsignal() shows would keep libraries that ask before they
+ * set their own from it.  So what stands in Python's table is a callable int
+ * that equals SIG_DFL, and shows as that; and for the system it is a handler
+ * of ours, which has the other one called on the main thread between two
+ * bytecodes.  Only signals are taken whose disposition is the default one.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include "../core/base/size_limit.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,11 +21,10 @@
  * first one is for has not been done. */
 enum { PATIENCE = 5 };
 
-/* Since it was asked last; since it was answered last, and when first. */
-static volatile sig_atomic_t came[NSIG], is_open[NSIG];
+/* Whether it came since it was answered last, and when first. */
+static volatile sig_atomic_t is_open[NSIG];
 static volatile time_t first_came[NSIG];
 static pid_t owner;
-static int carrier;
 
 static time_t
 now(void)
@@ -56,8 +56,8 @@ on_signal(int number)
     else {
         if (!is_open[number])
             first_came[number] = now();
-        came[number] = is_open[number] = 1;
-        PyErr_SetInterruptEx(carrier);
+        is_open[number] = 1;
+        PyErr_SetInterruptEx(number);
     }
     errno = error;
 }
@@ -81,50 +81,68 @@ is_set_to(int number, void (*handler)(int))
     return !(set.sa_flags & SA_SIGINFO) && set.sa_handler == handler;
 }
 
+/* Puts a handler into Python's table; sets the disposition, too. */
+static int
+set_in_table(int number, PyObject *handler)
+{
+    PyObject *module = PyImport_ImportModule("_signal");
+    if (module == NULL)
+        return -1;
+    PyObject *before =
+        PyObject_CallMethod(module, "signal", "iO", number, handler);
+    Py_DECREF(module);
+    Py_XDECREF(before);
+    return before == NULL ? -1 : 0;
+}
+
+/* 1 where it stands in Python's table, 0 where not, -1 with an exception. */
+static int
+is_in_table(int number, PyObject *handler)
+{
+    PyObject *module = PyImport_ImportModule("_signal");
+    if (module == NULL)
+        return -1;
+    PyObject *found = PyObject_CallMethod(module, "getsignal", "i", number);
+    Py_DECREF(module);
+    Py_XDECREF(found);
+    return found == NULL ? -1 : found == handler;
+}
+
 PyDoc_STRVAR(take_doc,
-             "take($module, carrier, number, /)\n--\n\n"
-             "Note this signal from now on, and trip the carrier for it.\n\n"
+             "take($module, number, handler, /)\n--\n\n"
+             "Have handler(number, frame) called for this signal; on the main\n"
+             "thread.  It is an int that equals SIG_DFL and can be called.\n\n"
              "False where its disposition is not the default one: nothing\n"
              "was changed then.");
 
 static PyObject *
 take(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    int via, number;
-    if (!PyArg_ParseTuple(args, "ii", &via, &number))
+    int number;
+    PyObject *handler;
+    if (!PyArg_ParseTuple(args, "iO", &number, &handler))
         return NULL;
-    if (!is_valid(via) || !is_valid(number)) {
+    if (!is_valid(number)) {
         PyErr_SetString(PyExc_ValueError, "no signal that can be caught");
         return NULL;
     }
-    int free_to_take = is_set_to(number, SIG_DFL);
-    if (free_to_take <= 0)
-        return free_to_take < 0 ? NULL : Py_NewRef(Py_False);
+    int is_default = is_set_to(number, SIG_DFL);
+    if (is_default <= 0)
+        return is_default < 0 ? NULL : Py_NewRef(Py_False);
+    if (set_in_table(number, handler) < 0)
+        return NULL;
+    /* A Python that went by its value has set the default one. */
+    is_default = is_set_to(number, SIG_DFL);
+    if (is_default != 0)
+        return is_default < 0 ? NULL : Py_NewRef(Py_False);
     owner = getpid();
-    carrier = via;
-    came[number] = is_open[number] = 0;
+    is_open[number] = 0;
     /* No SA_RESTART: Python looks for signals when a call is interrupted. */
     struct sigaction ours = {.sa_handler = on_signal};
     sigemptyset(&ours.sa_mask);
     if (sigaction(number, &ours, NULL) < 0)
         return PyErr_SetFromErrno(PyExc_OSError);
     return Py_NewRef(Py_True);
-}
-
-PyDoc_STRVAR(pop_doc, "pop($module, number, /)\n--\n\n"
-                      "Whether this signal came since it was asked last.");
-
-static PyObject *
-pop(PyObject *Py_UNUSED(self), PyObject *arg)
-{
-    long number = PyLong_AsLong(arg);
-    if (number == -1 && PyErr_Occurred())
-        return NULL;
-    if (number <= 0 || number >= NSIG)
-        Py_RETURN_FALSE;
-    int was = came[number];
-    came[number] = 0;
-    return PyBool_FromLong(was);
 }
 
 PyDoc_STRVAR(answer_doc, "answer($module, number, /)\n--\n\n"
@@ -142,23 +160,37 @@ answer(PyObject *Py_UNUSED(self), PyObject *arg)
 }
 
 PyDoc_STRVAR(give_back_doc,
-             "give_back($module, number, /)\n--\n\n"
+             "give_back($module, number, handler, /)\n--\n\n"
              "The default disposition again, unless somebody else has set\n"
-             "another one meanwhile; whether it was still ours.");
+             "another one meanwhile; whether it was still ours.  On the main\n"
+             "thread.");
 
 static PyObject *
-give_back(PyObject *Py_UNUSED(self), PyObject *arg)
+give_back(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    long number = PyLong_AsLong(arg);
-    if (number == -1 && PyErr_Occurred())
+    int number;
+    PyObject *handler;
+    if (!PyArg_ParseTuple(args, "iO", &number, &handler))
         return NULL;
-    if (!is_valid((int)number))
+    if (!is_valid(number))
         Py_RETURN_FALSE;
-    int ours = is_set_to((int)number, on_signal);
-    if (ours < 0)
+    int ours = is_set_to(number, on_signal);
+    int shown = ours < 0 ? -1 : is_in_table(number, handler);
+    if (shown < 0)
         return NULL;
+    struct sigaction theirs;
+    sigaction(number, NULL, &theirs);
+    if (shown) {
+        PyObject *none = PyLong_FromVoidPtr((void *)SIG_DFL);
+        int set = none == NULL ? -1 : set_in_table(number, none);
+        Py_XDECREF(none);
+        if (set < 0)
+            return NULL;
+    }
     if (ours)
-        signal((int)number, SIG_DFL);
+        signal(number, SIG_DFL);
+    else if (shown) /* one that C code has set is in no table */
+        sigaction(number, &theirs, NULL);
     is_open[number] = 0;
     return PyBool_FromLong(ours);
 }
@@ -347,14 +379,29 @@ aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(beyond_size_doc,
+             "beyond_size($module, work, /)\n--\n\n"
+             "Call work(); what it writes beyond the limit of files' sizes\n"
+             "fails, and raises no signal.");
+
+static PyObject *
+beyond_size(PyObject *Py_UNUSED(self), PyObject *work)
+{
+    ia_size_limit limit;
+    ia_size_limit_begin(&limit);
+    PyObject *done = PyObject_CallNoArgs(work);
+    ia_size_limit_end(&limit);
+    return done;
+}
+
 static PyMethodDef methods[] = {
     {"aside", (PyCFunction)(void (*)(void))aside, METH_FASTCALL, aside_doc},
     {"hold", hold, METH_O, hold_doc},
     {"let_go", let_go_method, METH_NOARGS, let_go_doc},
     {"take", take, METH_VARARGS, take_doc},
-    {"pop", pop, METH_O, pop_doc},
     {"answer", answer, METH_O, answer_doc},
-    {"give_back", give_back, METH_O, give_back_doc},
+    {"give_back", give_back, METH_VARARGS, give_back_doc},
+    {"beyond_size", beyond_size, METH_O, beyond_size_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -676,6 +676,28 @@ def test_our_failure_is_one_warning(
     assert rest == plain.stderr.splitlines()
 
 
+@pytest.mark.parametrize("ends", ["", "os.kill(os.getpid(), 15)"])
+def test_why_there_is_no_report_is_said_once(
+    tmp_path: Path, ends: str
+) -> None:
+    """Not by a warning that points at a line of ours, too."""
+    script(
+        tmp_path,
+        f"""
+        import os
+        from impactarbiter.judging.diagnostician import Diagnostician
+        def report(self):
+            raise OSError("no more")
+        Diagnostician.report = report
+        {ends}
+        """,
+    )
+    done = warm_call(["prog.py"], tmp_path)
+    assert done.stderr.count("OSError: no more") == 1
+    assert "RuntimeWarning" not in done.stderr
+    assert own_stderr(done.stderr) == ""
+
+
 def test_termination_waits_for_the_report(tmp_path: Path) -> None:
     """torchrun terminates every rank once one has failed."""
     script(tmp_path, "print('done')")

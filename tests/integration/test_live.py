@@ -14,14 +14,16 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import warm
 
 from impactarbiter.base.errors import UsageError
-from impactarbiter.commands.live import signal_number
+from impactarbiter.commands.live import Live, signal_number
 from impactarbiter.model.moment import Moment
+from impactarbiter.model.report import Report
 from impactarbiter.reports.status import status_text
 
 RUN = ["-m", "impactarbiter", "run"]
@@ -237,6 +239,180 @@ def test_children_die_as_ever_and_calls_go_on(tmp_path: Path) -> None:
     with running(tmp_path, CHILDREN, "-q", ready="done") as process:
         process.communicate(timeout=60)
     assert process.returncode == 0
+
+
+def test_the_other_signals_are_the_program_s(tmp_path: Path) -> None:
+    """None is used to tell of those that are ours: all end a program and
+    its children, and may be ignored."""
+    text = """
+        import os, signal
+        others = [
+            number for number in range(signal.SIGRTMIN, signal.SIGRTMAX)
+            if signal.getsignal(number) is signal.SIG_DFL
+        ]
+        assert len(others) == signal.SIGRTMAX - signal.SIGRTMIN
+        for number in others:
+            child = os.fork()
+            if child == 0:
+                signal.raise_signal(number)
+                os._exit(0)
+            ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            assert ended == -number, (ended, number)
+            signal.signal(number, signal.SIG_IGN)
+        print("ready", flush=True)
+        while True:
+            signal.pause()
+    """
+    with running(
+        tmp_path, text, "--json", "r.json", ready="ready"
+    ) as process:
+        process.send_signal(signal.SIGRTMAX - 1)
+        process.send_signal(signal.SIGUSR1)
+        appears(tmp_path / "r.json")
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_a_real_time_signal_ends_the_program(tmp_path: Path) -> None:
+    text = "import signal; signal.raise_signal(signal.SIGRTMAX - 1)"
+    with running(tmp_path, text) as process:
+        process.communicate(timeout=60)
+    assert process.returncode == -(signal.SIGRTMAX - 1)
+
+
+class Watch:
+    """What makes reports, as far as ``Live`` asks it."""
+
+    told = looking = False
+    ready = True
+    job = None
+
+    def report(self) -> Report:
+        return Report()
+
+    stop = report
+
+
+def live(write: Callable[[Report], None], watch: Watch) -> Live:
+    return Live(watch, None, write, write)  # type: ignore[arg-type]
+
+
+def test_a_program_has_as_long_for_itself_as_its_reports_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However often it is asked, also while one is written."""
+    clock = [100.0]
+    later: list[Callable[[], None]] = []
+    written: list[float] = []
+
+    def write(report: Report) -> None:
+        written.append(clock[0])
+        clock[0] += 3
+        ours._write_now()
+
+    monkeypatch.setattr(
+        "impactarbiter.commands.live.time",
+        SimpleNamespace(monotonic=lambda: clock[0]),
+    )
+    monkeypatch.setattr(
+        "impactarbiter.commands.live._thread",
+        SimpleNamespace(start_new_thread=lambda work, _: later.append(work)),
+    )
+    ours = live(write, Watch())
+    ours._write_now()
+    for _ in range(100):
+        ours._write_now()
+        clock[0] += 0.02
+    assert written == [100.0] and len(later) == 1
+    assert not ours._may_go_on()
+    clock[0] = 106.0
+    assert ours._may_go_on()
+    ours._go_on()
+    assert written == [100.0, 106.0]
+    clock[0] = 120.0
+    ours._write_now()  # who asks seldom is answered at once
+    assert written == [100.0, 106.0, 120.0]
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_what_was_put_off_is_done(ready: bool) -> None:
+    watch = Watch()
+    watch.ready = ready
+    written: list[Report] = []
+    ours = live(written.append, watch)
+    ours._write_now()
+    assert len(written) == ready
+    ours._write_now()
+    watch.ready = True
+    while len(written) == ready:
+        time.sleep(0.001)
+
+
+def test_where_no_thread_is_left_nothing_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the program, where a handler is called: it may ask again."""
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(
+        "impactarbiter.commands.live._thread",
+        SimpleNamespace(start_new_thread=refuse),
+    )
+    watch = Watch()
+    watch.ready = False
+    written: list[Report] = []
+    ours = live(written.append, watch)
+    ours._write_now()
+    watch.ready = True
+    ours._write_now()
+    assert len(written) == 1
+
+
+HALF = """
+    import os, signal, sys, time
+    class Finder:
+        count = 0
+        @classmethod
+        def find_spec(cls, name, path=None, target=None):
+            if name.startswith("numpy"):
+                cls.count += 1
+                if cls.count == 10:
+                    {comes}
+    sys.meta_path.insert(0, Finder)
+    import numpy
+    print(numpy.unique([1, 1]), flush=True)
+    while not os.path.exists("r.json"):
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize(
+    ("comes", "code"),
+    [
+        ("signal.raise_signal(signal.SIGUSR1)", 0),
+        ("signal.raise_signal(signal.SIGTERM)", -signal.SIGTERM),
+        ("time.sleep(0.3)", 0),
+    ],
+    ids=["asked", "ended", "regular"],
+)
+def test_a_report_waits_for_an_import_of_the_program_s(
+    tmp_path: Path, comes: str, code: int
+) -> None:
+    """It needs what is half there."""
+    with running(
+        tmp_path,
+        HALF.format(comes=comes),
+        *("--json", "r.json", "--report-every", "100ms"),
+        start=start_fresh,
+        ready="[1]",
+    ) as process:
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert report_of(tmp_path)
+    assert "warning" not in err
 
 
 def test_a_main_thread_that_waits(tmp_path: Path) -> None:

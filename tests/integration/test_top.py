@@ -108,6 +108,20 @@ def test_a_job_at_once(
     assert said.count("finished") == 2
 
 
+def test_at_once_where_there_is_ascii_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also with no columns, which says nothing of how many there are."""
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setenv("COLUMNS", "0")
+    top._print(view)
+    said = written.getvalue().decode("ascii")
+    assert said.startswith("step 3 \\xb7 live 1.0 KiB (peak 2.0 KiB)")
+    assert "WARNING leak: __main__.history keeps" in said
+
+
 def test_what_cannot_be_followed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

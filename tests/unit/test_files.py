@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -191,6 +192,61 @@ def test_events_on_a_full_disk(form: str, tmp_path: Path) -> None:
         with small_files(10), pytest.raises(ReportError, match="too large"):
             tracker.export_events(str(path), form)
     assert left(tmp_path) == ["events"] and path.read_text() == "old"
+
+
+@contextmanager
+def deadly_limit(size: int) -> Iterator[None]:
+    """What a program does that wants to be ended at the limit."""
+    with small_files(size):
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        yield
+
+
+def blocked_and_pending() -> tuple[bool, bool]:
+    return (
+        signal.SIGXFSZ in signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        signal.SIGXFSZ in signal.sigpending(),
+    )
+
+
+def test_a_limit_of_size_ends_no_program(tmp_path: Path) -> None:
+    """It raises a signal in whoever writes beyond it."""
+    path = tmp_path / "x.json"
+    with deadly_limit(10):
+        with pytest.raises(ReportError, match="too large"):
+            write_atomic(path, b"more than ten bytes")
+        assert blocked_and_pending() == (False, False)
+        write_atomic(path, b"fits")
+    assert left(tmp_path) == ["x.json"] and path.read_bytes() == b"fits"
+
+
+def test_a_signal_of_size_that_waited_before_waits_on(tmp_path: Path) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGXFSZ})
+    try:
+        with deadly_limit(10):
+            signal.pthread_kill(threading.get_ident(), signal.SIGXFSZ)
+            with pytest.raises(ReportError, match="too large"):
+                write_atomic(tmp_path / "x", b"more than ten bytes")
+            assert blocked_and_pending() == (True, True)
+            assert signal.sigwait({signal.SIGXFSZ}) == signal.SIGXFSZ
+            with pytest.raises(ReportError, match="too large"):
+                write_atomic(tmp_path / "x", b"more than ten bytes")
+            assert blocked_and_pending() == (True, False)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert left(tmp_path) == []
+
+
+def test_a_limit_of_size_ends_no_program_with_a_recorder(
+    tmp_path: Path,
+) -> None:
+    with (
+        impactarbiter.FlightRecorder(tmp_path, events=64) as recorder,
+        deadly_limit(100),
+    ):
+        assert recorder.capture("full") is None
+        assert blocked_and_pending() == (False, False)
+    assert left(tmp_path) == []
 
 
 @writers

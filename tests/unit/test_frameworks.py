@@ -79,6 +79,32 @@ def test_a_module_that_comes_later_is_waited_for(
     del sys.modules["ia_comes_later"]
 
 
+def test_an_import_is_under_way_until_it_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of a package counts; how it ends does not matter."""
+    asks = """
+import sys, impactarbiter.base.imports as imports
+sys.ia_seen.append([imports.under_way({one}) for one in ("ia_package", "ia")])
+"""
+    package = tmp_path / "ia_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "part.py").write_text(asks)
+    (package / "fails.py").write_text(asks + "raise ImportError\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen: list[list[bool]] = []
+    monkeypatch.setattr(sys, "ia_seen", seen, raising=False)
+    importlib.import_module("ia_package.part")
+    assert not imports.under_way({"ia_package"})
+    with pytest.raises(ImportError):
+        importlib.import_module("ia_package.fails")
+    assert not imports.under_way({"ia_package"})
+    assert seen == [[True, False]] * 2
+    for name in ("ia_package", "ia_package.part"):
+        del sys.modules[name]
+
+
 def test_a_loader_that_takes_no_attribute_is_no_matter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import signal
 import threading
 import time
 
@@ -81,21 +83,62 @@ def test_what_comes_in_a_look_is_done_after_it(
         assert told[-1] == "now"
 
 
-def test_signals_of_others_are_left_alone() -> None:
-    import signal
+class Default(int):
+    """What a signal is taken with."""
 
-    free = signal.SIGRTMAX - 1
+    def __call__(self, number: int, frame: object) -> None:
+        raise TimeoutError(number)
+
+
+def test_signals_of_others_are_left_alone() -> None:
+    handler = Default(signal.SIG_DFL)
     before = signal.signal(signal.SIGUSR2, lambda *_: None)
     try:
-        assert not _signals.take(free, signal.SIGUSR2)
-        assert not _signals.give_back(signal.SIGUSR2)
-        assert not _signals.pop(signal.SIGUSR2)
+        assert not _signals.take(signal.SIGUSR2, handler)
+        assert not _signals.give_back(signal.SIGUSR2, handler)
     finally:
         signal.signal(signal.SIGUSR2, before)
     for wrong in (0, -1, signal.SIGKILL, 1 << 20):
         with pytest.raises(ValueError, match="no signal"):
-            _signals.take(free, wrong)
+            _signals.take(wrong, handler)
+        assert not _signals.give_back(wrong, handler)
         _signals.answer(wrong)
+
+
+def test_a_signal_that_is_taken_shows_as_before() -> None:
+    """To all that ask Python; what is set afterwards is in charge."""
+    handler = Default(signal.SIG_DFL)
+    before = [signal.getsignal(n) for n in signal.valid_signals()]
+    assert _signals.take(signal.SIGUSR2, handler)
+    try:
+        now = [signal.getsignal(n) for n in signal.valid_signals()]
+        assert now == before
+        assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
+        with pytest.raises(TimeoutError):
+            signal.raise_signal(signal.SIGUSR2)
+        assert not _signals.take(signal.SIGUSR2, handler)  # ours by now
+        old = signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+        assert old is signal.SIG_DFL
+        signal.raise_signal(signal.SIGUSR2)
+        assert not _signals.give_back(signal.SIGUSR2, handler)
+        assert signal.getsignal(signal.SIGUSR2) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+
+
+def test_what_c_code_has_set_meanwhile_stays() -> None:
+    handler = Default(signal.SIG_DFL)
+    assert _signals.take(signal.SIGUSR2, handler)
+    try:
+        set_in_c = ctypes.CDLL(None).signal
+        set_in_c.argtypes = [ctypes.c_int, ctypes.c_void_p]
+        set_in_c(signal.SIGUSR2, int(signal.SIG_IGN))
+        assert not _signals.give_back(signal.SIGUSR2, handler)
+        signal.raise_signal(signal.SIGUSR2)
+    finally:
+        signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+    assert _signals.take(signal.SIGUSR2, handler)
+    assert _signals.give_back(signal.SIGUSR2, handler)
 
 
 @pytest.mark.parametrize(

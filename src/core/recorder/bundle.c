@@ -2,6 +2,7 @@
 
 #include "../base/clock.h"
 #include "../base/device_name.h"
+#include "../base/size_limit.h"
 #include "bundle.h"
 
 #include <errno.h>
@@ -295,7 +296,10 @@ ia_bundle_write(const ia_bundle *b, int parent, const char *name)
     partial_name(partial, sizeof partial, name);
     if (mkdirat(parent, partial, 0700) < 0)
         return errno;
+    ia_size_limit limit;
+    ia_size_limit_begin(&limit);
     int error = fill_folder(b, parent, partial);
+    ia_size_limit_end(&limit);
     if (error == 0 && renameat(parent, partial, parent, name) < 0)
         error = errno;
     if (error != 0)
