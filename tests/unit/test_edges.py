@@ -13,6 +13,7 @@ import inspect
 import sys
 import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -1581,3 +1582,30 @@ def test_the_path_of(name: str) -> None:
         with contextlib.suppress(AttributeError):
             del module.t
         assert value_of(path) is ref()
+
+
+def test_an_operand_that_waits_is_no_loop_s() -> None:
+    """It lies on the stack as what a loop goes through does, above that."""
+    rows: list[weakref.ref[torch.Tensor]] = []
+
+    def started() -> Iterator[torch.Tensor]:
+        def made() -> Iterator[torch.Tensor]:
+            row = torch.ones(9)
+            rows.append(weakref.ref(row))
+            yield row
+
+        iterator = made()
+        next(iterator)
+        return iterator
+
+    def name() -> str:
+        row = rows[-1]()
+        found = str(impactarbiter.explain(row).paths[0])
+        return found.partition("().")[2]
+
+    def second(_first: object, text: str) -> str:
+        return text
+
+    for _ in range(1):
+        waits = second(started(), name())
+    assert waits == "<temporary>.<locals>.row"

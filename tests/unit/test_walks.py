@@ -288,8 +288,8 @@ def test_a_line_that_grew_before_waits_for_the_look_that_is_due(
             kept.append(torch.ones(4))
             _core.step()
     late = [tick for tick in looks if tick > 10 * STEPS]
-    # The process itself may be seen to grow, too; the line's turns are some
-    # thirty here.
+    # Some are for the process, which may be seen to grow, too; the line's
+    # turns alone are some thirty here, thrice as many as looks are due.
     due = [b - a >= walks.longest_pause(a) for a, b in pairwise(late)]
     assert due.count(True) > 5 and due.count(False) <= due.count(True)
 

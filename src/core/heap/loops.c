@@ -101,6 +101,32 @@ ia_loops_around(ia_frame *f)
     return is_in_loop;
 }
 
+/* CPython compiles no more blocks around one. */
+#define MOST_AROUND 20
+
+int
+ia_loops_through(ia_frame *f)
+{
+    ia_instructions all;
+    ia_instruction i;
+    loop found;
+    Py_ssize_t begins[MOST_AROUND], from = 0;
+    int n = 0;
+    if (ia_instructions_open(&all, ia_frame_code(f)) < 0)
+        return 0;
+    while (n < MOST_AROUND &&
+           next_loop(&all, ia_frame_instr(f), &from, &found)) {
+        int known = 0;
+        for (int k = 0; k < n; k++)
+            known |= begins[k] == found.begin;
+        if (!known && ia_instructions_at(&all, found.begin, &i) &&
+            i.op == FOR_ITER)
+            begins[n++] = found.begin;
+    }
+    ia_instructions_close(&all);
+    return n;
+}
+
 /* -- variables that are set anew ------------------------------------------- */
 
 /* Variables of one code that are told apart; what is beyond is no matter of a

@@ -13,6 +13,8 @@
 
 /* Is the frame at an instruction inside a loop? */
 int ia_loops_around(ia_frame *);
+/* How many for loops are around it, each with its iterator on the stack. */
+int ia_loops_through(ia_frame *);
 /* Does a loop around it set the variable in each of its turns, to what is not
  * made of the value before?  A slot, or with slot -1 a name of the module's. */
 int ia_loops_renew(ia_frame *, int slot, PyObject *name);

@@ -176,15 +176,40 @@ visit(PyObject *op, void *arg)
     return 0;
 }
 
+/* A method that was taken of an object: a function of a library's has its
+ * module there. */
+static int
+is_bound(PyObject *op)
+{
+    if (!PyCFunction_Check(op))
+        return Py_TYPE(op) == &PyMethod_Type ||
+               Py_TYPE(op) == &_PyMethodWrapper_Type;
+    PyObject *self = PyCFunction_GET_SELF(op);
+    return self != NULL && !PyModule_Check(self);
+}
+
+static ia_turn
+turn_of(const ia_walk *w, uintptr_t ref)
+{
+    if (IA_TAG(ref) == IA_TAG_NODE)
+        return IA_TURN_NODES;
+    uintptr_t parent = w->queue[w->parent].ref;
+    return IA_TAG(parent) == IA_TAG_OBJECT && is_bound((PyObject *)parent)
+               ? IA_TURN_BOUND
+               : IA_TURN_OTHERS;
+}
+
 /* Left for the end of the walk.  0 where it must be followed at once: memory is
  * short, or nobody comes back for it. */
 static int
 put_off(ia_walk *w, uintptr_t ref)
 {
-    if (!w->puts_off || IA_ROOM(w->put_off, w->put_off_capacity,
-                                (uint64_t)w->nput_off + 1) < 0)
+    if (!w->puts_off)
         return 0;
-    w->put_off[w->nput_off++] = (ia_put_off){ref, w->parent};
+    ia_put_offs *those = &w->put_off[turn_of(w, ref)];
+    if (IA_ROOM(those->items, those->capacity, (uint64_t)those->count + 1) < 0)
+        return 0;
+    those->items[those->count++] = (ia_put_off){ref, w->parent};
     return 1;
 }
 
@@ -313,10 +338,11 @@ ia_walk_free(ia_walk *w)
     ia_ptrmap_free(&w->cut_of);
     ia_passing_free(&w->passing);
     ia_classes_free(&w->classes);
-    free(w->put_off);
+    for (ia_turn turn = 0; turn < IA_TURNS; turn++)
+        free(w->put_off[turn].items);
     free(w->queue);
     w->seen = NULL;
-    w->put_off = NULL;
+    memset(w->put_off, 0, sizeof w->put_off);
     w->queue = NULL;
 }
 
@@ -539,17 +565,6 @@ expand_running(ia_walk *w, PyObject *op)
         expand_frame(w, frame);
 }
 
-/* A method that was taken of an object: a function of a library's has its
- * module there. */
-static int
-is_bound(PyObject *op)
-{
-    if (Py_TYPE(op) != &PyCFunction_Type)
-        return Py_TYPE(op) == &PyMethod_Type;
-    PyObject *self = PyCFunction_GET_SELF(op);
-    return self != NULL && !PyModule_Check(self);
-}
-
 static void
 expand_object(ia_walk *w, PyObject *op)
 {
@@ -650,57 +665,31 @@ ia_walk_run(ia_walk *w)
 }
 
 static void
-follow_put_off(ia_walk *w, const ia_put_off *one)
+follow_put_off(ia_walk *w, ia_put_off one)
 {
-    uintptr_t ref = one->ref;
-    w->parent = one->parent;
+    w->parent = one.parent;
     w->first_cut = first_cut(w, w->queue[w->parent].ref);
-    if (IA_TAG(ref) != IA_TAG_NODE)
-        look_at(w, (PyObject *)ref);
-    else if (!met_before(w, ref))
-        push(w, ref, w->parent, 0);
-}
-
-/* In which order they are followed: what a method is bound to lasts as long
- * as the method, and what has a name goes by it before it goes by the graph. */
-typedef enum { BOUND, NODES, OTHERS } turn;
-
-static turn
-turn_of(const ia_walk *w, const ia_put_off *one)
-{
-    if (IA_TAG(one->ref) == IA_TAG_NODE)
-        return NODES;
-    uintptr_t parent = w->queue[one->parent].ref;
-    return IA_TAG(parent) == IA_TAG_OBJECT && is_bound((PyObject *)parent)
-               ? BOUND
-               : OTHERS;
-}
-
-static void
-run_put_off(ia_walk *w, turn wanted)
-{
-    uint32_t count = w->nput_off, kept = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        ia_put_off one = w->put_off[i];
-        if (turn_of(w, &one) == wanted)
-            follow_put_off(w, &one);
-        else
-            w->put_off[kept++] = one;
-    }
-    w->nput_off = kept;
-    ia_walk_run(w);
+    if (IA_TAG(one.ref) != IA_TAG_NODE)
+        look_at(w, (PyObject *)one.ref);
+    else if (!met_before(w, one.ref))
+        push(w, one.ref, w->parent, 0);
 }
 
 /* Those of a later turn once nothing is left of the earlier ones. */
 void
 ia_walk_run_put_off(ia_walk *w)
 {
-    while (w->nput_off > 0) {
-        turn next = OTHERS;
-        for (uint32_t i = 0; i < w->nput_off; i++) {
-            turn one = turn_of(w, &w->put_off[i]);
-            next = one < next ? one : next;
-        }
-        run_put_off(w, next);
+    ia_turn turn = 0;
+    while (turn < IA_TURNS) {
+        ia_put_offs *those = &w->put_off[turn++];
+        uint32_t end = those->count;
+        if (those->next == end)
+            continue;
+        while (those->next < end)
+            follow_put_off(w, those->items[those->next++]);
+        if (those->next == those->count)
+            those->next = those->count = 0;
+        ia_walk_run(w);
+        turn = 0;
     }
 }

@@ -32,6 +32,16 @@ typedef struct {
     uint32_t parent;
 } ia_put_off;
 
+/* In which order they are followed: what a method is bound to lasts as long
+ * as the method, and what has a name goes by it before it goes by the graph. */
+typedef enum { IA_TURN_BOUND, IA_TURN_NODES, IA_TURN_OTHERS, IA_TURNS } ia_turn;
+
+/* Those of one turn; what is before `next` has been followed. */
+typedef struct {
+    ia_put_off *items; /* owned */
+    uint32_t next, count, capacity;
+} ia_put_offs;
+
 /* A reference that the walk must not follow.  With child 0 the parent is
  * taken as empty; with parent 0 the child is no root. */
 typedef struct {
@@ -71,8 +81,7 @@ struct ia_walk {
     uint32_t count, capacity, head;
     uint32_t parent; /* entry that is being expanded */
     ia_passing passing;  /* of the last frame or module */
-    ia_put_off *put_off; /* owned */
-    uint32_t nput_off, put_off_capacity;
+    ia_put_offs put_off[IA_TURNS];
     int puts_off; /* somebody comes back for what is put off */
     ia_classes classes; /* those of libraries, where these come later */
     int classes_wait; /* it comes to the libraries later, or never */

@@ -70,16 +70,30 @@ name_in_pairs(PyObject *tuple, PyObject *child, ia_edge_text *out)
 
 /* -- frames -------------------------------------------------------------- */
 
-/* On the evaluation stack: mostly what a for loop goes through.  A call of
- * Python has its arguments in its own frame by then. */
-static ia_reading
-name_temporary(ia_frame *frame, PyObject *child, ia_edge_text *out)
+/* Whether it is what a for loop around a frame goes through: of the iterators
+ * on the stack theirs lie lowest. */
+static int
+is_gone_through(ia_frame *frame, int slot)
 {
+    int first = ia_frame_code(frame)->co_nlocalsplus, iterators = 0;
+    for (int i = first; i <= slot; i++) {
+        PyObject *op = ia_frame_slot(frame, i);
+        iterators += op != NULL && Py_TYPE(op)->tp_iternext != NULL;
+    }
+    return slot >= first && iterators <= ia_loops_through(frame);
+}
+
+/* On the evaluation stack, or what a comprehension goes through. */
+static ia_reading
+name_temporary(ia_frame *frame, int slot, ia_edge_text *out)
+{
+    PyObject *child = ia_frame_slot(frame, slot);
     if (ia_is_plain_iterator(child)) {
         ia_edge_set(out, "temporary", 0, ".<loop>");
         return (ia_reading){IA_READ_CONTENTS, NULL};
     }
-    int loops = Py_TYPE(child)->tp_iternext != NULL && ia_loops_around(frame);
+    int loops = Py_TYPE(child)->tp_iternext != NULL &&
+                is_gone_through(frame, slot);
     return ia_edge_set(out, "temporary", 0,
                        loops ? ".<loop>" : ".<temporary>");
 }
@@ -97,7 +111,7 @@ ia_name_local(ia_frame *frame, PyObject *child, int behind, ia_edge_text *out)
         PyObject *name = ia_code_slot_name(code, i, &cell);
         /* ".0" is what a comprehension goes through. */
         if (name == NULL || ia_utf8(name)[0] == '.')
-            return name_temporary(frame, child, out);
+            return name_temporary(frame, i, out);
         ia_edge_set(out, "local", 0, behind ? ".<locals>.%s" : ".%s",
                     ia_utf8(name));
         return (ia_reading){cell && PyCell_Check(child) ? IA_READ_CONTENTS
