@@ -34,7 +34,12 @@ typedef struct {
 
 /* In which order they are followed: what a method is bound to lasts as long
  * as the method, and what has a name goes by it before it goes by the graph. */
-typedef enum { IA_TURN_BOUND, IA_TURN_NODES, IA_TURN_OTHERS, IA_TURNS } ia_turn;
+typedef enum {
+    IA_TURN_BOUND,
+    IA_TURN_NODES,
+    IA_TURN_OTHERS,
+    IA_TURNS,
+} ia_turn;
 
 /* Those of one turn; what is before `next` has been followed. */
 typedef struct {
