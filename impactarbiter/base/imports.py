@@ -8,6 +8,7 @@ for, whoever found and loaded.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Container, Sequence
 from functools import partial
@@ -109,11 +110,30 @@ def _frame_of(
     return None
 
 
-def under_way(packages: Container[str]) -> bool:
+def under_way(
+    packages: Container[str],
+    is_other: Callable[[str], bool] = lambda _: False,
+) -> bool:
     """Whether a part of one of these packages is being imported now, in any
-    thread."""
+    thread.
+
+    ``is_other`` says of a file's name whether that is none of theirs: a
+    program may have modules that go by the same names.
+    """
     # The locks are left be: who has the last one when it dies is called.
-    return any(name.partition(".")[0] in packages for name in [*_LOCKS])
+    return any(
+        name.partition(".")[0] in packages
+        and not ((file := _file_of(name)) and is_other(file))
+        for name in [*_LOCKS]
+    )
+
+
+def _file_of(name: str) -> str:
+    """Where a module lies; empty where that is not known, or no file."""
+    spec = names_in(name).get("__spec__")
+    origin = spec.origin if type(spec) is ModuleSpec else None
+    known = type(origin) is str and os.path.isabs(origin)
+    return origin if known and origin else ""
 
 
 def after(name: str, function: Callback) -> None:

@@ -18,6 +18,8 @@ from ..judging.diffs import lines_of, name_in_header, read_source
 from ..model.finding import Finding
 from .changes import Change
 
+#: A byte that is no UTF-8, as it was decoded.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
@@ -57,6 +59,8 @@ def changes_of_patch(
         except (OSError, SyntaxError, UnicodeError) as error:
             raise UsageError(f"the patch changes {name}: {error}") from None
         after = _patched(before, hunks, name, encoding)
+        if after == before:
+            continue
         made.append(Change(file, before, after, encoding, tuple(findings)))
     if not made:
         raise UsageError("the patch changes nothing: expected a unified diff")
@@ -139,12 +143,45 @@ def _patched(
     before: str, hunks: Sequence[_Hunk], name: str, encoding: str
 ) -> str:
     """By lines in the file's own bytes, as ``diff`` makes them, or in UTF-8,
-    as a terminal shows them."""
-    try:
-        own = [hunk.read_as(encoding) for hunk in hunks]
-        return _applied(before, own, name)
-    except (UnicodeError, UsageError):
-        return _applied(before, hunks, name)
+    as a terminal shows them: first by what they look like."""
+    ways = [_by_bytes, _by_text]
+    if any(map(_is_text, hunks)):
+        ways.reverse()
+    refused: list[UsageError] = []
+    for way in ways:
+        try:
+            return way(before, hunks, name, encoding)
+        except UnicodeError:
+            refused.append(
+                UsageError(
+                    f"the patch has characters for {name} that are none of"
+                    f" its encoding, {encoding}"
+                )
+            )
+        except UsageError as error:
+            refused.append(error)
+    raise refused[0]
+
+
+def _by_bytes(
+    before: str, hunks: Sequence[_Hunk], name: str, encoding: str
+) -> str:
+    own = [hunk.read_as(encoding) for hunk in hunks]
+    return _applied(before, own, name)
+
+
+def _by_text(
+    before: str, hunks: Sequence[_Hunk], name: str, encoding: str
+) -> str:
+    after = _applied(before, hunks, name)
+    after.encode(encoding)  # UnicodeError: the file cannot have it
+    return after
+
+
+def _is_text(hunk: _Hunk) -> bool:
+    """Whether its bytes are UTF-8, and more than ASCII."""
+    text = "".join([*hunk.old, *hunk.new])
+    return not text.isascii() and _SURROGATE.search(text) is None
 
 
 def _applied(before: str, hunks: Iterable[_Hunk], name: str) -> str:

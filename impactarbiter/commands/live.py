@@ -37,6 +37,8 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 REDRAW = 0.5
 #: Seconds until it is looked again whether a report can be made by now.
 PAUSE = 0.02
+#: Seconds that an import may take from when the program is told to end.
+PATIENCE = 5.0
 
 
 def signal_number(text: str) -> int:
@@ -81,6 +83,7 @@ class Live:
     _writing: bool = False
     _put_off: bool = False
     _rests_until: float = 0.0
+    _told_to_end: float = 0.0
     _signals: Signals | None = None
     _line: StatusLine | None = None
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -113,11 +116,12 @@ class Live:
 
     def let_go(self) -> None:
         """Everything as it was; ends as the signal would that has come."""
-        if self._signals is not None:
-            with suppress(ValueError):  # not on the main thread
+        try:
+            if self._signals is not None:
                 self._signals.give_back()
-        if self.came:
-            os.kill(os.getpid(), self.came[0])
+        finally:
+            if self.came:
+                os.kill(os.getpid(), self.came[0])
 
     # -- findings -----------------------------------------------------------
 
@@ -140,6 +144,8 @@ class Live:
             if not self._over:
                 self.arbiter.when_free(self._write_now)
             return True
+        if not self.came:
+            self._told_to_end = time.monotonic()
         self.came.append(number)
         if not self._over and not self._writing:
             self.arbiter.when_free(self._end_by_signal)
@@ -153,6 +159,7 @@ class Live:
         if self._writing or not self._may_write():
             self._later()
             return
+        self._put_off = False  # what is asked from now on is a wish anew
         self._writing = True
         began = time.monotonic()
         try:
@@ -167,15 +174,20 @@ class Live:
     def _may_write(self) -> bool:
         return self.arbiter.ready and time.monotonic() >= self._rests_until
 
-    def _later(self) -> None:
-        """What is asked for is done once it can be; however often, once."""
+    def _later(self) -> bool:
+        """What is asked for is done once it can be; however often, once.
+
+        False where no thread is left to wait in: until it is asked again.
+        """
         if self._put_off:
-            return
+            return True
         self._put_off = True
         try:
             _thread.start_new_thread(self._wait, ())
-        except RuntimeError:  # no thread is left: until it is asked again
+        except RuntimeError:
             self._put_off = False
+            return False
+        return True
 
     def _wait(self) -> None:
         from ..watching.moments import between_bytecodes
@@ -183,34 +195,55 @@ class Live:
         _leave_signals_alone()
         while not self._ended.wait(PAUSE) and not self._may_go_on():
             pass
-        self._put_off = False
-        between_bytecodes(self._go_on, self._may_go_on)
+        if not self._ended.is_set():
+            between_bytecodes(self._go_on, self._may_go_on)
 
     def _may_go_on(self) -> bool:
-        if self._over or self.came:
-            return self._over or self.arbiter.ready
-        return not self._writing and self._may_write()
+        """Whether what was put off can be done, or is done already."""
+        if self._over or not (self._put_off or self.came):
+            return True
+        if self._writing:
+            return False
+        if self.came:
+            return self.arbiter.ready or self._is_late()
+        return self._may_write()
 
     def _go_on(self) -> None:
+        put_off, self._put_off = self._put_off, False
         if self.came:
             self._end_by_signal()
-        else:
+        elif put_off:
             self._write_now()
+
+    def _is_late(self) -> bool:
+        """Whether an import lasts too long to be waited for with an end."""
+        return (
+            not self.arbiter.looking
+            and time.monotonic() >= self._told_to_end + PATIENCE
+        )
 
     def _end_by_signal(self) -> None:
         """The last report, of a program that stands where it stood."""
         if self._over:
             return
-        if not self.arbiter.ready:
-            self._later()
-            return
+        if self.arbiter.ready:
+            self._end_with(self._publish)
+        elif self._is_late():
+            self._end_with(lambda: self._warn("no report: an import goes on"))
+        elif not self._later():
+            self._end_with(lambda: self._warn("no report: no thread is left"))
+
+    def _end_with(self, words: Callable[[], object]) -> None:
         self.end()
-        if self.arbiter.job is not None:
-            self.arbiter.job.ending = signal.Signals(self.came[0]).name
         try:
-            self._attempt(lambda: self.publish(self.arbiter.stop()))
+            self._attempt(words)
         finally:
             self.let_go()
+
+    def _publish(self) -> None:
+        if self.arbiter.job is not None:
+            self.arbiter.job.ending = signal.Signals(self.came[0]).name
+        self.publish(self.arbiter.stop())
 
     def _attempt(self, work: Callable[[], object]) -> None:
         try:

@@ -37,6 +37,13 @@ def prepare() -> ModuleType | None:
     return ours
 
 
+def is_users(file: str) -> bool:
+    """Whether the code of a file is the user's, once ``prepare`` was there."""
+    from .. import _core
+
+    return not _core.is_library(file)
+
+
 def _know_arrays() -> None:
     """A NumPy that is broken has none."""
     from .. import _core

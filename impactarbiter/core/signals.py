@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 
 from .. import _signals
 
@@ -48,6 +49,10 @@ class Signals:
             _signals.answer(number)
 
     def give_back(self) -> None:
-        """Everything as it was; on the main thread."""
-        for number in self.taken:
-            _signals.give_back(number, self._handler)
+        """Everything as it was, on any thread.
+
+        What a handler of the program's raises here is raised after all.
+        """
+        with ExitStack() as rest:
+            for number in self.taken:
+                rest.callback(_signals.give_back, number, self._handler)

@@ -46,6 +46,8 @@ class Callees:
         self._bound: dict[Function, str] = {}  # to what: "object" or "class"
         #: What variables and attributes are set to.
         self.values: dict[Variable, list[ast.expr]] = {}
+        self._homes: dict[ast.expr, Source] = {}  # of these
+        self._made: dict[Variable, set[str] | None] = {}  # see ``made_of``
         for source in files:
             for node in source.nodes:
                 self._define(source, node)
@@ -74,6 +76,7 @@ class Callees:
         variable = variable_of(source, target)
         if variable is not None:
             self.values.setdefault(variable, []).append(value)
+            self._homes[value] = source
 
     def _note_owner(self, function: Defined, owner: ast.AST | None) -> None:
         """Whether it stands in a class, and is called of an object's or of
@@ -151,33 +154,33 @@ class Callees:
             line += [b for b in self._bases.get(name, ()) if b not in line]
         return line
 
-    def made_of(
-        self,
-        source: Source,
-        value: ast.expr,
-        asked: frozenset[Variable] = frozenset(),
-    ) -> set[str] | None:
+    def made_of(self, source: Source, value: ast.expr) -> set[str] | None:
         """Names of the classes that what stands there may be an object of, by
-        what it is set to; None: it may be anything.  ``asked``: variables on
-        the way there."""
+        what it is set to; None: it may be anything."""
         if isinstance(value, ast.Call):
-            return self._made_by(source, value, asked)
+            return self._made_by(source, value)
         variable = variable_of(source, value)
-        if variable is None or variable in asked:
+        if variable is None:
             return None
+        if variable not in self._made:
+            self._made[variable] = None  # what is made of itself
+            self._made[variable] = self._set_to(variable)
+        return self._made[variable]
+
+    def _set_to(self, variable: Variable) -> set[str] | None:
+        """The same of a variable."""
         made: set[str] = set()
-        for one in self.values.get(variable, [value]):
+        values = self.values.get(variable, [])
+        for one in values:
             if not isinstance(one, ast.Call):
                 return None
-            found = self._made_by(source, one, asked | {variable})
+            found = self._made_by(self._homes[one], one)
             if found is None:
                 return None
             made |= found
-        return made
+        return made if values else None
 
-    def _made_by(
-        self, source: Source, call: ast.Call, asked: frozenset[Variable]
-    ) -> set[str] | None:
+    def _made_by(self, source: Source, call: ast.Call) -> set[str] | None:
         """The same of what a call gives: a library's object may pass on calls
         to what it was made of."""
         name = name_of(call.func)
@@ -187,23 +190,21 @@ class Callees:
             return {name}
         for given in given_to(call):
             for node in ast.walk(given):
-                if self._may_call(source, node, asked):
+                if self._may_call(source, node):
                     return None
         return {name}
 
     def _is_value(self, node: ast.AST, source: Source) -> TypeGuard[ast.Name]:
         return isinstance(node, ast.Name) and self.is_variable(source, node)
 
-    def _may_call(
-        self, source: Source, node: ast.AST, asked: frozenset[Variable]
-    ) -> bool:
+    def _may_call(self, source: Source, node: ast.AST) -> bool:
         """Whether it is one of the user's functions, classes or objects, or
         may be."""
         if self._handed(node) or name_of(node) in self.classes:
             return True
         if not self._is_value(node, source):
             return False
-        made = self.made_of(source, node, asked)
+        made = self.made_of(source, node)
         return made is None or not made.isdisjoint(self.classes)
 
     def gives_items(self, source: Source, value: ast.expr) -> set[str]:

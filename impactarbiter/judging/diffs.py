@@ -80,6 +80,8 @@ def diff_bytes(file: str, before: str, after: str, encoding: str) -> bytes:
     plain = encoding.removesuffix("-sig")
     mark = "" if plain == encoding else "\ufeff"
     made = diff(file, mark + before, mark + after)
+    if not made:
+        return b""
     lines = made.split("\n", 2)
     header, rest = "\n".join([*lines[:2], ""]), lines[2]
     return path_bytes(header) + rest.encode(plain, "backslashreplace")

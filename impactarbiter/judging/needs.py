@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from itertools import pairwise
 
+from .by_name import RUNNING, ByName
 from .flow import BACKWARDS, is_constant
 from .source_file import (
     FUNCTIONS,
     Source,
+    Variable,
     given_to,
     name_of,
-    variable_of,
 )
-from .texts import Texts, text_of
+from .texts import text_of
 
 #: What asks a tensor for its graph, besides those that take one.
 _OF_GRAPHS = frozenset(
@@ -34,15 +36,24 @@ _ASKERS = frozenset({"attrgetter", "methodcaller"})
 #: What fails of a tensor with a graph alone.
 _FAILING = frozenset({"__array__", "numpy"})
 _ARRAYS = frozenset({"np", "numpy"})
-#: What runs a text, and what gives variables by their names.
-_RUNNING = frozenset({"eval", "exec"})
-_NAMESPACES = frozenset({"globals", "locals", "vars"})
+#: Exceptions that such a failure is none of.
+_OTHERS = frozenset(
+    [
+        "FileNotFoundError",
+        "ImportError",
+        "KeyboardInterrupt",
+        "ModuleNotFoundError",
+        "OSError",
+        "OutOfMemoryError",
+        "SystemExit",
+    ]
+)
 #: What writes an object down, and what reads one again.
 _WRITING = frozenset({"dump", "dumps", "save"})
 _READING = frozenset({"load", "loads"})
 
 
-class Needs(Texts):
+class Needs(ByName):
     """What values reach, and whether their graph matters there."""
 
     #: What takes a graph or asks for one, by any name.
@@ -82,7 +93,9 @@ class Needs(Texts):
 
     def _needs_graph(self, source: Source, node: ast.AST) -> bool:
         if isinstance(node, ast.Attribute):
-            return self._asks_attribute(source, node)
+            return self._asks_attribute(source, node) or self._gives_by_name(
+                source, node
+            )
         if isinstance(node, ast.Return):
             return self._is_given_to_library(source, node)
         if isinstance(node, ast.MatchClass):
@@ -90,41 +103,43 @@ class Needs(Texts):
                 isinstance(one, ast.Match) and self._holds(source, one.subject)
                 for one in source.up(node)
             )
-        if isinstance(node, ast.Subscript) and self._is_any_name(source, node):
-            return True
         if isinstance(node, ast.Call) and self._asks_by_call(source, node):
             return True
-        text = text_of(node)
-        if text is not None and self._is_named_by_text(source, node, text):
-            return True
-        return self._uses_text(source, node)
+        return self._gives_by_name(source, node) or self._uses_text(
+            source, node
+        )
 
     def _asks_attribute(self, source: Source, node: ast.Attribute) -> bool:
         if node.attr in _ASKING:
             return self._holds(source, node.value) or (
-                self._written and self._is_read_again(source, node.value, [])
+                self._written
+                and self._is_read_again(source, node.value, set())
             )
         return (
             node.attr in _FAILING
-            and is_caught(source, node)
             and self._holds(source, node.value)
+            and is_caught(self.files, source, node)
         )
 
     def _is_read_again(
-        self, source: Source, value: ast.AST, known: list[ast.AST]
+        self, source: Source, value: ast.AST, known: set[Variable]
     ) -> bool:
         """Whether it is of what was read from where all that is kept may have
-        been written to: whether it needs a gradient is written with it."""
+        been written to: whether it needs a gradient is written with it.
+        ``known``: variables that were looked at."""
         while isinstance(value, (ast.Attribute, ast.Subscript)):
             value = value.value
         if isinstance(value, ast.Call):
             return name_of(value.func) in _READING
-        if not isinstance(value, ast.Name) or value in known:
+        if not isinstance(value, ast.Name):
             return False
-        values = self.callees.values.get(source.variable(value), ())
+        variable = source.variable(value)
+        if variable in known:
+            return False
+        known.add(variable)
         return any(
-            self._is_read_again(source, one, [*known, value])
-            for one in values
+            self._is_read_again(source, one, known)
+            for one in self.callees.values.get(variable, ())
             if one in source.scopes
         )
 
@@ -133,16 +148,21 @@ class Needs(Texts):
         if any(map(self._is_asker, (call.func, *given))):
             return self._any(source, given)
         name = name_of(call.func)
-        if name == "getattr":
-            return self._asks_by_name(source, call)
-        if name in _RUNNING and isinstance(call.func, ast.Name):
+        if name in ("attrgetter", "getattr"):
+            return self._asks_by_name(source, call) or self._gets_by_name(
+                source, call
+            )
+        if name in RUNNING and name_of(getattr(call.func, "value", None)) in (
+            "",
+            "builtins",
+        ):
             return self._runs(source, call)
-        func = call.func
+        if name in ("format", "format_map") and _asks_in_fields(call.func):
+            return self._any(source, given)
         return (
-            isinstance(func, ast.Attribute)
-            and name_of(func.value) in _ARRAYS
-            and is_caught(source, call)
+            _is_of_arrays(source, call.func)
             and self._any(source, given)
+            and is_caught(self.files, source, call)
         )
 
     def _is_asker(self, node: ast.AST) -> bool:
@@ -150,116 +170,41 @@ class Needs(Texts):
 
     def _asks_by_name(self, source: Source, call: ast.Call) -> bool:
         """``getattr(loss, "backward")``, or by a name that is not known."""
-        if len(call.args) < 2 or not self._holds(source, call.args[0]):
-            return False
-        return _is_asked_for(call.args[1])
-
-    # -- by their names -------------------------------------------------------
-
-    def _is_named_by_text(
-        self, source: Source, node: ast.AST, text: str
-    ) -> bool:
-        """``globals()["history"]``, ``getattr(run, "history")``: what becomes
-        of it is not followed."""
-        if text not in self.names.words:
-            return False
-        around = source.parents.get(node)
-        if isinstance(around, ast.Call):
-            called = name_of(around.func) in ("attrgetter", "getattr")
-            return called and text in self.names.attributes
-        owner = getattr(around, "value", None)
-        name = name_of(getattr(owner, "func", owner))
-        return name in _NAMESPACES | {"__dict__"}
-
-    def _is_any_name(self, source: Source, node: ast.Subscript) -> bool:
-        """``globals()[name]``, where a variable of it may be meant."""
-        owner = node.value
         return (
-            isinstance(owner, ast.Call)
-            and isinstance(node.ctx, ast.Load)
-            and not owner.args
-            and name_of(owner.func) in _NAMESPACES
-            and text_of(node.slice) is None
-            and self._is_in_sight(source, node)
-        )
-
-    def _runs(self, source: Source, call: ast.Call) -> bool:
-        """Whether a text that is run may name it."""
-        if not call.args or self.callees.by_name(call) is not None:
-            return False
-        run = call.args[0]
-        if isinstance(run, ast.Call) and name_of(run.func) == "compile":
-            run = next(iter(run.args), run)
-        text = text_of(run)
-        if text is None:
-            return not self._has_own_names(source, call) and self._is_in_sight(
-                source, call
-            )
-        named = {name for _scope, name in self.reached} | self.names.words
-        return not named.isdisjoint(re.findall(r"\w+", text))
-
-    def _has_own_names(self, source: Source, call: ast.Call) -> bool:
-        """Whether it runs with names of a dict that has nothing of it."""
-        if len(call.args) < 2:
-            return False
-        given = call.args[1]
-        variable = variable_of(source, given)
-        values = self.callees.values.get(variable, []) if variable else [given]
-        made_here = [isinstance(one, ast.Dict) for one in values]
-        return (
-            any(made_here)
-            and all(made_here)
-            and not self._holds(source, given)
-        )
-
-    def _is_in_sight(self, source: Source, node: ast.AST) -> bool:
-        """Whether a variable that has it is known where a node stands, and
-        may be bound by then."""
-        here = source.scope(node)
-        return any(
-            isinstance(one, ast.Name)
-            and isinstance(one.ctx, ast.Store)
-            and source.variable(one)[0] in (here, "module")
-            and self._is_reached(source, one)
-            and self._may_run_after(source, one, node, [])
-            for one in source.nodes
-        )
-
-    def _may_run_after(
-        self,
-        source: Source,
-        by: ast.AST,
-        node: ast.AST,
-        known: list[ast.AST],
-    ) -> bool:
-        """Whether a node may run after another one has: in a function, where
-        a call of that does."""
-        if source.scope(by) == source.scope(node):
-            return self._may_follow(source, by, node)
-        around = next(
-            (o for o in source.up(node) if isinstance(o, FUNCTIONS)), None
-        )
-        if around is None or around in known or around in self.callees.loose:
-            return True
-        calls = [
-            one
-            for one in source.nodes
-            if isinstance(one, ast.Call) and name_of(one.func) == around.name
-        ]
-        return not calls or any(
-            self._may_run_after(source, by, one, [*known, around])
-            for one in calls
+            name_of(call.func) == "getattr"
+            and len(call.args) > 1
+            and self._holds(source, call.args[0])
+            and _is_asked_for(call.args[1])
         )
 
 
-def is_caught(source: Source, node: ast.AST) -> bool:
+def is_caught(files: Iterable[Source], source: Source, node: ast.AST) -> bool:
     """Whether the program goes on, as far as the source shows it, where a
-    node fails."""
+    node fails: there, or where the function around it is called."""
+    known: set[str] = set()
+    todo = [(source, node)]
+    while todo:
+        home, one = todo.pop()
+        if _is_caught_within(home, one):
+            return True
+        around = home.function(one)
+        if around is not None and around.name not in known:
+            known.add(around.name)
+            todo += [
+                (file, call)
+                for file in files
+                for call in file.calls.get(around.name, ())
+            ]
+    return False
+
+
+def _is_caught_within(source: Source, node: ast.AST) -> bool:
+    """The same, within its function."""
     inner = node
     for outer in source.up(node):
         if isinstance(outer, FUNCTIONS):
             return False
-        if isinstance(outer, ast.Try) and inner in outer.body:
+        if isinstance(outer, (ast.Try, ast.TryStar)) and inner in outer.body:
             if any(map(_catches, outer.handlers)):
                 return True
         elif isinstance(outer, (ast.With, ast.AsyncWith)) and any(
@@ -273,7 +218,28 @@ def is_caught(source: Source, node: ast.AST) -> bool:
 
 
 def _catches(handler: ast.ExceptHandler) -> bool:
-    return name_of(handler.type) not in ("KeyboardInterrupt", "SystemExit")
+    caught = handler.type
+    types = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(name_of(one) not in _OTHERS for one in types)
+
+
+def _is_of_arrays(source: Source, func: ast.expr) -> bool:
+    """Whether a function is one of NumPy's: ``np.array``, or ``asarray`` that
+    was imported from there."""
+    names = [name_of(func)] if isinstance(func, ast.Name) else []
+    while isinstance(func, ast.Attribute):
+        func = func.value
+        names.append(name_of(func))
+    known = _ARRAYS | source.imported("numpy")
+    return not known.isdisjoint(names)
+
+
+def _asks_in_fields(func: ast.expr) -> bool:
+    """``"{0.grad_fn}".format``."""
+    template = text_of(getattr(func, "value", None)) or ""
+    fields = re.findall(r"\{([^{}!:]*)", template)
+    asked = {name for one in fields for name in re.findall(r"\.(\w+)", one)}
+    return not asked.isdisjoint(_ASKING)
 
 
 def _is_asked_for(name: ast.expr) -> bool:

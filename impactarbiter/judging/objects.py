@@ -334,9 +334,9 @@ class Objects(Origins):
         come to it with something kept, it was done while nothing was."""
         kept = self._leaves.get((source.file, source.scope(call)), ())
         comes = any(span(call)[0] >= place for place in kept)
-        return (comes or is_caught(source, call)) and self._owners.has(
-            source, copied
-        )
+        return (
+            comes or is_caught(self.files, source, call)
+        ) and self._owners.has(source, copied)
 
     @cached_property
     def _owners(self) -> Owners:

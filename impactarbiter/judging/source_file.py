@@ -75,6 +75,35 @@ class Source:
                 written.add(self.variable(node.value))
         return given - written
 
+    @cached_property
+    def calls(self) -> dict[str, list[ast.Call]]:
+        """Calls by the last name of what they call."""
+        calls: dict[str, list[ast.Call]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Call):
+                calls.setdefault(name_of(node.func), []).append(node)
+        return calls
+
+    def imported(self, module: str) -> set[str]:
+        """Names that a module, or what is in it, has here."""
+        return {name for of, name in self._imports if of == module}
+
+    @cached_property
+    def _imports(self) -> set[tuple[str, str]]:
+        """(module, name) of all that is imported."""
+        return {
+            (of.partition(".")[0], one.asname or one.name.partition(".")[0])
+            for node in self.nodes
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for one in node.names
+            for of in [getattr(node, "module", one.name) or ""]
+        }
+
+    def function(self, node: ast.AST) -> Defined | None:
+        """The function with a name that a node stands in, innermost."""
+        around = (o for o in self.up(node) if isinstance(o, FUNCTIONS))
+        return next(around, None)
+
     def is_option(self, node: ast.Attribute) -> bool:
         """Whether it is what the command line gave: no tensor."""
         owner = node.value

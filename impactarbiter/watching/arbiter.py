@@ -16,6 +16,7 @@ from ..base.later import Later
 from ..base.ranks import job_folder
 from ..base.signals import Tolerated
 from ..core import failures, frameworks, hooks
+from ..core.code import is_users
 from ..judging.allowlist import AllowList, AllowRule
 
 if TYPE_CHECKING:
@@ -366,7 +367,7 @@ class Arbiter:
     def ready(self) -> bool:
         """Whether a report can be made now: no look is, and nothing that it
         needs is half imported."""
-        return not self.looking and not imports.under_way(_NEEDED)
+        return not self.looking and not imports.under_way(_NEEDED, is_users)
 
     def when_free(self, work: Callable[[], object]) -> None:
         """Calls ``work`` now, or as soon as the look is over that is made.

@@ -21,8 +21,9 @@
  * first one is for has not been done. */
 enum { PATIENCE = 5 };
 
-/* Whether it came since it was answered last, and when first. */
-static volatile sig_atomic_t is_open[NSIG];
+/* Whether it is ours, whether it came since it was answered last, and when
+ * first. */
+static volatile sig_atomic_t is_taken[NSIG], is_open[NSIG];
 static volatile time_t first_came[NSIG];
 static pid_t owner;
 
@@ -44,13 +45,14 @@ let_it_end(int number)
 }
 
 /* Async-signal-safe, as PyErr_SetInterruptEx is.  A child by fork() has the
- * handler too, and is none of ours. */
+ * handler too, and is none of ours.  C code that has set another one may call
+ * this one, also when it was given back. */
 static void
 on_signal(int number)
 {
     int error = errno;
-    if (getpid() != owner || (is_open[number] && now() - first_came[number] >=
-                                                     PATIENCE)) {
+    if (getpid() != owner || !is_taken[number] ||
+        (is_open[number] && now() - first_came[number] >= PATIENCE)) {
         let_it_end(number);
     }
     else {
@@ -137,6 +139,7 @@ take(PyObject *Py_UNUSED(self), PyObject *args)
         return is_default < 0 ? NULL : Py_NewRef(Py_False);
     owner = getpid();
     is_open[number] = 0;
+    is_taken[number] = 1;
     /* No SA_RESTART: Python looks for signals when a call is interrupted. */
     struct sigaction ours = {.sa_handler = on_signal};
     sigemptyset(&ours.sa_mask);
@@ -157,42 +160,6 @@ answer(PyObject *Py_UNUSED(self), PyObject *arg)
     if (number > 0 && number < NSIG)
         is_open[number] = 0;
     Py_RETURN_NONE;
-}
-
-PyDoc_STRVAR(give_back_doc,
-             "give_back($module, number, handler, /)\n--\n\n"
-             "The default disposition again, unless somebody else has set\n"
-             "another one meanwhile; whether it was still ours.  On the main\n"
-             "thread.");
-
-static PyObject *
-give_back(PyObject *Py_UNUSED(self), PyObject *args)
-{
-    int number;
-    PyObject *handler;
-    if (!PyArg_ParseTuple(args, "iO", &number, &handler))
-        return NULL;
-    if (!is_valid(number))
-        Py_RETURN_FALSE;
-    int ours = is_set_to(number, on_signal);
-    int shown = ours < 0 ? -1 : is_in_table(number, handler);
-    if (shown < 0)
-        return NULL;
-    struct sigaction theirs;
-    sigaction(number, NULL, &theirs);
-    if (shown) {
-        PyObject *none = PyLong_FromVoidPtr((void *)SIG_DFL);
-        int set = none == NULL ? -1 : set_in_table(number, none);
-        Py_XDECREF(none);
-        if (set < 0)
-            return NULL;
-    }
-    if (ours)
-        signal(number, SIG_DFL);
-    else if (shown) /* one that C code has set is in no table */
-        sigaction(number, &theirs, NULL);
-    is_open[number] = 0;
-    return PyBool_FromLong(ours);
 }
 
 /* -- signals that wait ----------------------------------------------------
@@ -243,6 +210,70 @@ hold_one(int number)
     ours.sa_handler = on_held;
     is_held[number] = sigaction(number, &ours, NULL) == 0;
 }
+
+/* -- and given back ------------------------------------------------------- */
+
+static int
+is_main_thread(void)
+{
+    return syscall(SYS_gettid) == getpid();
+}
+
+/* The default disposition, where it is ours, also where it is to come back
+ * after a wait; 1 where it was, 0 where not, -1 with an exception. */
+static int
+set_default(int number)
+{
+    int ours = is_set_to(number, on_signal);
+    if (ours > 0)
+        signal(number, SIG_DFL);
+    if (ours)
+        return ours;
+    int comes_back = is_set_to(number, on_held);
+    if (comes_back <= 0 || held[number].sa_handler != on_signal)
+        return comes_back < 0 ? -1 : 0;
+    held[number].sa_handler = SIG_DFL;
+    return 1;
+}
+
+PyDoc_STRVAR(give_back_doc,
+             "give_back($module, number, handler, /)\n--\n\n"
+             "The default disposition again, unless somebody else has set\n"
+             "another one meanwhile; whether it was still ours.  On any\n"
+             "thread: Python's table is changed on the main one alone, and\n"
+             "has, elsewhere, what shows as the default.");
+
+static PyObject *
+give_back(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    int number;
+    PyObject *handler;
+    if (!PyArg_ParseTuple(args, "iO", &number, &handler))
+        return NULL;
+    if (!is_valid(number))
+        Py_RETURN_FALSE;
+    int ours = set_default(number);
+    if (ours < 0)
+        return NULL;
+    is_open[number] = is_taken[number] = 0;
+    /* A change of the table sets the disposition, too: with one that C code
+     * has set, which is in no table, or that waits, it stays as it is. */
+    int shown = is_main_thread() ? is_set_to(number, SIG_DFL) : 0;
+    if (shown > 0)
+        shown = is_in_table(number, handler);
+    if (shown < 0)
+        return NULL;
+    if (shown) {
+        PyObject *none = PyLong_FromVoidPtr((void *)SIG_DFL);
+        int set = none == NULL ? -1 : set_in_table(number, none);
+        Py_XDECREF(none);
+        if (set < 0)
+            return NULL;
+    }
+    return PyBool_FromLong(ours);
+}
+
+/* -- what waits is let go ------------------------------------------------- */
 
 /* As they were, but for those that somebody has set anew. */
 static void
@@ -344,7 +375,7 @@ raise_later(void)
     PyErr_NormalizeException(&type, &error, &trace);
     if (error != NULL && trace != NULL)
         PyException_SetTraceback(error, trace);
-    int is_main = syscall(SYS_gettid) == getpid();
+    int is_main = is_main_thread();
     if (is_main && error != NULL && Py_AddPendingCall(raise_it, error) == 0)
         error = NULL;
     else if (!is_main)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -293,6 +294,12 @@ class Watch:
 
     stop = report
 
+    def when_free(self, work: Callable[[], object]) -> None:
+        work()
+
+    def unsubscribe(self, listener: object) -> None:
+        pass
+
 
 def live(write: Callable[[Report], None], watch: Watch) -> Live:
     return Live(watch, None, write, write)  # type: ignore[arg-type]
@@ -335,18 +342,217 @@ def test_a_program_has_as_long_for_itself_as_its_reports_take(
     assert written == [100.0, 106.0, 120.0]
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which goes on when a test says so."""
+    now = [100.0]
+    monkeypatch.setattr(
+        "impactarbiter.commands.live.time",
+        SimpleNamespace(monotonic=lambda: now[0]),
+    )
+    return now
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """The threads that were started."""
+    threads: list[threading.Thread] = []
+
+    def start(work: Callable[..., None], args: tuple[object, ...]) -> None:
+        threads.append(threading.Thread(target=work, args=args))
+        threads[-1].start()
+
+    monkeypatch.setattr(
+        "impactarbiter.commands.live._thread",
+        SimpleNamespace(start_new_thread=start),
+    )
+    return threads
+
+
+def over(thread: threading.Thread) -> bool:
+    """Whether it ends; the main thread comes by meanwhile."""
+    end = time.monotonic() + 60
+    while thread.is_alive() and time.monotonic() < end:
+        time.sleep(0.001)
+    return not thread.is_alive()
+
+
 @pytest.mark.parametrize("ready", [True, False])
-def test_what_was_put_off_is_done(ready: bool) -> None:
+def test_what_was_put_off_is_done(
+    ready: bool, clock: list[float], started: list[threading.Thread]
+) -> None:
+    """Where there was no report to be had, and where one was just made."""
     watch = Watch()
     watch.ready = ready
     written: list[Report] = []
-    ours = live(written.append, watch)
+
+    def write(report: Report) -> None:
+        written.append(report)
+        clock[0] += 3
+
+    ours = live(write, watch)
     ours._write_now()
     assert len(written) == ready
     ours._write_now()
+    (thread,) = started
+    assert len(written) == ready and thread.is_alive()
     watch.ready = True
-    while len(written) == ready:
-        time.sleep(0.001)
+    clock[0] += 3
+    assert over(thread)
+    assert len(written) == ready + 1
+
+
+def test_a_report_that_was_made_meanwhile_is_the_one_asked_for(
+    monkeypatch: pytest.MonkeyPatch, clock: list[float]
+) -> None:
+    waits: list[threading.Thread] = []
+    monkeypatch.setattr(
+        "impactarbiter.commands.live._thread",
+        SimpleNamespace(
+            start_new_thread=lambda work, args: waits.append(
+                threading.Thread(target=work, args=args)
+            )
+        ),
+    )
+    watch = Watch()
+    watch.ready = False
+    written: list[Report] = []
+    ours = live(written.append, watch)
+    ours._write_now()
+    watch.ready = True
+    ours._write_now()
+    clock[0] += 10
+    (thread,) = waits
+    thread.start()
+    assert over(thread)
+    assert len(written) == 1
+
+
+def test_nothing_is_asked_of_an_interpreter_that_may_end(
+    monkeypatch: pytest.MonkeyPatch, started: list[threading.Thread]
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(
+        "impactarbiter.watching.moments.between_bytecodes",
+        lambda *work: asked.append(work),
+    )
+    watch = Watch()
+    watch.ready = False
+    ours = live(lambda report: None, watch)
+    ours._write_now()
+    ours.end()
+    assert over(started[0])
+    assert not asked
+
+
+def test_an_import_that_goes_on_keeps_no_program_from_its_end(
+    monkeypatch: pytest.MonkeyPatch, clock: list[float]
+) -> None:
+    ended: list[tuple[int, int]] = []
+    threads: list[object] = []
+    monkeypatch.setattr(os, "kill", lambda *to: ended.append(to))
+    monkeypatch.setattr(
+        "impactarbiter.commands.live._thread",
+        SimpleNamespace(start_new_thread=lambda *work: threads.append(work)),
+    )
+    watch = Watch()
+    watch.ready = False
+    written: list[Report] = []
+    ours = live(written.append, watch)
+    ours._signal(signal.SIGTERM)
+    clock[0] += 3
+    ours._signal(signal.SIGTERM)  # it ends no later for that
+    assert len(threads) == 1 and not ours._may_go_on()
+    clock[0] += 2
+    watch.looking = True  # which is over some time
+    assert not ours._may_go_on()
+    watch.looking = False
+    assert ours._may_go_on()
+    ours._go_on()
+    assert ended == [(os.getpid(), signal.SIGTERM)] and not written
+
+
+def test_where_no_thread_is_left_a_program_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[tuple[int, int]] = []
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(os, "kill", lambda *to: ended.append(to))
+    monkeypatch.setattr(
+        "impactarbiter.commands.live._thread",
+        SimpleNamespace(start_new_thread=refuse),
+    )
+    watch = Watch()
+    watch.ready = False
+    ours = live(lambda report: None, watch)
+    ours._signal(signal.SIGTERM)
+    assert ended == [(os.getpid(), signal.SIGTERM)]
+
+
+OWN_MODULE = """
+import time
+import torch
+history = []
+net = torch.nn.Linear(8, 8)
+opt = torch.optim.SGD(net.parameters(), lr=0.01)
+while True:
+    loss = net(torch.randn(4, 8)).sum()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    history.append(loss)
+    if len(history) == 40:
+        print("going", flush=True)
+    time.sleep(0.002)
+"""
+
+
+def test_a_program_that_trains_in_a_module_named_as_a_library_s(
+    tmp_path: Path,
+) -> None:
+    """Its reports are made, and it ends with one."""
+    (tmp_path / "rich.py").write_text(OWN_MODULE)
+    with running(
+        tmp_path,
+        "import os, sys; sys.path.insert(0, os.getcwd()); import rich",
+        *("-q", "--json", "r.json", "--report-every", "100ms"),
+        start=start_fresh,
+    ) as process:
+        appears(tmp_path / "r.json")
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    assert report_of(tmp_path)["findings"]
+
+
+LAST_OFF_MAIN = """
+import signal, threading
+from impactarbiter.commands.live import ENDING, Live
+from impactarbiter.core.signals import Signals
+ours = Live(None, None, None, None)
+ours._over = True
+ours._signals = Signals(ENDING, ours._signal)
+signal.raise_signal(signal.SIGTERM)
+assert ours.came == [signal.SIGTERM]
+last = threading.Thread(target=ours.let_go)
+last.start()
+last.join()
+print("alive", flush=True)
+"""
+
+
+def test_ends_where_the_last_report_is_made_in_a_thread() -> None:
+    """Of ours, while the main one is in a call that lasts."""
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", LAST_OFF_MAIN],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout) == (-signal.SIGTERM, ""), ended
 
 
 def test_where_no_thread_is_left_nothing_is_raised(

@@ -105,6 +105,32 @@ sys.ia_seen.append([imports.under_way({one}) for one in ("ia_package", "ia")])
         del sys.modules[name]
 
 
+def test_an_import_of_another_s_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its file; what has none, or says so in its own way, counts."""
+    (tmp_path / "ia_other.py").write_text(
+        "import sys, impactarbiter.base.imports as imports\n"
+        "for spec in (__spec__, None, type('', (), {'origin': 1})()):\n"
+        "    __spec__ = spec\n"
+        "    sys.ia_seen.append(imports.under_way({'ia_other'}, sys.ia_is))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen: list[bool] = []
+    asked: list[str] = []
+
+    def is_other(file: str) -> bool:
+        asked.append(file)
+        return True
+
+    monkeypatch.setattr(sys, "ia_seen", seen, raising=False)
+    monkeypatch.setattr(sys, "ia_is", is_other, raising=False)
+    importlib.import_module("ia_other")
+    del sys.modules["ia_other"]
+    assert seen == [False, True, True]
+    assert asked == [str(tmp_path / "ia_other.py")]
+
+
 def test_a_loader_that_takes_no_attribute_is_no_matter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

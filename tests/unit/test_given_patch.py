@@ -67,6 +67,7 @@ def test_a_patch_without_prefixes_for_lines_that_moved(folder: Path) -> None:
     ("text", "said"),
     [
         ("", "expected a unified diff"),
+        ("--- a/x.py\n+++ b/x.py\n@@ -2 +2 @@\n-b\n+b\n", "changes nothing"),
         ("@@ -1 +1 @@\n-a\n+b\n", "names no file"),
         (diff("q\n", "r\n"), "fits no place"),
         (diff(FILE, "a\n").rsplit("\n", 3)[0] + "\n", "cut short"),
@@ -128,3 +129,49 @@ def test_a_diff_in_the_file_s_bytes_or_in_utf_8(
         data = file_diff("x.py", before, after).encode()
     (change,) = changes_of_patch(data, str(tmp_path), ())
     assert change.after == after
+
+
+def test_a_file_that_stays_as_it_is_has_no_change(folder: Path) -> None:
+    assert diff_bytes("x.py", FILE, FILE, "utf-8") == b""
+    text = "--- a/sub/y.py\n+++ b/sub/y.py\n@@ -1 +1 @@\n-one\n+one\n"
+    text += diff(FILE, FILE.replace("d\n", "D\n"))
+    (change,) = changes(text, str(folder), ())
+    assert change.file == str(folder / "x.py")
+
+
+def hunk(folder: Path, encoding: str, patch: bytes) -> bytes:
+    """A line of the patch put in behind the first one of a file."""
+    first = f"# coding: {encoding}\n"
+    (folder / "x.py").write_text(f"{first}x = 1\n", encoding=encoding)
+    head = f"--- a/x.py\n+++ b/x.py\n@@ -1 +1,2 @@\n {first}+"
+    (change,) = changes_of_patch(
+        head.encode() + patch + b"\n", str(folder), ()
+    )
+    return change.after.encode(change.encoding).splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "patch"),
+    [("euc-jp", b"# \xe9"), ("utf-8", b"# \xe9"), ("ascii", b"# \xc3\xa9")],
+)
+def test_no_character_that_the_file_cannot_have(
+    folder: Path, encoding: str, patch: bytes
+) -> None:
+    with pytest.raises(UsageError, match=f"of its encoding, {encoding}"):
+        hunk(folder, encoding, patch)
+
+
+@pytest.mark.parametrize("patch", [b"# \xe9", b"# \xc3\xa9"])
+def test_what_is_utf_8_is_read_as_that(folder: Path, patch: bytes) -> None:
+    assert hunk(folder, "iso-8859-1", patch) == b"# \xe9"
+
+
+def test_the_first_reason_is_given(folder: Path) -> None:
+    line = "# caf\u00e9\n"
+    (folder / "x.py").write_text(
+        f"# coding: latin-1\n{line}x\n{line}", encoding="latin-1"
+    )
+    data = diff_bytes("x.py", f"a\n{line}", f"a\n{line}b\n", "latin-1")
+    data = data.replace(b"@@ -1,2 +1,3 @@\n a\n", b"@@ -3 +3,2 @@\n")
+    with pytest.raises(UsageError, match="several places"):
+        changes_of_patch(data, str(folder), ())

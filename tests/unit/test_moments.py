@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import importlib
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -139,6 +143,105 @@ def test_what_c_code_has_set_meanwhile_stays() -> None:
         signal.signal(signal.SIGUSR2, signal.SIG_DFL)
     assert _signals.take(signal.SIGUSR2, handler)
     assert _signals.give_back(signal.SIGUSR2, handler)
+
+
+def test_what_c_code_has_set_stays_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A change of Python's table would set the default one for a moment."""
+    changed: list[int] = []
+    handler = Default(signal.SIG_DFL)
+    assert _signals.take(signal.SIGUSR2, handler)
+    try:
+        set_in_c = ctypes.CDLL(None).signal
+        set_in_c.argtypes = [ctypes.c_int, ctypes.c_void_p]
+        set_in_c(signal.SIGUSR2, int(signal.SIG_IGN))
+        with monkeypatch.context() as patch:
+            patch.setattr("_signal.signal", lambda n, _: changed.append(n))
+            assert not _signals.give_back(signal.SIGUSR2, handler)
+    finally:
+        signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+    assert not changed
+
+
+GIVEN_BACK = """
+import signal, threading
+from impactarbiter import _signals
+from impactarbiter.core.signals import Signals
+taken = Signals((signal.SIGHUP, signal.SIGTERM), bool)
+{way}
+signal.raise_signal(signal.SIGTERM)
+print("alive", flush=True)
+"""
+
+
+IN_A_THREAD = """
+one = threading.Thread(target=taken.give_back)
+one.start()
+one.join()
+"""
+INTERRUPTED = """
+import _signal
+real = _signal.signal
+def refuse(*_):
+    _signal.signal = real
+    raise TimeoutError
+_signal.signal = refuse
+try:
+    taken.give_back()
+except TimeoutError:
+    signal.raise_signal(signal.SIGTERM)
+"""
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        IN_A_THREAD,
+        f"_signals.hold(()){IN_A_THREAD}_signals.let_go()",
+        INTERRUPTED,
+    ],
+    ids=["thread", "waiting", "interrupted"],
+)
+def test_what_is_given_back_ends_a_program(way: str) -> None:
+    """On any thread, while signals wait, and whatever is raised meanwhile."""
+    text = GIVEN_BACK.format(way=way)
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout) == (-signal.SIGTERM, ""), ended
+
+
+@pytest.mark.parametrize(
+    ("name", "waits"), [("code", False), ("numpy.ia_part", True)]
+)
+def test_a_program_s_own_module_is_not_waited_for(
+    name: str,
+    waits: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may go by the name of one that a report needs, and train in it."""
+    place = tmp_path if not waits else tmp_path / "site-packages"
+    place.mkdir(exist_ok=True)
+    monkeypatch.syspath_prepend(str(place))
+    (place / f"{name.rpartition('.')[2]}.py").write_text(
+        "import sys\nsys.ia_seen.append(sys.ia_arbiter.ready)\n"
+    )
+    if waits:
+        monkeypatch.setattr("numpy.__path__", [str(place)])
+    seen: list[bool] = []
+    monkeypatch.setattr(sys, "ia_seen", seen, raising=False)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    with impactarbiter.watch(step="manual") as arbiter:
+        monkeypatch.setattr(sys, "ia_arbiter", arbiter, raising=False)
+        importlib.import_module(name)
+        assert arbiter.ready
+    monkeypatch.delitem(sys.modules, name)
+    assert seen == [not waits]
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,32 @@ NEEDED |= {
         with contextlib.suppress(RuntimeError):
             print(np.array(history))
     """,
+    "by one of several that fail": """
+        try:
+            print(np.array(history))
+        except* RuntimeError:
+            print("trains")
+    """,
+    "by what fails of it in a function": """
+        def show():
+            print(np.array(history))
+        def report():
+            show()
+        try:
+            report()
+        except (KeyboardInterrupt, RuntimeError):
+            print("trains")
+    """,
+    "by an array of it by another name": """
+        from numpy import asarray as array
+        with contextlib.suppress(RuntimeError):
+            print(array(history))
+    """,
+    "by an array of a module of NumPy's": """
+        import numpy as xp
+        with contextlib.suppress(RuntimeError):
+            print(xp.linalg.norm(history))
+    """,
     "of what was written and read": """
         torch.save(history, "h.pt")
         kept = torch.load("h.pt")
@@ -321,6 +347,17 @@ NOT_NEEDED = {
     """,
     "by a type": "seen.add(isinstance(history[-1], str))",
     "in what fails and is not caught": "print(np.array(history))",
+    "in a function whose failure is not caught": """
+        def show():
+            print(np.array(history))
+            show()
+        try:
+            show()
+        except (KeyboardInterrupt, OSError):
+            print("ended")
+        finally:
+            show()
+    """,
     "by a failure that is none of it": """
         try:
             model(x)
@@ -441,6 +478,106 @@ def test_where_a_graph_is_needed(case: str, tmp_path: Path) -> None:
     assert bool(uses_of(HISTORY, [str(file)]).graph) == (case in NEEDED)
 
 
+#: As many ways through a program as no computer could go one by one.
+TWISTED = {
+    "by one variable that is set again and again": (
+        "torch.save(history, 'h.pt')\nx = y\n"
+        + "x = x[0]\n" * 30
+        + "print(x.requires_grad)\n",
+        False,
+    ),
+    "by functions that are each called twice": (
+        "def f0():\n    eval(text)\n"
+        + "".join(
+            f"def f{at + 1}():\n    f{at}()\n    f{at}()\n"
+            for at in range(40)
+        )
+        + "f40()\nhistory = []\n",
+        False,
+    ),
+    "by functions that call one another": (
+        "def f(n):\n    eval(text)\n    g(n)\n"
+        "def g(n):\n    f(n - 1)\nhistory = []\n",
+        True,
+    ),
+    "by objects that are each made of others": (
+        "m0 = Sequential(y)\n"
+        + "".join(
+            f"m{at + 1} = Sequential(m{at}, m{at})\n" for at in range(40)
+        )
+        + "m40(history)\n",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TWISTED)
+def test_a_program_of_many_ways_is_read_once(
+    case: str, tmp_path: Path
+) -> None:
+    text, needed = TWISTED[case]
+    file = tmp_path / "train.py"
+    file.write_text(text)
+    assert bool(uses_of(HISTORY, [str(file)]).graph) == needed
+
+
+#: By its name, or as one of all that has a name.
+NAMED = {
+    'globals().get("history")[-1].backward()': True,
+    'itemgetter("history")(globals())[-1].backward()': True,
+    'g = globals()\n    g["history"][-1].backward()': True,
+    "for one in globals().values():\n        take(one)": True,
+    "g = globals()\n    take(g)": True,
+    'builtins.eval("history[-1].backward()")': True,
+    'print("{0[0].grad_fn}".format(history))': True,
+    'for k in ("history", "b"):\n        take(globals()[k])': True,
+    'for k in ("a", "b"):\n        take(globals()[k])': False,
+    'take(globals()[f"use_{k}"])': False,
+    'take(globals()["other"])': False,
+    "globals().update(known)": False,
+    'take("history" in globals())': False,
+    "print(globals())": False,
+    "take(vars(args), args.__dict__)": False,
+    'print("history", "{0.grad_fn}".format(loss))': False,
+    'log["history"] = log["loss"] = 1': False,
+    'parser.add_argument("--history")': False,
+    'torch.save({"history": history}, "h.pt")': False,
+    'take(log.get("history"), getattr(args, key))': False,
+}
+NAMED_ATTRIBUTE = {
+    'for k in ("losses", "b"):\n        take(vars(run).get(k))': True,
+    'run.__dict__.get("losses")[-1].backward()': True,
+    'for k in ("losses", "b"):\n        take(getattr(run, k))': True,
+    "take(getattr(run, key))": True,
+    'run.last = run.losses\n    take(getattr(run, "last"))': True,
+    'run.last = run.losses\n    take(getattr(args, "last"))': False,
+    "take(vars(run))": True,
+    'take(attrgetter("losses")(run))': True,
+    'for k in ("a", "b"):\n        take(getattr(run, k))': False,
+    'take(getattr(run, f"on_{key}"))': False,
+    'take(getattr(models, key), vars(args))': False,
+    "run.__dict__.update(state)": False,
+    'run.__dict__["other"] = run.__dict__["a"]': False,
+    "print(vars(run))": False,
+    'take(globals()[key])': False,
+}
+
+
+@pytest.mark.parametrize("use", NAMED)
+def test_a_variable_by_its_name(use: str, tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(f"history = []\nfor x in data:\n    {use}\n")
+    assert bool(uses_of(HISTORY, [str(file)]).graph) == NAMED[use]
+
+
+@pytest.mark.parametrize("use", NAMED_ATTRIBUTE)
+def test_an_attribute_by_its_name(use: str, tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(f"for x in data:\n    run.losses.append(x)\n    {use}\n")
+    uses = uses_of(Names(frozenset({"losses"})), [str(file)])
+    assert bool(uses.graph) == NAMED_ATTRIBUTE[use]
+
+
 def test_a_class_of_another_file(tmp_path: Path) -> None:
     texts = {
         "train": "Finish(history)\n",
@@ -451,6 +588,17 @@ def test_a_class_of_another_file(tmp_path: Path) -> None:
     for file, text in zip(files, texts.values(), strict=True):
         file.write_text(text)
     assert "backward" in uses_of(HISTORY, map(str, files)).graph
+
+
+def test_an_object_that_another_file_makes(tmp_path: Path) -> None:
+    texts = {
+        "train": "run.net(history)\n",
+        "make": "history = []\nrun.net = Thing(size)\n",
+    }
+    files = [tmp_path / f"{name}.py" for name in texts]
+    for file, text in zip(files, texts.values(), strict=True):
+        file.write_text(text)
+    assert uses_of(HISTORY, map(str, files)).graph == ""
 
 
 @pytest.mark.parametrize(
