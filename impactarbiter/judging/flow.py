@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeGuard
 
 from ..knowledge.containers import ADDING, ANY
+from ..knowledge.objects import PASSING
 from .callees import (
     OF_ITEMS,
     OF_OBJECTS,
@@ -245,8 +246,15 @@ class Flow:
     def _take_turns(
         self, source: Source, target: ast.expr, iterated: ast.expr
     ) -> None:
-        if self._holds(source, iterated) or self._gives_items(
-            source, iterated
+        sides: list[list[ast.expr]] = []
+        if isinstance(target, (ast.List, ast.Tuple)):
+            sides = sides_of(iterated, len(target.elts))
+            for part, values in zip(target.elts, sides, strict=False):
+                for value in values:
+                    self._take_turns(source, part, value)
+        if not sides and (
+            self._holds(source, iterated)
+            or self._gives_items(source, iterated)
         ):
             self._reach(source, target)
 
@@ -397,6 +405,29 @@ class Flow:
             and self.callees.owner_is_elsewhere(source, around)
             and self._holds(source, node.value)
         )
+
+
+def sides_of(iterated: ast.expr, count: int) -> list[list[ast.expr]]:
+    """Where each of so many values that a turn gives comes from; none: it is
+    not known."""
+    sides: list[list[ast.expr]] = []
+    if isinstance(iterated, (ast.List, ast.Tuple)):
+        rows = [getattr(one, "elts", []) for one in iterated.elts]
+        if all(len(row) == count for row in rows):
+            sides = [list(column) for column in zip(*rows, strict=True)]
+    elif isinstance(iterated, ast.Call):
+        name = name_of(iterated.func)
+        if name == "zip":
+            sides = [[one] for one in iterated.args]
+        elif name == "enumerate":
+            sides = [[], iterated.args[:1]]
+        elif name == "items" and isinstance(iterated.func, ast.Attribute):
+            values = ast.Attribute(iterated.func.value, "values", ast.Load())
+            sides = [[], [ast.Call(values, [], [])]]
+        elif name in PASSING and iterated.args:
+            return sides_of(iterated.args[0], count)
+    starred = any(isinstance(o, ast.Starred) for side in sides for o in side)
+    return sides if len(sides) == count and not starred else []
 
 
 def is_constant(node: ast.AST) -> bool:

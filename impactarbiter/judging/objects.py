@@ -31,6 +31,7 @@ from .flow import (
     PLAIN_METHODS,
     is_constant,
     is_side_by_side,
+    sides_of,
 )
 from .needs import is_caught
 from .origins import Origins, span
@@ -168,7 +169,7 @@ class Objects(Origins):
         """The parts of a target that may get it in a turn."""
         sides: list[list[ast.expr]] = []
         if isinstance(target, (ast.List, ast.Tuple)):
-            sides = _sides_of(iterated, len(target.elts))
+            sides = sides_of(iterated, len(target.elts))
         elif self._is_mapping(source, iterated):
             return []  # its keys
         if sides:
@@ -375,29 +376,6 @@ class Objects(Origins):
             )
             for one in known
         )
-
-
-def _sides_of(iterated: ast.expr, count: int) -> list[list[ast.expr]]:
-    """Where each of so many values that a turn gives comes from; none: it is
-    not known."""
-    sides: list[list[ast.expr]] = []
-    if isinstance(iterated, (ast.List, ast.Tuple)):
-        rows = [getattr(one, "elts", []) for one in iterated.elts]
-        if all(len(row) == count for row in rows):
-            sides = [list(column) for column in zip(*rows, strict=True)]
-    elif isinstance(iterated, ast.Call):
-        name = name_of(iterated.func)
-        if name == "zip":
-            sides = [[one] for one in iterated.args]
-        elif name == "enumerate":
-            sides = [[], iterated.args[:1]]
-        elif name == "items" and isinstance(iterated.func, ast.Attribute):
-            values = ast.Attribute(iterated.func.value, "values", ast.Load())
-            sides = [[], [ast.Call(values, [], [])]]
-        elif name in PASSING and iterated.args:
-            return _sides_of(iterated.args[0], count)
-    starred = any(isinstance(o, ast.Starred) for side in sides for o in side)
-    return sides if len(sides) == count and not starred else []
 
 
 def is_of_module(func: ast.expr) -> bool:

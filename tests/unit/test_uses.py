@@ -345,6 +345,17 @@ NOT_NEEDED = {
         seen.add("{:.3f}".format(history[-1]))
         seen.add(str(float(history[-1])))
     """,
+    "by the text of what goes with it": """
+        curves = {"loss": history}
+        for name, values in curves.items():
+            seen.add(f"{name} {len(values)}")
+        for at, value in enumerate(history):
+            seen.add(f"{at}")
+        for at, value in zip(range(9), history):
+            seen.add(f"{at}")
+        for name, values in (("loss", history), ("other", [])):
+            seen.add(str(name))
+    """,
     "by a type": "seen.add(isinstance(history[-1], str))",
     "in what fails and is not caught": "print(np.array(history))",
     "in a function whose failure is not caught": """
