@@ -796,9 +796,12 @@ def test_a_child_may_watch_for_itself() -> None:
 
 
 class _Service:
+    """What it keeps has a name that no other file of the tests has: all that
+    were imported into their process are read for it."""
+
     def __init__(self, model: torch.nn.Module) -> None:
         self.model = model
-        self.answers: list[torch.Tensor] = []
+        self.unread_replies: list[torch.Tensor] = []
 
     def answer(self) -> torch.Tensor:
         with torch.no_grad():
@@ -822,11 +825,11 @@ def test_a_service_after_its_training_leaks_by_the_call() -> None:
     with impactarbiter.watch() as arbiter:
         _trained(service, lambda loss: None)
         for _ in range(250):
-            service.answers.append(service.answer())
+            service.unread_replies.append(service.answer())
         report = arbiter.report()
     (leak,) = report.findings
     assert leak.verdict == "leak" and leak.holder
-    assert leak.holder.expression.endswith("service.answers")
+    assert leak.holder.expression.endswith("service.unread_replies")
     assert leak.holder.growth_per_step == pytest.approx(1, rel=0.05)
     assert (report.steps, report.step_kind) == (290, "module call")
 
@@ -838,7 +841,7 @@ def test_a_service_that_keeps_graphs_needs_none_though_it_was_trained() -> (
     with impactarbiter.watch() as arbiter:
         _trained(service, lambda loss: None)
         for _ in range(250):
-            service.answers.append(service.model(torch.ones(1, 4)))
+            service.unread_replies.append(service.model(torch.ones(1, 4)))
         (leak,) = arbiter.report().findings
     assert leak.verdict == "leak" and not leak.trains
     assert leak.advice and "torch.no_grad()" in leak.advice
