@@ -182,8 +182,7 @@ static int
 is_bound(PyObject *op)
 {
     if (!PyCFunction_Check(op))
-        return Py_TYPE(op) == &PyMethod_Type ||
-               Py_TYPE(op) == &_PyMethodWrapper_Type;
+        return Py_TYPE(op) == &PyMethod_Type;
     PyObject *self = PyCFunction_GET_SELF(op);
     return self != NULL && !PyModule_Check(self);
 }
