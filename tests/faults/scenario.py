@@ -448,12 +448,12 @@ MOST_SEARCHES = 5
 
 
 def move_memory(turns: int) -> None:
-    """What malloc gives next lies elsewhere than in a child without this."""
+    """What malloc gives next lies elsewhere than without this."""
     malloc = ctypes.CDLL(None).malloc
     malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
     for size in range(24, 2048, 16):
         for _ in range(turns):
-            malloc(size)  # kept: a child soon ends
+            malloc(size)  # kept
 
 
 def count(
@@ -462,7 +462,8 @@ def count(
     """What comes of it without a fault, and how often it allocates."""
     with tempfile.TemporaryDirectory() as folder:
         scenario(Outcome(), folder)  # what is made once is made
-        for _ in range(MOST_SEARCHES):
+        for attempt in range(MOST_SEARCHES):
+            move_memory(attempt)
             out = Outcome()
             gc.collect()
             faults.ia_faults_begin(0, 0, False)
