@@ -121,7 +121,7 @@ def serve_in_a_thread(requests: int) -> None:
 def test_the_name_is_that_of_the_thread_that_waits() -> None:
     """A worker's call, `Engine.serve().self`, is another at each request."""
     with impactarbiter.watch() as arbiter:
-        serve_in_a_thread(280)
+        serve_in_a_thread(2000)
         report = arbiter.report()
     (finding,) = report.findings
     assert finding.holder is not None
