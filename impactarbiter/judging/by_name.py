@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 
-from .owners import Owners
+from .owners import Owners, owners_of
 from .source_file import (
     Source,
     Variable,
@@ -41,14 +41,11 @@ class ByName(Texts):
 
     @cached_property
     def _attributes(self) -> set[str]:
-        reached = {name for scope, name in self.reached if not scope}
-        return reached | self.names.attributes
+        return self.attributes()
 
     @cached_property
     def _owners(self) -> Owners:
-        owners = Owners(self.files, self._attributes)
-        owners.spread()
-        return owners
+        return owners_of(self)
 
     def _gets_by_name(self, source: Source, call: ast.Call) -> bool:
         """``getattr(run, "history")``: what becomes of it is not followed."""

@@ -387,9 +387,7 @@ def loops_around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
 
 def _parameters(source: Source, node: ast.AST) -> set[str]:
     """Of the function around a node."""
-    function = next(
-        (one for one in source.up(node) if isinstance(one, FUNCTIONS)), None
-    )
+    function = source.function(node)
     if function is None:
         return set()
     given = function.args

@@ -110,6 +110,11 @@ class Flow:
             if self._size() == before:
                 break
 
+    def attributes(self) -> set[str]:
+        """Those that have what is kept, as far as it was followed."""
+        reached = {name for scope, name in self.reached if not scope}
+        return reached | self.names.attributes
+
     def _first(self, asked: Callable[[Source, ast.AST], bool]) -> str:
         for source in self.files:
             for node in source.nodes:
@@ -246,17 +251,9 @@ class Flow:
     def _take_turns(
         self, source: Source, target: ast.expr, iterated: ast.expr
     ) -> None:
-        sides: list[list[ast.expr]] = []
-        if isinstance(target, (ast.List, ast.Tuple)):
-            sides = sides_of(iterated, len(target.elts))
-            for part, values in zip(target.elts, sides, strict=False):
-                for value in values:
-                    self._take_turns(source, part, value)
-        if not sides and (
-            self._holds(source, iterated)
-            or self._gives_items(source, iterated)
-        ):
-            self._reach(source, target)
+        for part, value in turns(target, iterated):
+            if self._holds(source, value) or self._gives_items(source, value):
+                self._reach(source, part)
 
     def _spread_names(self, source: Source, node: ast.AST) -> None:
         """To names that patterns and handlers bind."""
@@ -386,6 +383,9 @@ class Flow:
         if self.callees.is_variable(source, call.func):
             self.elsewhere.update(OF_OBJECTS)
 
+    def _home(self, function: Function) -> Source:
+        return next(one for one in self.files if function in one.scopes)
+
     def _reach_parameter(self, function: Function, name: str) -> None:
         for source in self.files:
             if function in source.scopes:
@@ -394,9 +394,7 @@ class Flow:
     def _is_given_to_library(self, source: Source, node: ast.Return) -> bool:
         """``training_step()`` of a class that has more from a library, which
         nothing here calls: what it gives back may be taken backward there."""
-        around = next(
-            (o for o in source.up(node) if isinstance(o, FUNCTIONS)), None
-        )
+        around = source.function(node)
         return (
             around is not None
             and around.name not in self.callees.called
@@ -407,7 +405,23 @@ class Flow:
         )
 
 
-def sides_of(iterated: ast.expr, count: int) -> list[list[ast.expr]]:
+def turns(
+    target: ast.expr, iterated: ast.expr
+) -> list[tuple[ast.expr, ast.expr]]:
+    """Each part of a loop's target, with what it goes through."""
+    parts = getattr(target, "elts", [])
+    sides = _sides_of(iterated, len(parts)) if parts else []
+    if not sides:
+        return [(target, iterated)]
+    return [
+        one
+        for part, values in zip(parts, sides, strict=True)
+        for value in values
+        for one in turns(part, value)
+    ]
+
+
+def _sides_of(iterated: ast.expr, count: int) -> list[list[ast.expr]]:
     """Where each of so many values that a turn gives comes from; none: it is
     not known."""
     sides: list[list[ast.expr]] = []
@@ -425,7 +439,7 @@ def sides_of(iterated: ast.expr, count: int) -> list[list[ast.expr]]:
             values = ast.Attribute(iterated.func.value, "values", ast.Load())
             sides = [[], [ast.Call(values, [], [])]]
         elif name in PASSING and iterated.args:
-            return sides_of(iterated.args[0], count)
+            return _sides_of(iterated.args[0], count)
     starred = any(isinstance(o, ast.Starred) for side in sides for o in side)
     return sides if len(sides) == count and not starred else []
 

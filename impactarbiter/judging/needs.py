@@ -66,11 +66,10 @@ class Needs(ByName):
         self.spread()
         self._asking = BACKWARDS.union(*map(_other_names, self.files))
         self._written = any(
-            isinstance(node, ast.Call)
-            and name_of(node.func) in _WRITING
-            and self._any(source, given_to(node))
+            self._any(source, given_to(call))
             for source in self.files
-            for node in source.nodes
+            for name in _WRITING
+            for call in source.calls.get(name, ())
         )
         return self._first(self._needs_graph)
 

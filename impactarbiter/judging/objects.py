@@ -31,11 +31,11 @@ from .flow import (
     PLAIN_METHODS,
     is_constant,
     is_side_by_side,
-    sides_of,
+    turns,
 )
 from .needs import is_caught
 from .origins import Origins, span
-from .owners import Owners
+from .owners import Owners, owners_of
 from .source_file import Names, Source, given_to, name_of, variable_of
 
 _DISPLAYS = (
@@ -155,34 +155,20 @@ class Objects(Origins):
         self, source: Source, target: ast.expr, iterated: ast.expr
     ) -> None:
         items = self._may_be_items(source, iterated)
-        for one in self._getting(source, target, iterated, items=items):
-            self._reach(source, one)
+        for part, value in turns(target, iterated):
+            if self._gives_keys(source, part, value):
+                continue
+            if self._holds(source, value) or self._gives_items(source, value):
+                for one in self._parts(part, items=items):
+                    self._reach(source, one)
 
-    def _getting(
-        self,
-        source: Source,
-        target: ast.expr,
-        iterated: ast.expr,
-        *,
-        items: bool,
-    ) -> list[ast.expr]:
-        """The parts of a target that may get it in a turn."""
-        sides: list[list[ast.expr]] = []
-        if isinstance(target, (ast.List, ast.Tuple)):
-            sides = sides_of(iterated, len(target.elts))
-        elif self._is_mapping(source, iterated):
-            return []  # its keys
-        if sides:
-            return [
-                one
-                for part, values in zip(target.elts, sides, strict=True)  # type: ignore[attr-defined]
-                for value in values
-                for one in self._getting(source, part, value, items=items)
-            ]
-        gives = self._holds(source, iterated) or self._gives_items(
-            source, iterated
-        )
-        return self._parts(target, items=items) if gives else []
+    def _gives_keys(
+        self, source: Source, part: ast.expr, value: ast.expr
+    ) -> bool:
+        """Whether one name goes through a mapping: that has its keys."""
+        return not isinstance(
+            part, (ast.List, ast.Tuple)
+        ) and self._is_mapping(source, value)
 
     def _parts(self, target: ast.expr, *, items: bool) -> list[ast.expr]:
         """What gets it of a target that gets one of the holder's items."""
@@ -341,10 +327,7 @@ class Objects(Origins):
 
     @cached_property
     def _owners(self) -> Owners:
-        attributes = {name for scope, name in self.reached if not scope}
-        owners = Owners(self.files, attributes | self.names.attributes)
-        owners.spread()
-        return owners
+        return owners_of(self)
 
     def _is_key(self, source: Source, node: ast.AST) -> bool:
         if isinstance(node, ast.Subscript):

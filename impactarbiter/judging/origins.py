@@ -90,9 +90,6 @@ class Origins(Flow):
     ) -> None:
         self._bound.setdefault(variable, []).append((source, value, passed))
 
-    def _home(self, function: Function) -> Source:
-        return next(one for one in self.files if function in one.scopes)
-
     def follow(self, value: Value) -> None:
         """To where it comes from: what else it is called there."""
         todo: list[tuple[Source, ast.AST]] = []

@@ -75,22 +75,24 @@ class Owners(Flow):
 
     def _own(self, source: Source, owner: ast.expr) -> None:
         self._reach(source, owner)
-        around = next((o for o in source.up(owner) if _is_function(o)), None)
-        name, own = _own_of_method(source, around)
+        name, own = _own_of_method(source, source.function(owner))
         if own and name_of(owner) == own:
             self._classes.add(name)
 
     def _own_what_is_given(self, source: Source, call: ast.Call) -> None:
         """A function may make an owner of what it is given."""
         for function in self.callees.by_name(call) or ():
-            home = next(one for one in self.files if function in one.scopes)
+            home = self._home(function)
             for name, given in self.callees.parameters(function, call):
                 if home.named(function, name) in self.reached:
                     self._reach(source, given)
 
 
-def _is_function(node: ast.AST) -> bool:
-    return isinstance(node, FUNCTIONS)
+def owners_of(values: Flow) -> Owners:
+    """Of what a flow has followed so far."""
+    owners = Owners(values.files, values.attributes())
+    owners.spread()
+    return owners
 
 
 def _own_of_method(source: Source, node: ast.AST | None) -> tuple[str, str]:

@@ -169,8 +169,7 @@ class Texts(Flow):
         return bool(functions) and all(
             self._is_shown(home, call, known)
             for home in self.files
-            for call in home.nodes
-            if isinstance(call, ast.Call) and name_of(call.func) == name
+            for call in home.calls.get(name, ())
         )
 
     def _is_shown_by(
@@ -200,7 +199,7 @@ class Texts(Flow):
         node: ast.AST,
         known: set[Variable],
     ) -> bool:
-        home = next(one for one in self.files if function in one.scopes)
+        home = self._home(function)
         parts: Iterable[tuple[str, ast.expr]] = self.callees.parameters(
             function, call
         )
