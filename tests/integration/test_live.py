@@ -305,11 +305,31 @@ def live(write: Callable[[Report], None], watch: Watch) -> Live:
     return Live(watch, None, write, write)  # type: ignore[arg-type]
 
 
-def test_a_program_has_as_long_for_itself_as_its_reports_take(
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which goes on when a test says so."""
+    now = [100.0]
+    monkeypatch.setattr(
+        "impactarbiter.commands.live.time",
+        SimpleNamespace(monotonic=lambda: now[0]),
+    )
+    return now
+
+
+def start_by(
     monkeypatch: pytest.MonkeyPatch,
+    start: Callable[[Callable[..., None], tuple[object, ...]], object],
+) -> None:
+    monkeypatch.setattr(
+        "impactarbiter.commands.live._thread",
+        SimpleNamespace(start_new_thread=start),
+    )
+
+
+def test_a_program_has_as_long_for_itself_as_its_reports_take(
+    monkeypatch: pytest.MonkeyPatch, clock: list[float]
 ) -> None:
     """However often it is asked, also while one is written."""
-    clock = [100.0]
     later: list[Callable[[], None]] = []
     written: list[float] = []
 
@@ -318,14 +338,7 @@ def test_a_program_has_as_long_for_itself_as_its_reports_take(
         clock[0] += 3
         ours._write_now()
 
-    monkeypatch.setattr(
-        "impactarbiter.commands.live.time",
-        SimpleNamespace(monotonic=lambda: clock[0]),
-    )
-    monkeypatch.setattr(
-        "impactarbiter.commands.live._thread",
-        SimpleNamespace(start_new_thread=lambda work, _: later.append(work)),
-    )
+    start_by(monkeypatch, lambda work, _: later.append(work))
     ours = live(write, Watch())
     ours._write_now()
     for _ in range(100):
@@ -343,17 +356,6 @@ def test_a_program_has_as_long_for_itself_as_its_reports_take(
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, which goes on when a test says so."""
-    now = [100.0]
-    monkeypatch.setattr(
-        "impactarbiter.commands.live.time",
-        SimpleNamespace(monotonic=lambda: now[0]),
-    )
-    return now
-
-
-@pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads that were started."""
     threads: list[threading.Thread] = []
@@ -362,10 +364,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
         threads.append(threading.Thread(target=work, args=args))
         threads[-1].start()
 
-    monkeypatch.setattr(
-        "impactarbiter.commands.live._thread",
-        SimpleNamespace(start_new_thread=start),
-    )
+    start_by(monkeypatch, start)
     return threads
 
 
@@ -406,12 +405,10 @@ def test_a_report_that_was_made_meanwhile_is_the_one_asked_for(
     monkeypatch: pytest.MonkeyPatch, clock: list[float]
 ) -> None:
     waits: list[threading.Thread] = []
-    monkeypatch.setattr(
-        "impactarbiter.commands.live._thread",
-        SimpleNamespace(
-            start_new_thread=lambda work, args: waits.append(
-                threading.Thread(target=work, args=args)
-            )
+    start_by(
+        monkeypatch,
+        lambda work, args: waits.append(
+            threading.Thread(target=work, args=args)
         ),
     )
     watch = Watch()
@@ -481,10 +478,7 @@ def test_where_no_thread_is_left_a_program_ends(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(os, "kill", lambda *to: ended.append(to))
-    monkeypatch.setattr(
-        "impactarbiter.commands.live._thread",
-        SimpleNamespace(start_new_thread=refuse),
-    )
+    start_by(monkeypatch, refuse)
     watch = Watch()
     watch.ready = False
     ours = live(lambda report: None, watch)
@@ -563,10 +557,7 @@ def test_where_no_thread_is_left_nothing_is_raised(
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(
-        "impactarbiter.commands.live._thread",
-        SimpleNamespace(start_new_thread=refuse),
-    )
+    start_by(monkeypatch, refuse)
     watch = Watch()
     watch.ready = False
     written: list[Report] = []

@@ -130,13 +130,18 @@ def test_a_signal_that_is_taken_shows_as_before() -> None:
         signal.signal(signal.SIGUSR2, signal.SIG_DFL)
 
 
+def ignore_in_c(number: int) -> None:
+    """Python's table does not know of it."""
+    set_in_c = ctypes.CDLL(None).signal
+    set_in_c.argtypes = [ctypes.c_int, ctypes.c_void_p]
+    set_in_c(number, int(signal.SIG_IGN))
+
+
 def test_what_c_code_has_set_meanwhile_stays() -> None:
     handler = Default(signal.SIG_DFL)
     assert _signals.take(signal.SIGUSR2, handler)
     try:
-        set_in_c = ctypes.CDLL(None).signal
-        set_in_c.argtypes = [ctypes.c_int, ctypes.c_void_p]
-        set_in_c(signal.SIGUSR2, int(signal.SIG_IGN))
+        ignore_in_c(signal.SIGUSR2)
         assert not _signals.give_back(signal.SIGUSR2, handler)
         signal.raise_signal(signal.SIGUSR2)
     finally:
@@ -153,9 +158,7 @@ def test_what_c_code_has_set_stays_all_the_time(
     handler = Default(signal.SIG_DFL)
     assert _signals.take(signal.SIGUSR2, handler)
     try:
-        set_in_c = ctypes.CDLL(None).signal
-        set_in_c.argtypes = [ctypes.c_int, ctypes.c_void_p]
-        set_in_c(signal.SIGUSR2, int(signal.SIG_IGN))
+        ignore_in_c(signal.SIGUSR2)
         with monkeypatch.context() as patch:
             patch.setattr("_signal.signal", lambda n, _: changed.append(n))
             assert not _signals.give_back(signal.SIGUSR2, handler)
