@@ -448,10 +448,7 @@ def test_an_import_that_goes_on_keeps_no_program_from_its_end(
     ended: list[tuple[int, int]] = []
     threads: list[object] = []
     monkeypatch.setattr(os, "kill", lambda *to: ended.append(to))
-    monkeypatch.setattr(
-        "impactarbiter.commands.live._thread",
-        SimpleNamespace(start_new_thread=lambda *work: threads.append(work)),
-    )
+    start_by(monkeypatch, lambda *work: threads.append(work))
     watch = Watch()
     watch.ready = False
     written: list[Report] = []
