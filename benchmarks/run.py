@@ -59,6 +59,12 @@ def pauses(effort: float) -> list[Row]:
     return module.run(effort)
 
 
+def programs(effort: float) -> list[Row]:
+    import programs as module
+
+    return module.run(effort)
+
+
 BENCHMARKS: dict[str, Benchmark] = {
     "transformer": step("transformer"),
     "tiny_mlp": step("tiny_mlp"),
@@ -71,6 +77,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "walk_2m": walk(2_000_000),
     "walk_1m_shuffled": walk(1_000_000, shuffled=True),
     "tracker": tracker,
+    "programs": programs,
 }
 
 

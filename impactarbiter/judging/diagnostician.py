@@ -395,6 +395,7 @@ class Diagnostician:
                 for f in (*findings, *told_back)
                 for site in (
                     *(f.allocated_at, f.grown_at, f.maybe_grown_at),
+                    *f.grown_stack[:1],
                     f.may_end_at,
                     f.asked_at,
                 )

@@ -262,6 +262,7 @@ def _finding(finding: Finding, masks: _Masks) -> Finding:
         ),
         grown_at=masks.site(finding.grown_at),
         stack=tuple(masks.site(s) or s for s in finding.stack),
+        grown_stack=tuple(masks.site(s) or s for s in finding.grown_stack),
         tensors=tuple(replace(t, shape=None) for t in finding.tensors),
         maybe_grown_at=masks.site(finding.maybe_grown_at),
         may_end_at=masks.site(finding.may_end_at),

@@ -23,20 +23,23 @@ AGAIN = 4
 
 #: A statement's file, line and function.
 Key: TypeAlias = tuple[str, int, str]
+#: Those of the calls around it, the innermost first.
+Calls: TypeAlias = tuple[Key, ...]
 
 
 @dataclass
 class Sightings(Changing):
     """What the watches of one holder have shown, one after the other.
 
-    ``grown`` and ``idle`` have the same statements, and ``so_far`` is empty
-    unless a watch lasts.
+    ``grown``, ``idle`` and ``calls`` have the same statements, and ``so_far``
+    is empty unless a watch lasts.
     """
 
-    # How much of its age each statement stands for, and how often it ran for
-    # nothing, for each time that it grew this holder.
+    # How much of its age each statement stands for, how often it ran for
+    # nothing, for each time that it grew this holder, and how it was reached.
     grown: Mapping[Key, float] = field(default_factory=dict)
     idle: Mapping[Key, float] = field(default_factory=dict)
+    calls: Mapping[Key, Calls] = field(default_factory=dict)
     resumed: bool = False  # it had stopped growing since that was seen
     so_far: Sequence[Statement] = ()  # of a watch that still lasts
     watches: int = 0  # times that it was watched
@@ -83,7 +86,8 @@ class Sightings(Changing):
         """Adds the statements that a watched tick has shown: what came in so
         much ``time``, until then, came by them."""
         if self.resumed and statements:
-            self.grown, self.idle, self.resumed = {}, {}, False
+            self.grown, self.idle, self.calls = {}, {}, {}
+            self.resumed = False
         brought = sum(s.items for s in statements)
         for s in statements:
             key = (s.file, s.line, s.function)
@@ -93,6 +97,7 @@ class Sightings(Changing):
             idle = max(self.idle.get(key, 0.0), ratio if s.idle else 0)
             self.grown = {**self.grown, key: items}
             self.idle = {**self.idle, key: idle}
+            self.calls = {key: s.calls, **self.calls}
 
     def resume(self) -> None:
         """It grows again: by another statement, maybe."""
@@ -105,11 +110,25 @@ class Sightings(Changing):
     @property
     def grown_at(self) -> Site | None:
         """The statement that was seen to grow it most; None where none was."""
+        chosen = self._chosen
+        return None if chosen is None else site_at(*chosen[0])
+
+    @property
+    def grown_stack(self) -> tuple[Site, ...]:
+        """The user's calls that led to it when it was seen first, the
+        innermost first."""
+        chosen = self._chosen
+        return () if chosen is None else tuple(site_at(*c) for c in chosen[1])
+
+    @property
+    def _chosen(self) -> tuple[Key, Calls] | None:
         key = self._most
-        if key is None and self.so_far:
-            most = max(self.so_far, key=lambda s: s.items)
-            key = most.file, most.line, most.function
-        return None if key is None else site_at(*key)
+        if key is not None:
+            return key, self.calls[key]
+        if not self.so_far:
+            return None
+        most = max(self.so_far, key=lambda s: s.items)
+        return (most.file, most.line, most.function), most.calls
 
     def renew(self, finding: Finding | None) -> bool:
         """Whether they make the value of the holder in its ``finding`` from

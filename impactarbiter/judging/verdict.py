@@ -159,6 +159,7 @@ def finding_of(
         holder=holder,
         cycle=_cycle(history, case),
         grown_at=history.sightings.grown_at,
+        grown_stack=history.sightings.grown_stack,
         bytes_per_step=finding.bytes_per_step if size is None else size,
         tensors_per_step=(
             finding.tensors_per_step if count is None else count

@@ -219,13 +219,15 @@ class Finding:
     ``confirmation`` says what would settle a ``growing`` verdict,
     ``confirmed_step`` when a verdict was settled, ``rule``
     which rule spoke (docs/verdicts.md), ``note`` anything else worth a
-    sentence.  ``grown_at`` was seen to grow the holder; ``maybe_grown_at``
-    is a guess by name, where nothing was seen.  At ``may_end_at`` the source
-    may end a growth that goes on, at ``asked_at`` it asks for a key before it
-    sets it: keys that come again may end it.  ``patch_note`` says why
-    there is no patch, where one comes to mind.  ``kept`` is what the
-    holder's items were seen to be (None: not looked at), ``trains`` whether
-    the program has run a backward, ``ages`` its lines' survivors by age.
+    sentence.  ``grown_at`` was seen to grow the holder, by way of the user's
+    calls in ``grown_stack``, the innermost first (three at most, of the first
+    time); ``maybe_grown_at`` is a guess by name, where nothing was seen.  At
+    ``may_end_at`` the source may end a growth that goes on, at ``asked_at`` it
+    asks for a key before it sets it: keys that come again may end it.
+    ``patch_note`` says why there is no patch, where one comes to mind.
+    ``kept`` is what the holder's items were seen to be (None: not looked at),
+    ``trains`` whether the program has run a backward, ``ages`` its lines'
+    survivors by age.
     ``graph_bytes_per_step`` is the memory of autograd nodes, no tensors,
     that is kept beside ``bytes_per_step`` of tensor memory;
     ``object_bytes_per_step``, at least, that of the tensors' own objects.
@@ -264,6 +266,7 @@ class Finding:
     patch: str | None = None
     patch_note: str | None = None
     stack: tuple[Site, ...] = ()
+    grown_stack: tuple[Site, ...] = ()
     phase: str | None = None
     confirmation: str | None = None
     confirmed_step: int | None = None

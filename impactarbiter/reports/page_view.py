@@ -279,6 +279,7 @@ def sources_of(
         for site, said in (
             (finding.allocated_at, "makes it"),
             (finding.grown_at, "keeps it"),
+            *((site, "leads to it") for site in finding.grown_stack[:1]),
             (finding.maybe_grown_at, "may keep it"),
             (finding.may_end_at, "may let it go"),
             (finding.asked_at, "asks for its key"),

@@ -141,12 +141,23 @@ def _result(finding: Finding, base: str) -> dict[str, Any]:
             "retainedBytes": finding.retained_bytes,
         },
     }
-    if finding.grown_at is not None and finding.allocated_at.known:
-        related = _location(finding.allocated_at, base)
-        related["id"] = 1
-        related["message"] = {"text": "allocated here"}
-        result["relatedLocations"] = [related]
+    related = [
+        {**_location(site, base), "id": i, "message": {"text": text}}
+        for i, (site, text) in enumerate(_related(finding), 1)
+    ]
+    if related:
+        result["relatedLocations"] = related
     return result
+
+
+def _related(finding: Finding) -> list[tuple[Site, str]]:
+    """What belongs to it beside the place where it is shown, in words."""
+    if finding.grown_at is None:
+        return []
+    found = [(site, "called from here") for site in finding.grown_stack[:1]]
+    if finding.allocated_at.known:
+        found.insert(0, (finding.allocated_at, "allocated here"))
+    return found
 
 
 def _location(site: Site, base: str) -> dict[str, Any]:

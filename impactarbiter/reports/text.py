@@ -98,6 +98,9 @@ def _details(finding: Finding) -> list[Line]:
     if len(finding.stack) > 1:
         frames = tuple(str(site) for site in finding.stack)
         found.append(Fact("stack", "innermost first", frames))
+    if len(finding.grown_stack) > 1:
+        frames = tuple(str(site) for site in finding.grown_stack)
+        found.append(Fact("grown by", "innermost first", frames))
     return [
         one
         for fact in found[0 if finding.rule else 1 :]

@@ -204,6 +204,9 @@ def facts(finding: Finding) -> list[Fact]:
         found.append(Fact("holder", _holder_text(finding)))
     if finding.grown_at is not None:
         found.append(_site_fact("grown at", finding.grown_at))
+        found += [
+            _site_fact("called from", site) for site in finding.grown_stack[:1]
+        ]
     elif finding.maybe_grown_at is not None:
         found.append(_site_fact("grown maybe", finding.maybe_grown_at))
     if finding.may_end_at is not None:

@@ -11,12 +11,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import impactarbiter
 from impactarbiter import Finding
+from impactarbiter.reports.text import finding_text
 
 pytestmark = pytest.mark.usefixtures("no_watch_left")
 
@@ -34,6 +36,19 @@ def statement(finding: Finding) -> str:
     assert finding.verdict == "leak"
     assert finding.grown_at is not None
     return finding.grown_at.source
+
+
+def report_of(folder: Path, text: str) -> dict[str, Any]:
+    """Of a script with this text."""
+    script = folder / "program.py"
+    script.write_text(textwrap.dedent(text))
+    output = folder / "report.json"
+    command = [sys.executable, "-P", "-m", "impactarbiter", "run", "--quiet"]
+    subprocess.run(
+        [*command, "--json", output, script], check=True, cwd=folder
+    )
+    report: dict[str, Any] = json.loads(output.read_text())
+    return report
 
 
 class Box:
@@ -199,6 +214,60 @@ def test_what_is_told_in_passing_names_the_statement_where_it_was_seen() -> (
     assert first.site == first.grown_at
 
 
+class Bus:
+    """Others' handlers are kept by the line of its own."""
+
+    def __init__(self) -> None:
+        self.handlers: list[object] = []
+
+    def on(self, handler: object) -> None:
+        self.handlers.append(handler)
+
+
+def test_the_calls_around_a_statement_are_told() -> None:
+    bus = Bus()
+    bus.on(len)
+
+    def turn(step: int) -> None:
+        value = torch.ones(64)
+        # A library's frame lies between the two of the user's.
+        list(map(bus.on, (value for _ in "a")))
+
+    finding = found(turn)
+    assert statement(finding) == "self.handlers.append(handler)"
+    nearest, next_one, *_ = finding.grown_stack
+    assert nearest.source == "list(map(bus.on, (value for _ in \"a\")))"
+    assert nearest.function.endswith("<locals>.turn")
+    assert next_one.source == "turn(step)"
+    assert len(finding.grown_stack) <= 3
+    text = finding_text(finding)
+    assert f"called from {nearest}\n" in text
+
+
+def test_what_grows_at_the_top_of_a_module_was_called_by_nobody(
+    tmp_path: Path,
+) -> None:
+    report = report_of(
+        tmp_path,
+        """
+        import torch
+
+        kept = []
+        weight = torch.nn.Parameter(torch.ones(64))
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for _ in range(60):
+            loss = (weight * 2).sum()
+            loss.backward()
+            optimizer.step()
+            kept.append(weight.detach() * 2)
+        """,
+    )
+    (finding,) = report["findings"]
+    source = "kept.append(weight.detach() * 2)"
+    assert finding["grown_at"]["source"] == source
+    assert finding["grown_stack"] == []
+
+
 def residual(
     value: torch.Tensor,
     seen: list[torch.Tensor] = [],  # noqa: B006
@@ -245,9 +314,9 @@ def test_a_bounded_list_of_the_newest_does_not_make_the_rate_smaller() -> None:
 def test_a_leak_whose_path_broke_before_the_end_is_not_taken_back(
     tmp_path: Path,
 ) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(
-        textwrap.dedent("""
+    report = report_of(
+        tmp_path,
+        """
         import torch
 
         class Box:
@@ -266,14 +335,8 @@ def test_a_leak_whose_path_broke_before_the_end_is_not_taken_back(
                     box = Box(box.kept)
 
         main()
-        """)
+        """,
     )
-    output = tmp_path / "report.json"
-    command = [sys.executable, "-P", "-m", "impactarbiter", "run", "--quiet"]
-    subprocess.run(
-        [*command, "--json", output, script], check=True, cwd=tmp_path
-    )
-    report = json.loads(output.read_text())
     (finding,) = report["findings"]
     assert finding["verdict"] == "leak"
     assert finding["holder"]["expression"] == "main().box.kept"

@@ -493,7 +493,9 @@ class Visit(NamedTuple):
 class Statement(NamedTuple):
     """A statement that was seen to grow a holder, and by how many items.
 
-    ``idle``: times that it ran and the holder did not grow.
+    ``idle``: times that it ran and the holder did not grow.  ``calls`` are
+    file, line and function of the user's calls that had led to it, the
+    innermost first, when it was seen first.
     """
 
     file: str
@@ -502,3 +504,4 @@ class Statement(NamedTuple):
     times: int
     items: int
     idle: int
+    calls: tuple[tuple[str, int, str], ...] = ()

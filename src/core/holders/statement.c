@@ -15,12 +15,17 @@
 typedef struct {
     PyObject *file, *function; /* owned */
     int line;
+    PyObject *calls; /* owned: [(file, line, function)] around it, of the user's
+                        code, the innermost first; of one that grew it alone */
     uint32_t times;
     uint32_t idle; /* times that it ran and the holder did not grow */
     int running;   /* it ran, and the holder has not grown by it yet */
     Py_ssize_t items;
     Py_ssize_t carried; /* of these, such as lead to tensors, or may */
 } statement;
+
+/* Calls around a statement that are told. */
+#define MOST_CALLS 3
 
 /* Threads of a program that is watched; where there are more, none is. */
 #define MOST_THREADS 64
@@ -49,6 +54,7 @@ forget(statement *s)
 {
     Py_CLEAR(s->file);
     Py_CLEAR(s->function);
+    Py_CLEAR(s->calls);
     *s = (statement){0};
 }
 
@@ -112,8 +118,41 @@ known(const statement *s)
     return NULL;
 }
 
+static int
+runs(const statement *s, const PyCodeObject *code)
+{
+    return code->co_filename == s->file && code->co_qualname == s->function;
+}
+
+/* The calls that had led to a statement when it was seen first, from a frame
+ * on that it called, or that it stands in: MOST_CALLS of them at most. */
+static PyObject *
+calls_around(const statement *s, PyFrameObject *frame)
+{
+    PyObject *calls = PyList_New(0);
+    PyFrameObject *f = (PyFrameObject *)Py_XNewRef((PyObject *)frame);
+    int met = 0;
+    while (f != NULL && calls != NULL &&
+           PyList_GET_SIZE(calls) < MOST_CALLS) {
+        PyCodeObject *code = PyFrame_GetCode(f);
+        if (met && is_user(f, code))
+            ia_list_add(&calls, Py_BuildValue("(OiO)", code->co_filename,
+                                              PyFrame_GetLineNumber(f),
+                                              code->co_qualname));
+        met = met || runs(s, code);
+        Py_DECREF(code);
+        PyFrameObject *back = PyFrame_GetBack(f);
+        Py_DECREF(f);
+        f = back;
+    }
+    Py_XDECREF(f);
+    if (calls == NULL)
+        PyErr_Clear();
+    return calls;
+}
+
 static statement *
-entry_for(const statement *s)
+entry_for(const statement *s, PyFrameObject *frame)
 {
     statement *before = known(s);
     if (before != NULL)
@@ -123,7 +162,8 @@ entry_for(const statement *s)
     statement *new = &watch.seen[watch.nseen++];
     *new = (statement){.file = Py_NewRef(s->file),
                        .function = Py_NewRef(s->function),
-                       .line = s->line};
+                       .line = s->line,
+                       .calls = calls_around(s, frame)};
     return new;
 }
 
@@ -132,14 +172,14 @@ entry_for(const statement *s)
  * thread keeps the GIL from a statement's end to the next line's begin.  Of
  * what was not there at the event before, nobody knows. */
 static void
-compare(const statement *now)
+compare(const statement *now, PyFrameObject *frame)
 {
     ia_visit after = look_at_holder();
     watch.held &= after.state == IA_PATH_INTACT;
     if (watch.last.state == IA_PATH_INTACT &&
         after.state == IA_PATH_INTACT && now->file != NULL &&
         is_growth(&watch.last, &after)) {
-        statement *s = entry_for(now);
+        statement *s = entry_for(now, frame);
         if (s != NULL) {
             s->times++;
             s->running = 0;
@@ -227,7 +267,7 @@ trace(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
     position *at = position_of(PyThreadState_Get());
     if (at == NULL)
         return 0;
-    compare(&at->now);
+    compare(&at->now, frame);
     if (what == PyTrace_RETURN) {
         PyFrameObject *back = PyFrame_GetBack(frame);
         note_position(&at->now, back);
@@ -326,8 +366,11 @@ ia_statement_end(void)
     }
     position *at = position_of(here);
     /* What came after too many events belongs to nobody. */
-    if (at != NULL && !too_many_events())
-        compare(&at->now);
+    if (at != NULL && !too_many_events()) {
+        PyFrameObject *frame = PyThreadState_GetFrame(here);
+        compare(&at->now, frame);
+        Py_XDECREF(frame);
+    }
     watch.path = IA_NO_PATH;
     if (!too_many_events() && !all_trace_by(trace))
         forget_seen();
@@ -347,6 +390,12 @@ any_carries(void)
     return 0;
 }
 
+static PyObject *
+calls_of(const statement *s)
+{
+    return s->calls != NULL ? PyList_AsTuple(s->calls) : PyTuple_New(0);
+}
+
 PyObject *
 ia_statement_build(void)
 {
@@ -358,9 +407,10 @@ ia_statement_build(void)
         const statement *s = &watch.seen[i];
         Py_ssize_t items = carrying ? s->carried : s->items;
         if (items > 0)
-            ia_list_add(&list, Py_BuildValue("(OiOInI)", s->file, s->line,
-                                             s->function, s->times, items,
-                                             s->idle));
+            ia_list_add(&list,
+                        Py_BuildValue("(OiOInIN)", s->file, s->line,
+                                      s->function, s->times, items, s->idle,
+                                      calls_of(s)));
     }
     return list ? Py_BuildValue("(NN)", list, PyBool_FromLong(watch.held))
                 : NULL;

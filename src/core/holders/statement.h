@@ -21,10 +21,11 @@
 int ia_statement_watch(uint32_t path, int by_graph);
 /* Ends it, on any thread. */
 void ia_statement_end(void);
-/* ([(file, line, function, times, items, idle)], held) of what was seen since
- * the watch began, and whether the path held all along; new reference.  While
- * the watch lasts: what was seen so far.  Where some statements brought items
- * that lead to tensors, these items of these alone. */
+/* ([(file, line, function, times, items, idle, calls)], held) of what was seen
+ * since the watch began, and whether the path held all along; new reference.
+ * While the watch lasts: what was seen so far.  Where some statements brought
+ * items that lead to tensors, these items of these alone.  `calls`: (file,
+ * line, function) of the user's calls around it, the innermost first. */
 PyObject *ia_statement_build(void);
 
 #endif /* IA_STATEMENT_H */

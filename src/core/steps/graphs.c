@@ -2,8 +2,8 @@
  * what all of them take. */
 
 #include "../base/array.h"
-#include "../base/bitmap.h"
 #include "../base/kinds.h"
+#include "../base/ptrmap.h"
 #include "../ledger/journal.h"
 #include "../ledger/tensors.h"
 #include "criterion.h"
@@ -38,7 +38,7 @@ ia_graphs_end_step(void)
 
 typedef struct {
     ia_sink sink;
-    ia_bitmap *seen; /* owned; NULL until there is a node */
+    ia_ptrmap seen; /* most graphs are small: no bitmap is worth it */
     void **stack; /* owned */
     uint32_t depth, capacity;
     int failed;
@@ -55,16 +55,11 @@ probe_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     (void)kind, (void)name, (void)index;
     if (node == NULL)
         return 0;
-    if (p->seen == NULL && (p->seen = ia_bitmap_new()) == NULL) {
-        p->failed = 1;
-        return 1;
-    }
-    int met = ia_bitmap_mark(p->seen, (uintptr_t)node);
-    p->failed |= p->seen->failed;
-    if (met ||
+    int is_new = ia_ptrmap_add(&p->seen, (uintptr_t)node, 0);
+    if (is_new == 0 ||
         (p->least > 0 && ia_the_framework->node_sequence(node) < p->least))
         return 0;
-    if (IA_ROOM(p->stack, p->capacity, p->depth + 1) < 0) {
+    if (is_new < 0 || IA_ROOM(p->stack, p->capacity, p->depth + 1) < 0) {
         p->failed = 1;
         return 1;
     }
@@ -89,7 +84,7 @@ probe_graph(probe *p, void *root, uint64_t budget)
         ia_the_framework->next_nodes(node, &p->sink);
         p->nodes++;
     }
-    ia_bitmap_free(p->seen);
+    ia_ptrmap_free(&p->seen);
     free(p->stack);
 }
 
@@ -109,7 +104,7 @@ ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
         ia_the_framework->next_nodes(at, &p.sink);
         p.nodes++;
     }
-    ia_bitmap_free(p.seen);
+    ia_ptrmap_free(&p.seen);
     free(p.stack);
     lost += p.failed && !found;
     return p.failed && !found ? -1 : found;
@@ -176,7 +171,7 @@ ia_graphs_weigh(uint64_t budget, uint64_t *nodes, uint64_t *bytes)
         weigh_pending(&p, budget, bytes);
     }
     ia_the_framework->walk_end();
-    ia_bitmap_free(p.seen);
+    ia_ptrmap_free(&p.seen);
     free(p.stack);
     *nodes = p.nodes;
     return !p.failed && p.nodes <= budget;
