@@ -39,8 +39,8 @@ ia_graphs_end_step(void)
 typedef struct {
     ia_sink sink;
     ia_ptrmap seen; /* most graphs are small: no bitmap is worth it */
-    void **stack; /* owned */
-    uint32_t depth, capacity;
+    void **pending; /* owned */
+    uint32_t count, capacity;
     int failed;
     uint64_t nodes;
     uint64_t oldest; /* sequence number */
@@ -59,11 +59,11 @@ probe_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     if (is_new == 0 ||
         (p->least > 0 && ia_the_framework->node_sequence(node) < p->least))
         return 0;
-    if (is_new < 0 || IA_ROOM(p->stack, p->capacity, p->depth + 1) < 0) {
+    if (is_new < 0 || IA_ROOM(p->pending, p->capacity, p->count + 1) < 0) {
         p->failed = 1;
         return 1;
     }
-    p->stack[p->depth++] = node;
+    p->pending[p->count++] = node;
     return 0;
 }
 
@@ -76,8 +76,8 @@ probe_graph(probe *p, void *root, uint64_t budget)
         .oldest = UINT64_MAX,
     };
     probe_node(&p->sink, root, IA_EDGE_GRAD_FN, NULL, -1);
-    while (p->depth > 0 && p->nodes < budget && !p->failed) {
-        void *node = p->stack[--p->depth];
+    while (p->count > 0 && p->nodes < budget && !p->failed) {
+        void *node = p->pending[--p->count];
         uint64_t sequence = ia_the_framework->node_sequence(node);
         if (sequence < p->oldest)
             p->oldest = sequence;
@@ -85,29 +85,31 @@ probe_graph(probe *p, void *root, uint64_t budget)
         p->nodes++;
     }
     ia_ptrmap_free(&p->seen);
-    free(p->stack);
+    free(p->pending);
 }
 
 /* What a node was made from is older than it: only what is younger than the
- * one that is looked for can lead to it. */
+ * one that is looked for can lead to it.  The nearest come first, for a value
+ * is few nodes behind the one that was made from it, whatever else has gone
+ * into that. */
 int
-ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
-                    uint64_t budget)
+ia_graphs_lead_back(void *root, void *node, uint64_t sequence, uint32_t budget)
 {
     probe p = {.sink = {NULL, probe_node, NULL, NULL}, .least = sequence};
     int found = 0;
+    uint32_t next = 0;
     probe_node(&p.sink, root, IA_EDGE_GRAD_FN, NULL, -1);
-    while (p.depth > 0 && p.nodes < budget && !p.failed && !found) {
-        void *at = p.stack[--p.depth];
+    while (next < p.count && next < budget && !p.failed && !found) {
+        void *at = p.pending[next++];
         found = at == node && at != root &&
                 ia_the_framework->node_sequence(at) == sequence;
         ia_the_framework->next_nodes(at, &p.sink);
-        p.nodes++;
     }
+    int cut_short = p.failed || next < p.count;
     ia_ptrmap_free(&p.seen);
-    free(p.stack);
+    free(p.pending);
     lost += p.failed && !found;
-    return p.failed && !found ? -1 : found;
+    return cut_short && !found ? -1 : found;
 }
 
 void
@@ -142,12 +144,12 @@ ia_graphs_probe(uint64_t budget)
     free(newest);
 }
 
-/* The nodes that are on the stack and what they lead to. */
+/* The nodes that are pending and what they lead to. */
 static void
 weigh_pending(probe *p, uint64_t budget, uint64_t *bytes)
 {
-    while (p->depth > 0 && p->nodes <= budget && !p->failed) {
-        void *node = p->stack[--p->depth];
+    while (p->count > 0 && p->nodes <= budget && !p->failed) {
+        void *node = p->pending[--p->count];
         *bytes += ia_the_framework->node_bytes(node);
         ia_the_framework->next_nodes(node, &p->sink);
         p->nodes++;
@@ -172,7 +174,7 @@ ia_graphs_weigh(uint64_t budget, uint64_t *nodes, uint64_t *bytes)
     }
     ia_the_framework->walk_end();
     ia_ptrmap_free(&p.seen);
-    free(p.stack);
+    free(p.pending);
     *nodes = p.nodes;
     return !p.failed && p.nodes <= budget;
 }

@@ -32,10 +32,10 @@ int ia_graphs_weigh(uint64_t budget, uint64_t *nodes, uint64_t *bytes);
 #define IA_NODES_BACK 20000
 
 /* Whether the graph of `root` leads back to another node, which had that
- * sequence number: nodes' addresses are used again, their numbers are not.  0
- * too where it was not found among the `budget` newest, -1 when memory is
- * short.  Within a walk's brackets. */
+ * sequence number: nodes' addresses are used again, their numbers are not.  -1
+ * where that is not known: it was not found among the `budget` nearest of those
+ * that may lead to it, or memory is short.  Within a walk's brackets. */
 int ia_graphs_lead_back(void *root, void *node, uint64_t sequence,
-                        uint64_t budget);
+                        uint32_t budget);
 
 #endif /* IA_GRAPHS_H */
