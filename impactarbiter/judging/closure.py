@@ -15,7 +15,8 @@ from ..model.report import GrowingLine
 
 #: The run is divided into so many windows, and the least of each compared:
 #: what comes and goes within a window is no growth.  The first two are what
-#: a program builds up.
+#: a program builds up.  Where no two moments are alike, the least is by chance,
+#: and then the next to it shows no trend: both must rise.
 WINDOWS = 8
 BUILD_UP = 2
 #: Growth is steady where the least rises from window to window, but for one
@@ -117,9 +118,12 @@ def _steady(
     window = (step - first) * WINDOWS // (last - first)
     window[window == WINDOWS] = WINDOWS - 1  # the last point ends it
     inside = (size[window == w] for w in range(BUILD_UP, WINDOWS))
-    minima = [int(sizes.min()) for sizes in inside if len(sizes)]
-    rises = [b - a for a, b in itertools.pairwise(minima)]
-    if len(rises) < 2 or sum(r <= 0 for r in rises) > MOST_FALLS:
+    least = [_two_least(sizes) for sizes in inside if len(sizes)]
+    minima = [first for first, _next in least]
+    rises = _rises(minima)
+    if len(rises) < 2 or _falls(rises) > MOST_FALLS:
+        return 0.0
+    if _falls(_rises([after for _least, after in least])) > MOST_FALLS:
         return 0.0
     rise, half = min(_median(rises), _slope(minima)), len(rises) // 2
     if min(rises) < -rise or rise < least_rise:
@@ -129,6 +133,20 @@ def _steady(
     if _has_stopped(step, size, minima[-1]):
         return 0.0
     return max(rise * WINDOWS / (last - first), 0.0)
+
+
+def _two_least(sizes: Column) -> tuple[int, int]:
+    """The least, and the next; of one alone, that."""
+    ordered = sorted(sizes.tolist())
+    return ordered[0], ordered[min(1, len(ordered) - 1)]
+
+
+def _rises(values: Sequence[int]) -> list[int]:
+    return [b - a for a, b in itertools.pairwise(values)]
+
+
+def _falls(rises: Sequence[int]) -> int:
+    return sum(rise <= 0 for rise in rises)
 
 
 def _has_stopped(step: Column, size: Column, least: int) -> bool:

@@ -56,6 +56,20 @@ def test_what_rose_in_stages_that_are_over_has_stopped() -> None:
     assert rate(live) == 0
 
 
+def test_of_moments_that_are_never_alike_the_least_are_by_chance() -> None:
+    """A search that is as large again each time: where a window's least rise,
+    the next to them do not."""
+    least = [0, 9, 20, 21, 260, 476, 500, 644]
+    after = [40, 60, 44, 1292, 1004, 668, 884, 812]
+    live = []
+    for low, high in zip(least, after, strict=True):
+        window = [5000 + 37 * n for n in range(STEPS // 8)]
+        window[30], window[70] = low, high
+        live += window
+    assert rate(live) == 0
+    assert rate([size + 100 * n for n, size in enumerate(live)]) > 90
+
+
 def in_use(heap: list[int]) -> tuple[float | None, bool]:
     """With resident memory that is known to a MiB."""
     resident = [(size >> 20) << 20 for size in heap]
