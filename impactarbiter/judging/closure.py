@@ -15,7 +15,7 @@ from ..model.report import GrowingLine
 
 #: The run is divided into so many windows, and the least of each compared:
 #: what comes and goes within a window is no growth.  The first two are what
-#: a program builds up.  Where no two moments are alike, the least is by chance,
+#: a program builds up.  Where no two moments are alike the least is by chance,
 #: and then the next to it shows no trend: both must rise.
 WINDOWS = 8
 BUILD_UP = 2

@@ -21,6 +21,7 @@ class Departures(Changing):
     let_go_at: int = 0  # the last look before something left it
     lets_go_since: int | None = None  # the same of the first time
     had_at_first: int = 0  # items just before that
+    before_first: Observation | None = None  # what was seen then
     left_over: int = 0  # items just after the last time
     lets_go: bool = False
     outgrew: bool = False
@@ -43,6 +44,7 @@ class Departures(Changing):
             if self.lets_go_since is None:
                 self.lets_go_since = before.at.now
                 self.had_at_first = before.items or 0
+                self.before_first = before
         if items > self.peak:
             self.peak, self.peak_at = items, now.at.now
         goes_on = graph_grows or self.leads_back

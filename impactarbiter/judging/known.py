@@ -190,9 +190,10 @@ class KnownHolders(dict[str, HolderHistory]):
         """A confirmed container keeps the name that it was confirmed by.
 
         The call whose variable it was may have returned since; what holds it
-        now, a traceback or garbage, was not what made it grow.  A name that
-        comes and goes with a call is worth less than another, any name more
-        than that of garbage.
+        now, a traceback, a library's memo or garbage, was not what made it
+        grow.  A name that comes and goes with a call is worth less than
+        another, any name more than that of garbage, and one of the user's more
+        than one that leads through a library.
         """
         if held.length is None:
             return held
@@ -204,10 +205,9 @@ class KnownHolders(dict[str, HolderHistory]):
         if (
             history is None
             or known is None
-            or (history.confirmed_at is None and not held.died)
-            or (history.comes_and_goes and not held.died)
+            or not (held.died or _is_better(history, known, held))
             or known.goes_by_the_name_of(held)
-            or held.length < history.length_of(held)
+            or not _is_the_same(history, known, held)
         ):
             return held
         return replace(
@@ -417,6 +417,23 @@ class KnownHolders(dict[str, HolderHistory]):
             self.update(holders)
 
         return bring_back
+
+
+def _is_better(history: HolderHistory, known: Held, now: Held) -> bool:
+    """Whether the name that a holder was known by is worth more than that by
+    which a walk has found it now."""
+    if history.comes_and_goes:
+        return False
+    if now.path.library and not known.path.library:
+        return True
+    return history.confirmed_at is not None
+
+
+def _is_the_same(history: HolderHistory, known: Held, now: Held) -> bool:
+    """Whether a container is the one that lay there, and none that was made
+    in its place: it has not become shorter, or has what it had first."""
+    length = now.length or 0
+    return length >= history.length_of(now) or now.eldest == known.eldest
 
 
 def _some_of(

@@ -105,7 +105,7 @@ def leads_back(
         return False
     if history.departures.let_go_at < then.at.now:
         return history.departures.leads_back  # nothing has left since
-    if _eldest(held) != _eldest(history.held):
+    if held.eldest != history.held.eldest:
         return False
     gained = sum(
         line.live_count - history.sites[site].live_count
@@ -113,11 +113,6 @@ def leads_back(
         if site in history.sites
     )
     return 2 * (now.storages - then.storages) > gained > 0
-
-
-def _eldest(held: Held) -> int:
-    """When the first of what is left in it was made."""
-    return min(group.first for group in held.groups)
 
 
 def has_just_gone(history: HolderHistory, now: int) -> bool:

@@ -25,6 +25,16 @@ def rate(history: HolderHistory, kind: int, attribute: str) -> float | None:
     return seen
 
 
+def net(history: HolderHistory, kind: int, attribute: str) -> float | None:
+    """The same of what takes in more than leaves it: since something left it
+    first, and not since the last time, for it is emptied a little each time;
+    None where that is not known."""
+    before = history.departures.before_first
+    if before is None:
+        return None
+    return growth(before, history.last, kind, attribute)
+
+
 def carried(history: HolderHistory, kind: int, attribute: str) -> float | None:
     """The same of a graph that is carried from step to step: that is seen by
     walks only, and after a single one all that hangs on the graph is taken to

@@ -79,6 +79,8 @@ class Rule:
 
 #: The rule whose word is told while the program runs, though nothing is sure.
 MAY_END = "may-end"
+#: The rule for what takes in more than leaves it.
+OUTGROWS = "outgrows"
 #: The rule for what a script may be there to make.
 COLLECTS = "collects"
 
@@ -146,7 +148,7 @@ RULES: tuple[Rule, ...] = (
         "it has not grown for a third of the time that it was filled in",
     ),
     Rule(
-        "outgrows",
+        OUTGROWS,
         lambda case: (
             case.outgrows
             and _settled(case)

@@ -31,10 +31,11 @@ from .rates import (
     is_of_a_moment,
     is_of_old_probes,
     items_a_step,
+    net,
     nodes_as_walked,
     rate,
 )
-from .rules import MAY_END, ROOTLESS, Case, Rule, judge
+from .rules import MAY_END, OUTGROWS, ROOTLESS, Case, Rule, judge
 from .severity import DEFAULT_RULES
 from .statement import last_name, names_of_holder
 from .uses import goes_through
@@ -127,6 +128,8 @@ def finding_of(
     if holder is not None:
         # Of several that are alike, one stands for all.
         each, full = items_a_step(history, kind), history.full_at
+        if rule.name == OUTGROWS:
+            each = net(history, kind, "items") or each
         holder = replace(
             holder,
             length=history.length,
@@ -151,6 +154,9 @@ def finding_of(
         size, count = history.growth.pace.bytes, history.growth.pace.storages
     if history.walked.node_bytes and is_of_old_probes(history, kind):
         nodes = nodes_as_walked(history)
+    if rule.name == OUTGROWS:
+        size = net(history, kind, "held") or size
+        count = net(history, kind, "storages") or count
     confirmed = history.confirmed_at
     made = replace(
         finding,

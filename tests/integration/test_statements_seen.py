@@ -372,6 +372,46 @@ def test_a_leak_whose_path_broke_before_the_end_is_not_taken_back(
     assert report["taken_back"] == []
 
 
+def test_what_a_library_holds_besides_keeps_the_name_that_it_had(
+    tmp_path: Path,
+) -> None:
+    """The call whose variable it was has returned, and it is shorter than it
+    was in the middle of a wave."""
+    report = report_of(
+        tmp_path,
+        """
+        import colorsys
+        import torch
+
+        class Server:
+            def __init__(self):
+                self.model = torch.nn.Linear(8, 256)
+                self.sessions = {}
+
+            @torch.no_grad()
+            def serve(self, wave):
+                visitors = range(6 * wave, 6 * wave + 6)
+                for _ in range(4):
+                    for one in visitors:
+                        self.sessions[one] = self.model(torch.ones(8))
+                for one in visitors[1:]:
+                    del self.sessions[one]
+
+        def main():
+            server = Server()
+            colorsys.servers = [server]
+            for wave in range(300):
+                server.serve(wave)
+
+        main()
+        """,
+    )
+    (finding,) = report["findings"]
+    assert finding["rule"] == "outgrows"
+    assert finding["holder"]["expression"] == "main().server.sessions"
+    assert finding["holder"]["length"] == 300
+
+
 def carried(cell: torch.nn.GRUCell) -> Iterator[float]:
     state = None
     while True:

@@ -253,6 +253,20 @@ def test_what_comes_ever_more_rarely_slows(
     assert leaving.slows(known) == slows
 
 
+def test_what_outgrows_what_leaves_it_grows_from_the_first_that_left():
+    """Not from the last that did: of some of its time a rate says little."""
+    known = history(seen(20, 10, 10))
+    items = 10
+    for tick in range(30, 330, 10):
+        items += 6 if tick % 20 else -4
+        known.observe(seen(tick, items, items))
+    first = known.departures.before_first
+    assert first is not None and (first.at.tick, first.items) == (30, 16)
+    since = known.last.at.tick - 30
+    assert rates.net(known, OPTIMIZER, "items") == (items - 16) / since
+    assert rates.rate(known, OPTIMIZER, "items") != (items - 16) / since
+
+
 @pytest.mark.parametrize(("taken", "outgrows"), [(None, False), (3, True)])
 def test_what_is_emptied_has_its_peaks_by_chance(taken, outgrows):
     """It gets to eleven, to twelve, and so on: two are left each time, or all

@@ -260,6 +260,11 @@ class Held:
     died: bool
 
     @property
+    def eldest(self) -> int:
+        """When the first was made of what hangs on it."""
+        return min(group.first for group in self.groups)
+
+    @property
     def is_memo(self) -> bool:
         """Whether it is functools.lru_cache's: it asks for each key before it
         sets it."""
