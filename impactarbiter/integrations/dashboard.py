@@ -3,7 +3,8 @@
 aiohttp does the serving: unlike uvicorn it leaves signals and the program's
 loggers alone where it is told to, which a watched server may use itself.  The
 loop is ours, on a thread of ours that gets no signals.  Every reader has room
-for one picture: who reads slowly gets fewer, and the run never waits.
+for one picture: who reads slowly gets fewer, and the run never waits.  The
+descriptors are the program's: connections are few, and none of them idles.
 
 What is asked without the token, from another origin or under another name is
 answered 403; nothing that is asked changes the run.
@@ -11,6 +12,7 @@ answered 403; nothing that is asked changes the run.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import hmac
 import json
@@ -44,6 +46,11 @@ COST = 100
 STALLED = 30.0
 #: Readers at a time.
 MOST_READERS = 16
+#: Connections at a time; each is a descriptor less for the program, which has
+#: 1,024 as a rule.  Twice the readers: a browser opens some ahead of need.
+MOST_CONNECTIONS = 2 * MOST_READERS
+#: Seconds that a connection has until it is a reader's, or over.
+UNASKED = 5.0
 #: Seconds that the end of a run waits for readers to get the last picture.
 LAST = 0.25
 _HEADERS = {
@@ -79,13 +86,14 @@ class Dashboard:
         # What goes wrong with a reader is nothing for the program's log.
         self._loop.set_exception_handler(lambda _loop, _context: None)
         self._readers: set[asyncio.Queue[bytes]] = set()
+        self._unasked: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         self._wanted = asyncio.Event()
         self._ended = asyncio.Event()
         self._last = b""
         self._over = threading.Event()
-        self._thread = threading.Thread(
-            target=self._serve, name="impactarbiter dashboard", daemon=True
-        )
+        # No threading.Thread and no lock of that module's: where gevent has
+        # put its own in their place meanwhile, ours would end in a traceback.
+        self._serving = _thread.allocate_lock()
 
     @property
     def address(self) -> str:
@@ -95,7 +103,12 @@ class Dashboard:
     def start(self) -> None:
         """Begins to serve, beside the program."""
         os.register_at_fork(after_in_child=self._close_in_child)
-        self._thread.start()
+        self._serving.acquire()
+        try:
+            _thread.start_new_thread(self._serve, ())
+        except BaseException:
+            self._serving.release()
+            raise
 
     def end(self, report: Report | None) -> None:
         """The last picture, then silence; a second call does nothing."""
@@ -105,7 +118,8 @@ class Dashboard:
         last = b"" if report is None else self._picture(report, True)
         with suppress(RuntimeError):  # it is over already
             self._loop.call_soon_threadsafe(self._stop, last)
-        self._thread.join(2 * LAST)
+        if self._serving.acquire(timeout=2 * LAST):
+            self._serving.release()
 
     def _close_in_child(self) -> None:
         """A child that listened too would leave browsers without answer."""
@@ -121,6 +135,7 @@ class Dashboard:
             self._loop.run_until_complete(self._run())
         with suppress(Exception):
             self._loop.close()
+        self._serving.release()
 
     async def _run(self) -> None:
         from aiohttp import web
@@ -138,11 +153,37 @@ class Dashboard:
             shutdown_timeout=LAST,
         )
         await runner.setup()
-        await web.SockSite(runner, self._socket).start()
+        assert runner.server is not None
+        accepting = asyncio.ensure_future(self._accept(runner.server))
         drawing = asyncio.ensure_future(self._draw())
         await self._ended.wait()
         drawing.cancel()
+        accepting.cancel()
+        await asyncio.wait([accepting])
+        self._socket.close()
         await runner.cleanup()
+
+    async def _accept(self, server: web.Server) -> None:
+        """Connections one by one, as asyncio takes 100 at once."""
+        while True:
+            try:
+                made, _ = await self._loop.sock_accept(self._socket)
+            except OSError:  # the program has no descriptor left
+                await asyncio.sleep(PAUSE)
+                continue
+            there = server.connections
+            for gone in self._unasked.keys() - set(there):
+                self._unasked.pop(gone).cancel()
+            if len(there) >= MOST_CONNECTIONS:
+                made.close()
+                continue
+            with suppress(OSError):  # gone already
+                transport, handler = await self._loop.connect_accepted_socket(
+                    server, made
+                )
+                self._unasked[handler] = self._loop.call_later(
+                    UNASKED, transport.abort
+                )
 
     def _stop(self, last: bytes) -> None:
         self._ended.set()
@@ -228,6 +269,8 @@ class Dashboard:
         response = web.StreamResponse(
             headers=_HEADERS | {"Content-Type": "text/event-stream"}
         )
+        if request.protocol in self._unasked:
+            self._unasked.pop(request.protocol).cancel()
         queue: asyncio.Queue[bytes] = asyncio.Queue(maxsize=1)
         queue.put_nowait(self._last)
         self._readers.add(queue)

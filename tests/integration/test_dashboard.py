@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import http.client
 import json
 import os
@@ -21,7 +23,12 @@ import warm
 import impactarbiter
 from impactarbiter.base.errors import UsageError
 from impactarbiter.commands.options import Option, parse
-from impactarbiter.integrations.dashboard import MOST_READERS, Dashboard
+from impactarbiter.integrations import dashboard
+from impactarbiter.integrations.dashboard import (
+    MOST_CONNECTIONS,
+    MOST_READERS,
+    Dashboard,
+)
 from impactarbiter.model.finding import Finding, Holder, Site
 from impactarbiter.model.history import History, LineCurve
 from impactarbiter.model.moment import Moment
@@ -87,6 +94,11 @@ def served() -> Iterator[Served]:
         yield made
     finally:
         made.page.end(made.arbiter.stop())
+
+
+def connected(served: Served) -> socket.socket:
+    """A connection that has sent nothing."""
+    return socket.create_connection(("127.0.0.1", served.page.port), LIMIT)
 
 
 def pictures(
@@ -203,6 +215,72 @@ def test_readers_are_counted(served: Served) -> None:
         assert refused.status == 503
     for answer in answers:
         answer.close()
+
+
+def test_connections_are_counted(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is a descriptor of the program's."""
+    monkeypatch.setattr(dashboard, "UNASKED", 10.0 * LIMIT)
+    with contextlib.ExitStack() as stack:
+        for _ in range(MOST_CONNECTIONS):
+            stack.enter_context(closing(connected(served)))
+        with closing(connected(served)) as refused:
+            assert refused.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost: ",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",  # answered, and kept open
+    ],
+    ids=["nothing", "half", "whole"],
+)
+def test_a_connection_that_asks_for_nothing_is_closed(
+    served: Served, monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    monkeypatch.setattr(dashboard, "UNASKED", 0.2)
+    with closing(connected(served)) as idle:
+        idle.sendall(begun)
+        with contextlib.suppress(ConnectionResetError):
+            while idle.recv(4096):
+                pass
+    with served.ask("/events") as reader:
+        following = pictures(reader)
+        for _ in range(3):  # in more than twice PAUSE
+            assert next(following)
+
+
+def test_a_program_without_a_descriptor_left(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = threading.Event()
+    accept = served.page._loop.sock_accept
+
+    async def full(_: socket.socket) -> Any:
+        monkeypatch.setattr(served.page._loop, "sock_accept", accept)
+        failed.set()
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(served.page._loop, "sock_accept", full)
+    for _ in range(2):  # the first one was awaited before
+        with served.ask("/") as answer:
+            assert answer.status == 200
+        assert failed.wait(LIMIT)
+
+
+def test_its_thread_is_none_of_the_program_s() -> None:
+    """Where gevent replaces that module's locks, its end would raise."""
+    before = threading.enumerate()
+    made = Served()
+    try:
+        with made.ask("/") as answer:
+            assert answer.status == 200
+        assert threading.enumerate() == before
+    finally:
+        made.page.end(made.arbiter.stop())
 
 
 def test_a_child_does_not_listen(served: Served) -> None:
