@@ -79,7 +79,7 @@ class StatusLine:
         """Draws it anew."""
         if self._descriptor is None:
             return
-        columns, rows = shutil.get_terminal_size()
+        columns, rows = _size(self._descriptor)
         if rows < 3 or columns < 20:
             return
         text = clean(status_text(moment, columns - 1))[: columns - 1]
@@ -117,6 +117,15 @@ def _terminal(stream: TextStream | None) -> int | None:
         return number if os.isatty(number) else None
     except Exception:
         return None
+
+
+def _size(descriptor: int) -> tuple[int, int]:
+    """Columns and rows of this terminal; standard output may be another."""
+    try:
+        columns, rows = os.get_terminal_size(descriptor)
+    except OSError:
+        columns = rows = 0
+    return (columns, rows) if columns and rows else shutil.get_terminal_size()
 
 
 def _styled(text: str, alarming: bool, columns: int) -> str:

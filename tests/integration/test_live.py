@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import termios
 import textwrap
 import threading
 import time
@@ -25,7 +26,7 @@ from impactarbiter.base.errors import UsageError
 from impactarbiter.commands.live import Live, signal_number
 from impactarbiter.model.moment import Moment
 from impactarbiter.model.report import Report
-from impactarbiter.reports.status import status_text
+from impactarbiter.reports.status import StatusLine, status_text
 
 RUN = ["-m", "impactarbiter", "run"]
 
@@ -692,6 +693,24 @@ def test_a_status_line_on_a_terminal(tmp_path: Path) -> None:
     assert b"\x1b[r" in written  # and given back
     assert b"\xc2\xb7 live " in written
     assert b"\x1b[1;33m" not in written  # no colour was asked for
+
+
+def test_the_row_is_that_of_the_terminal_drawn_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Standard output may be a file, or another terminal."""
+    pytest.importorskip("rich")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "24")
+    ours, theirs = pty.openpty()
+    with open(ours, "rb", buffering=0) as shown, open(theirs, "w") as stream:
+        termios.tcsetwinsize(theirs, (50, 132))
+        StatusLine(stream).show(Moment(3, "optimizer", 1, 2, 3))
+        written = b""
+        while not written.endswith(b"\x1b[K\x1b8"):  # as each drawing does
+            written += shown.read(4096)
+    assert b"\x1b[1;49r" in written and b"\x1b[50;1H" in written
 
 
 def test_the_status_in_words() -> None:
