@@ -5,6 +5,7 @@ They hold names of the program: a new one is for its owner's eyes alone.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -157,6 +158,21 @@ def from_here(file: str) -> str | None:
     return full[len(here) :] if full.startswith(here) else None
 
 
+#: Bytes of a report, or of another text that is read: a thousand times one of
+#: a usual run.  A device such as /dev/zero would give them without end.
+MOST_READ = 256 << 20
+
+
+def read_whole(path: str | os.PathLike[str]) -> bytes:
+    """A file's bytes; OSError also where there are more than MOST_READ."""
+    with open(path, "rb") as stream:
+        data = stream.read(MOST_READ + 1)
+    if len(data) > MOST_READ:
+        why = os.strerror(errno.EFBIG)
+        raise OSError(errno.EFBIG, why, os.fspath(path))
+    return data
+
+
 def kernel_file(pid: int, name: str) -> TextIO:
     """What the kernel says of a process: names in it need be no UTF-8."""
     return open(
@@ -170,6 +186,20 @@ def path_bytes(path: str) -> bytes:
         return path.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # no system's: of code without a file
         return path.encode("utf-8", "surrogatepass")
+
+
+def from_working_folder(path: str) -> str:
+    """A file or folder that is to be written, by its whole name.
+
+    Raises ReportError where there is no working folder any more.
+    """
+    try:
+        return os.path.abspath(path)
+    except OSError:
+        raise ReportError(
+            f"cannot write {path!r}: the working folder is gone; give a whole"
+            " path, or change to a folder that exists"
+        ) from None
 
 
 def absolute(path: str) -> str:

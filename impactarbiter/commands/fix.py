@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.convert import filename
 from ..base.errors import UsageError
-from ..base.files import check_changeable, write_atomic
+from ..base.files import check_changeable, read_whole, write_atomic
 from ..model.finding import Finding
 from ..model.order import by_urgency
 from ..model.report import Report
@@ -85,8 +85,7 @@ def _verified(report: Report, given: dict[str, Any]) -> int:
     if "--apply" in given or "--verify" not in given:
         raise UsageError("--patch is for --verify alone: apply it yourself")
     try:
-        with open(given["--patch"], "rb") as stream:
-            data = stream.read()
+        data = read_whole(given["--patch"])
     except OSError as error:
         raise UsageError(
             f"cannot read {given['--patch']!r}: {error}"

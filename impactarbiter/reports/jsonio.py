@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from ..base.errors import ImpactArbiterError, ReportError
-from ..base.files import write_atomic
+from ..base.files import read_whole, write_atomic
 from ..model.finding import Finding
 from ..model.path import Path
 from ..model.report import SCHEMA, Report
@@ -92,8 +92,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """A file's JSON, whatever it is; ReportError where there is none."""
     name = os.fspath(path)
     try:
-        with open(name, "rb") as stream:
-            raw = stream.read()
+        raw = read_whole(name)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ReportError(f"cannot read {name!r}: {reason}; {_REMEDY}") from (

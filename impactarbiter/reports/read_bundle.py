@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import ReportError
+from ..base.files import read_whole
 from ..core.bundle import EVENTS, SCHEMA, SITE_ROWS, in_order
 from ..model.bundle import Bundle, Header, HeldBytes
 from ..model.finding import Site
@@ -45,8 +46,7 @@ def _unreadable(folder: str, why: str) -> ReportError:
 
 def _json(folder: str, name: str) -> Any:
     try:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            return json.load(file)
+        return json.loads(read_whole(os.path.join(folder, name)))
     except (OSError, ValueError, RecursionError) as error:
         said = getattr(error, "strerror", None) or str(error)
         raise _unreadable(folder, f"{name}: {said.lower()}") from None

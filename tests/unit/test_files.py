@@ -19,6 +19,7 @@ import torch
 
 import impactarbiter
 from impactarbiter import MemoryTracker
+from impactarbiter.base import files
 from impactarbiter.base.errors import ReportError
 from impactarbiter.base.files import PUBLIC, write_atomic
 from impactarbiter.integrations import startup_file
@@ -179,6 +180,23 @@ def test_a_bundle_on_a_full_disk(size: int, tmp_path: Path) -> None:
         again = recorder.capture("space again")
     assert again is not None and again != bundle
     assert read_bundle(again).report is not None
+
+
+def test_what_is_read_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with impactarbiter.FlightRecorder(tmp_path, events=64) as recorder:
+        bundle = recorder.capture("now")
+    assert bundle is not None
+    file = tmp_path / "report.json"
+    REPORT.to_json(file)
+    monkeypatch.setattr(files, "MOST_READ", file.stat().st_size)
+    assert Report.load(file).steps == REPORT.steps
+    monkeypatch.setattr(files, "MOST_READ", 10)
+    with pytest.raises(ReportError, match=r"cannot read .*: file too large"):
+        Report.load(file)
+    with pytest.raises(ReportError, match=r"recorder\.json: file too large"):
+        read_bundle(bundle)
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
