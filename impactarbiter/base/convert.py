@@ -26,6 +26,15 @@ def whole(least: int) -> Callable[[str], int]:
     return convert
 
 
+def decimal(text: str) -> int | None:
+    """A number in decimal digits; None for what is none, or has more digits
+    than Python reads."""
+    try:
+        return int(text) if text.isdecimal() else None
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True)
 class Choice:
     """A converter that takes one of the words ``allowed``."""

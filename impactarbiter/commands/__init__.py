@@ -6,9 +6,11 @@ Nothing here imports torch or numpy; ``run`` does when it starts to watch.
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
 import os
 import sys
+from contextlib import suppress
 from typing import Protocol, cast
 
 from ..base.errors import ImpactArbiterError, UsageError
@@ -46,22 +48,67 @@ class Command(Protocol):
 def main(argv: list[str] | None = None) -> int:
     """Runs one command and returns the exit code.
 
-    2 says that the call was wrong; ``run`` gives the script's own code.  An
-    interrupt in the script comes out as KeyboardInterrupt, already printed.
+    2 says that the call was wrong, 1 that the system refused something;
+    ``run`` gives the script's own code.  An interrupt comes out as a
+    KeyboardInterrupt of which the interpreter says nothing: the script's was
+    printed already.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(args)
     except ImpactArbiterError as error:
-        from ..reports.console import broken
-
-        said = f"impactarbiter: {clean(str(error))}"
-        print(broken(said, sys.stderr), file=sys.stderr)
+        _tell(str(error))
         return error.exit_code
-    except BrokenPipeError:
-        # The reader of our output went away: stay quiet at shutdown too.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output went away
+        _let_go_of_stdout()
         return 1
+    except OSError as error:
+        _tell(_refused(error))
+        _let_go_of_stdout()
+        return 1
+    except KeyboardInterrupt:
+        # The interpreter turns it into death by SIGINT, as shells expect.
+        sys.excepthook = lambda *_: None
+        raise
+
+
+def _tell(text: str) -> None:
+    """One sentence on stderr, or nowhere."""
+    from ..reports.console import broken, say
+
+    prefix = "impactarbiter: "
+    said = broken(prefix + clean(text), sys.stderr)
+    say(said.removeprefix(prefix), sys.stderr)
+
+
+#: Why a write fails that names no file: standard output's.
+_UNWRITABLE = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EIO,
+    errno.EBADF,
+}
+
+
+def _refused(error: OSError) -> str:
+    reason = (error.strerror or str(error)).lower()
+    if error.filename is not None:
+        return f"{error.filename!r}: {reason}"
+    if error.errno in _UNWRITABLE:
+        return f"cannot write standard output: {reason}"
+    return reason
+
+
+def _let_go_of_stdout() -> None:
+    """What is not written yet goes nowhere, so that the interpreter does not
+    complain of it at its end."""
+    with suppress(OSError, ValueError, AttributeError):
+        number = sys.stdout.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        if nowhere != number:
+            os.dup2(nowhere, number)
+            os.close(nowhere)
 
 
 def _dispatch(args: list[str]) -> int:
@@ -69,20 +116,23 @@ def _dispatch(args: list[str]) -> int:
     if name in ("-h", "--help", "help"):
         if name == "help" and len(args) > 1:
             return _dispatch([args[1], "--help"])
-        print(_help())
+        print(_help(), flush=True)
         return 0 if args else 2
     if name == "--version":
         from importlib.metadata import version
 
-        print(f"impactarbiter {version('impactarbiter')}")
+        print(f"impactarbiter {version('impactarbiter')}", flush=True)
         return 0
     if name not in COMMANDS:
         raise UsageError(_unknown(name))
     command = cast(Command, importlib.import_module(f"{__name__}.{name}"))
     if args[1:2] in (["-h"], ["--help"]):
-        print(command.HELP.rstrip())
+        print(command.HELP.rstrip(), flush=True)
         return 0
-    return command.execute(args[1:])
+    code = command.execute(args[1:])
+    if name != "run" and sys.stdout is not None:  # that is the script's
+        sys.stdout.flush()
+    return code
 
 
 def _unknown(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..attaching.errand import POLL, Errand, sent, wait_for
 from ..attaching.target import AttachError, Target, find
-from ..base.convert import whole
+from ..base.convert import decimal, whole
 from ..base.errors import UsageError
 from ..base.text import clean
 from ..base.units import parse_duration, plural
@@ -68,7 +68,8 @@ OPTIONS = {
 def execute(args: list[str]) -> int:
     """0, or 3 for ``--fail-on``; AttachError where it cannot be watched."""
     given, rest = parse("attach", OPTIONS, args, interleave=True)
-    if len(rest) != 1 or not rest[0].isdecimal():
+    pid = decimal(rest[0]) if len(rest) == 1 else None
+    if pid is None:
         raise UsageError(
             f"got {' '.join(rest) or 'nothing'}: expected one process number,"
             " as in `impactarbiter attach 4711 --for 10m`"
@@ -76,7 +77,7 @@ def execute(args: list[str]) -> int:
     if "--for" in given and "--steps" in given:
         raise UsageError("--for and --steps exclude each other: give one")
     outputs = check_outputs(given)
-    target = find(int(rest[0]))
+    target = find(pid)
     if "--explain" in given:
         return _explain(target, given["--explain"], outputs)
     if "--report" in given:

@@ -9,9 +9,10 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+from ..base.files import from_working_folder
 from ..base.ranks import JOB, LED, job_folder
 from ..reports.children import job_of
-from ..reports.console import TextStream
+from ..reports.console import TextStream, say
 from ..reports.outputs import STDOUT
 from ..reports.text import Detail
 from . import distributed, launch
@@ -32,7 +33,7 @@ def planned(args: list[str], rest: list[str]) -> distributed.Handover | None:
     if plan is None:
         return None
     if plan.said:
-        print(f"impactarbiter: {plan.said}", file=sys.stderr)
+        say(plan.said, sys.stderr)
     if plan.module:
         return plan
     launch.hand_over(plan.argv)
@@ -67,7 +68,7 @@ class Lead:
                     f"impactarbiter-{secrets.token_hex(8)}",
                 )
         if self._folder is not None:
-            self._folder = os.path.abspath(self._folder)
+            self._folder = from_working_folder(self._folder)
             os.environ[JOB] = self._folder
             os.environ[LED] = "1"
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from ..base.convert import decimal
 from ..base.errors import UsageError
 from ..base.ranks import rank
 from ..base.records import dataclass
@@ -48,8 +49,8 @@ def signal_number(text: str) -> int:
     name = text.upper()
     known = {s.name: int(s) for s in signal.Signals}
     number = known.get(name) or known.get("SIG" + name)
-    if number is None and text.isdecimal():
-        number = int(text)
+    if number is None:
+        number = decimal(text)
     refused = {signal.SIGKILL, signal.SIGSTOP, signal.SIGINT, *ENDING}
     if number not in signal.valid_signals() - refused:
         raise UsageError(

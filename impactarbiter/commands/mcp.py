@@ -3,6 +3,7 @@ stdout."""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 
 from ..base.errors import MissingExtraError, UsageError
@@ -32,6 +33,11 @@ def execute(args: list[str]) -> int:
     given, rest = parse("mcp", OPTIONS, args)
     if rest:
         raise UsageError(f"got {' '.join(rest)}: `impactarbiter mcp` has none")
+    if sys.stdin is None or sys.stdout is None:
+        raise UsageError(
+            "mcp is spoken over stdin and stdout, and one of them is closed:"
+            " an assistant that starts this command has both open"
+        )
     try:
         import mcp  # noqa: F401
     except ImportError:
@@ -41,5 +47,15 @@ def execute(args: list[str]) -> int:
 
     with tempfile.TemporaryDirectory(prefix="impactarbiter-") as folder:
         shelf = Shelf(folder, masked="--obfuscate" in given)
-        build(shelf, "--read-only" in given).run("stdio")
+        try:
+            build(shelf, "--read-only" in given).run("stdio")
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
     return 0
+
+
+def _first(error: BaseException) -> BaseException:
+    """Of what went wrong side by side in the SDK's tasks, the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

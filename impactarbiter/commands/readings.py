@@ -16,7 +16,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from ..base import cgroups
-from ..base.convert import choice, filename
+from ..base.convert import choice, decimal, filename
 from ..base.errors import ImpactArbiterError, UsageError
 from ..base.files import write_atomic
 from ..base.records import dataclass
@@ -57,9 +57,10 @@ def percent(text: str) -> float:
 
 
 def _device(text: str) -> int:
-    if not text.isdecimal():
+    number = decimal(text)
+    if number is None:
         raise UsageError(f"{text!r} is no GPU: expected its number, such as 0")
-    return int(text)
+    return number
 
 
 #: What ``monitor`` and ``track`` both take.
@@ -85,12 +86,12 @@ def source_of(words: list[str], given: dict[str, Any]) -> tuple[str, Source]:
         return f"GPU {number}", lambda: _gpu(number)
     if not words:
         return "the machine", lambda: machine()
-    if not words[0].isdecimal() or _process(int(words[0])) is None:
+    pid = decimal(words[0])
+    if pid is None or _process(pid) is None:
         raise ReadingError(
             f"there is no process {words[0]} to read: expected the number of"
             " one that runs, as `pgrep -a python` lists them"
         )
-    pid = int(words[0])
     return f"process {pid}", lambda: _process(pid)
 
 

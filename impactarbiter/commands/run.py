@@ -13,8 +13,9 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..base.convert import filename
+from ..base.convert import decimal, filename
 from ..base.errors import ImpactArbiterError, UsageError
+from ..base.files import from_working_folder
 from ..base.ranks import JOB, of_rank, place, rank
 from ..base.records import dataclass
 from ..base.text import clean
@@ -22,11 +23,12 @@ from ..base.units import parse_duration
 from ..integrations.huggingface.adopt import adopt
 from ..model.report import Report
 from ..reports.children import with_children
-from ..reports.console import Standing, TextStream
+from ..reports.console import Standing, TextStream, say
 from ..reports.outputs import (
     OUTPUTS,
     STDOUT,
     check_outputs,
+    check_spared,
     gate,
     write_outputs,
 )
@@ -99,9 +101,10 @@ stands for the rank. Rank 0 prints its report and decides for --fail-on.
 
 
 def _port(text: str) -> int:
-    if not text.isdecimal() or not int(text) < 65536:
+    number = decimal(text)
+    if number is None or not number < 65536:
         raise UsageError(f"{text!r} is no port: expected 0 to 65535")
-    return int(text)
+    return number
 
 
 #: Calls that a report may be deep in: Python's own limit.
@@ -156,8 +159,9 @@ def execute(args: list[str]) -> int:
             " --html F too"
         )
     target = _target(rest)
+    check_spared(outputs, target.file)
     if "--job" in given:
-        os.environ[JOB] = os.path.abspath(given["--job"])
+        os.environ[JOB] = from_working_folder(given["--job"])
     masked = "--obfuscate" in given
     run = _start(given, outputs, None if masked else command)
     live = _follow(run, given)
@@ -178,7 +182,6 @@ def execute(args: list[str]) -> int:
         live.let_go()
     if isinstance(error, KeyboardInterrupt):
         # Printed already; the interpreter turns it into death by SIGINT.
-        sys.excepthook = lambda *_: None
         raise KeyboardInterrupt from None
     # A rank that fails early has the others killed at whatever they do.
     threshold = None if run.rank else given.get("--fail-on")
@@ -208,7 +211,6 @@ def _lead(plan: distributed.Handover, given: dict[str, Any]) -> int:
     code = _settle(error)
     job = leading.end(sys.stderr, detail(given))
     if isinstance(error, KeyboardInterrupt):
-        sys.excepthook = lambda *_: None
         raise KeyboardInterrupt from None
     threshold = given.get("--fail-on")
     return gate_of_job(job, threshold) if threshold and not code else code
@@ -298,9 +300,7 @@ def _show(run: _Run, given: dict[str, Any]) -> Dashboard | None:
     except Exception as error:
         _warn(run.stream, "no dashboard", error)
         return None
-    if run.stream is not None:
-        run.stream.write(f"impactarbiter: dashboard: {dashboard.address}\n")
-        run.stream.flush()
+    say(f"dashboard: {dashboard.address}", run.stream)
     return dashboard
 
 
@@ -352,7 +352,6 @@ def _child_exit(error: BaseException | None) -> int:
     """A forked child that ran off the end of the program: no report."""
     code = _settle(error)
     if isinstance(error, KeyboardInterrupt):
-        sys.excepthook = lambda *_: None
         raise KeyboardInterrupt from None
     return code
 
@@ -424,9 +423,4 @@ def _warn(
     kind = type(failure).__name__
     own = isinstance(failure, ImpactArbiterError)
     reason = str(failure) if own else f"{kind}: {failure}"
-    try:
-        if stream is not None:
-            stream.write(f"impactarbiter: warning: {what}: {clean(reason)}\n")
-            stream.flush()
-    except Exception:
-        return
+    say(f"warning: {what}: {clean(reason)}", stream)

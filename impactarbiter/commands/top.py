@@ -11,6 +11,7 @@ from typing import Any
 
 from ..attaching.errand import POLL, sent, wait_for
 from ..attaching.target import AttachError, find
+from ..base.convert import decimal
 from ..base.errors import MissingExtraError, UsageError
 from ..reports.console import draw
 from ..reports.live_text import picture
@@ -70,10 +71,11 @@ def _check(once: bool) -> None:
 
 @contextmanager
 def _source(what: str) -> Iterator[Source]:
-    if not what.isdecimal() or os.path.isdir(what):
+    pid = decimal(what)
+    if pid is None or os.path.isdir(what):
         yield lambda: of_job(what)
         return
-    target = find(int(what))
+    target = find(pid)
     task = {"action": "watch", "options": {}, "join": True, "view": True}
     with sent(target, task) as errand:
         wait_for(errand, "view.json", "it was watched")

@@ -95,6 +95,16 @@ def printable(text: str, stream: TextStream) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
+def say(text: str, stream: TextStream | None) -> None:
+    """A line of ours to a user; never an exception."""
+    try:
+        if stream is not None:
+            stream.write(f"impactarbiter: {text}\n")
+            stream.flush()
+    except Exception:
+        return
+
+
 def emit(lines: list[Line], stream: TextStream) -> None:
     """Writes lines: coloured on a terminal that rich can serve."""
     if _is_terminal(stream) and _emit_rich(lines, stream):

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import MissingExtraError, UsageError
-from ..base.files import check_writable, write_atomic
+from ..base.files import (
+    check_writable,
+    from_working_folder,
+    write_atomic,
+)
 from ..model.order import reaches
 from ..model.report import Report
 from .first_line import alarming
@@ -61,8 +66,8 @@ def check_outputs(given: dict[str, Any]) -> dict[str, str]:
         # The program may change the working folder.
         path = given[option]
         if path != STDOUT:
-            path = os.path.abspath(path)
-        if path in outputs.values() and not path.startswith("/dev/"):
+            path = from_working_folder(path)
+        if _goes_to_one_of(path, outputs.values()):
             raise UsageError(
                 f"two outputs go to {given[option]!r}: expected a file each"
             )
@@ -76,6 +81,23 @@ def check_outputs(given: dict[str, Any]) -> dict[str, str]:
             check_writable(path)
         outputs[method] = path
     return outputs
+
+
+def _goes_to_one_of(path: str, others: Iterable[str]) -> bool:
+    """Whether it is one of them, or leads there; of devices one is enough."""
+    if path == STDOUT or path.startswith("/dev/"):
+        return path == STDOUT and path in others
+    real = os.path.realpath(path)
+    return any(real == os.path.realpath(o) for o in others if o != STDOUT)
+
+
+def check_spared(outputs: dict[str, str], script: str | None) -> None:
+    """Raises UsageError where a report would take the script's place."""
+    if script is not None and _goes_to_one_of(script, outputs.values()):
+        raise UsageError(
+            f"an output goes to {script!r}, which is to be run: expected"
+            " another file"
+        )
 
 
 def _check_stream(option: str) -> None:

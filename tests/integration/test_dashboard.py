@@ -396,6 +396,18 @@ def test_the_launcher_says_where_it_is(tmp_path: Path) -> None:
     )
 
 
+def test_where_its_address_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("print('ran')")
+    code = (
+        "import os, sys\n"
+        "from impactarbiter.commands import main\n"
+        "os.dup2(os.open('/dev/full', os.O_WRONLY), 2)\n"
+        "sys.exit(main(['run', '--dashboard', 'program.py']))"
+    )
+    done = warm.run(["-c", code], cwd=tmp_path, safe_path=False)
+    assert (done.returncode, done.stdout) == (0, "ran\n")
+
+
 def test_its_number_may_be_left_out() -> None:
     table = {"--dashboard": Option(int, optional=str.isdecimal)}
     for words, given, left in (

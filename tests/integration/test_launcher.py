@@ -497,6 +497,7 @@ def test_signals(tmp_path: Path, number: signal.Signals) -> None:
         (["--json", ".", "prog.py"], "it is a folder"),
         (["--timeline", "t.txt", "prog.py"], ".png"),
         (["--json", "a", "--sarif", "./a", "prog.py"], "two outputs"),
+        (["--csv", "./prog.py", "prog.py"], "which is to be run"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -511,6 +512,43 @@ def test_a_wrong_call_runs_nothing(
     assert done.stderr.startswith("impactarbiter: ")
     assert done.stderr.count("\n") == 1
     assert sorted(os.listdir(tmp_path)) == ["prog.py"]
+
+
+def test_one_file_by_two_names(tmp_path: Path) -> None:
+    text = script(tmp_path, "print('ran')").read_text()
+    (tmp_path / "r.json").write_text("")
+    (tmp_path / "link").symlink_to("r.json")
+    (tmp_path / "other.py").symlink_to("prog.py")
+    for args, said in (
+        (["--json", "r.json", "--csv", "link", "prog.py"], "two outputs"),
+        (["--json", "link", "--csv", "r.json", "prog.py"], "two outputs"),
+        (["--json", "other.py", "prog.py"], "which is to be run"),
+        (["--json", "prog.py", "other.py"], "which is to be run"),
+    ):
+        done = warm_call(args, tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr and done.stderr.count("\n") == 1
+    assert (tmp_path / "prog.py").read_text() == text
+
+
+@pytest.mark.parametrize("option", ["--json", "--job"])
+def test_a_relative_output_without_a_working_folder(
+    tmp_path: Path, option: str
+) -> None:
+    path = script(tmp_path, "print('ran')")
+    code = (
+        "import os, sys\n"
+        "from impactarbiter.commands import main\n"
+        "os.mkdir('w'); os.chdir('w'); os.rmdir('../w')\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    args = ["run", option, "rel", str(path)]
+    done = warm.run(["-c", code, *args], cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "impactarbiter: cannot write 'rel': the working folder is gone; give"
+        " a whole path, or change to a folder that exists\n"
+    )
 
 
 def test_missing_module_has_python_s_code(tmp_path: Path) -> None:

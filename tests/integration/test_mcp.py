@@ -154,6 +154,42 @@ def leak(file: str = "/home/me/train.py", name: str = "secret") -> Finding:
     )
 
 
+def served_by(
+    redirected: str, stdout: int = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
+    """The command, asked once; its streams as a shell's words have them."""
+    command = f'exec "$0" -P -m impactarbiter mcp {redirected}'
+    return subprocess.run(
+        ["sh", "-c", command, sys.executable],
+        input='{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_stream_that_cannot_be_used_is_a_line() -> None:
+    for redirected, code, said in (
+        ("<&-", 2, "one of them is closed"),
+        (">&-", 2, "one of them is closed"),
+        (">/dev/full", 1, "cannot write standard output: no space left"),
+    ):
+        done = served_by(redirected)
+        assert done.returncode == code, done.stderr
+        assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_an_assistant_that_is_gone_is_no_error_of_ours() -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    try:
+        done = served_by("", theirs)
+    finally:
+        os.close(theirs)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
 def test_read_only_refuses_what_runs_or_enters_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,8 @@ def test_what_cannot_be_followed(
     assert "there is no process" in capsys.readouterr().err
     assert main(["top", "--once", str(tmp_path / "no")]) == 2
     assert "cannot read" in capsys.readouterr().err
+    assert main(["top", "--once", "9" * 5000]) == 2
+    assert "cannot read" in capsys.readouterr().err
     with pytest.raises(UsageError, match="number of a process"):
         top.execute([])
     pytest.importorskip("textual")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import sys
 from pathlib import Path as File
 
 import pytest
@@ -12,6 +15,8 @@ from impactarbiter.model.finding import Finding, Holder, Site
 from impactarbiter.model.report import Report
 
 MIB = 1 << 20
+#: More than Python reads as a number.
+DIGITS = "9" * 5000
 
 
 def saved(folder: File, name: str, *findings: Finding, rank: str = "") -> str:
@@ -118,6 +123,12 @@ def test_report(tmp_path: File, capsys: pytest.CaptureFixture[str]) -> None:
         (["merge", "x"], "there is no folder 'x'"),
         (["merge", __file__], "is a file: expected the folder of a job"),
         (["merge", "--fast"], "unknown option --fast of `merge`"),
+        (["report", "/dev/zero"], "cannot read '/dev/zero': file too large"),
+        (["run", "--dashboard", DIGITS, "x.py"], "is no port"),
+        (["run", "--signal", DIGITS, "x.py"], "is no signal"),
+        (["attach", DIGITS], "expected one process number"),
+        (["monitor", DIGITS], "there is no process"),
+        (["monitor", "--device", DIGITS], "is no GPU"),
     ],
 )
 def test_wrong_calls(
@@ -127,6 +138,65 @@ def test_wrong_calls(
     err = capsys.readouterr().err
     assert said in err
     assert err.startswith("impactarbiter: ") and err.count("\n") == 1
+
+
+def started(args: list[str], **streams: int) -> tuple[int, str]:
+    """The exit code, and what was said on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-P", *args],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        **streams,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--help"],
+        ["--version"],
+        ["run", "--help"],
+        ["completion", "bash"],
+        ["report", "saved"],
+    ],
+)
+def test_where_standard_output_is_full(
+    tmp_path: File, args: list[str]
+) -> None:
+    file = saved(tmp_path, "saved", leak())
+    args = [file if each == "saved" else each for each in args]
+    with open("/dev/full", "w") as full:
+        code, said = started(
+            ["-m", "impactarbiter", *args], stdout=full.fileno()
+        )
+    assert code == 1
+    assert said == (
+        "impactarbiter: cannot write standard output: no space left on"
+        " device\n"
+    )
+
+
+def test_where_nobody_reads_standard_output(tmp_path: File) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    try:
+        done = started(["-m", "impactarbiter", "--help"], stdout=theirs)
+    finally:
+        os.close(theirs)
+    assert done == (1, "")
+
+
+def test_an_interrupted_command_has_no_traceback() -> None:
+    code = (
+        "from impactarbiter.commands import info, main\n"
+        "def execute(args):\n"
+        "    raise KeyboardInterrupt\n"
+        "info.execute = execute\n"
+        "main(['info'])"
+    )
+    assert started(["-c", code]) == (-signal.SIGINT, "")
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
