@@ -179,7 +179,8 @@ def hand_over(argv: list[str]) -> None:
         return
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            stream.flush()
+            with suppress(OSError, ValueError):  # it cannot be written
+                stream.flush()
     try:
         os.execv(sys.executable, [sys.executable, *flags, *argv])
     except OSError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import os
 import subprocess
@@ -14,6 +15,8 @@ import pytest
 
 from impactarbiter.base.ranks import of_rank, rank
 from impactarbiter.commands.distributed import handover
+from impactarbiter.commands.launch import LaunchError
+from impactarbiter.commands.lead import planned
 
 TRAIN = """
 import os, sys, torch
@@ -270,6 +273,30 @@ def test_what_accelerate_is_given(rest: list[str], module: bool) -> None:
         *("-m", plan.module, "--cpu", "--num_processes", "2", *RUN),
         *("--every", "2", *(["-m"] if module else []), "t.py", "--lr", "1"),
     ]
+
+
+def test_a_line_that_cannot_be_written_keeps_nothing_from_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Full(io.StringIO):
+        def write(self, _: str) -> int:
+            raise OSError(28, "No space left on device")
+
+        def flush(self) -> None:
+            self.write("")
+
+    ran = []
+
+    def execv(_file: str, argv: list[str]) -> None:
+        ran.append(argv[-3:])
+        raise OSError
+
+    monkeypatch.setattr(sys, "stderr", Full())
+    monkeypatch.setattr(os, "execv", execv)
+    call = ["-m", "torch.distributed.launch", "t.py"]
+    with pytest.raises(LaunchError, match="cannot start python"):
+        planned(call, call)
+    assert ran == [call]
 
 
 def test_other_commands_of_accelerate() -> None:
