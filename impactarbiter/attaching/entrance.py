@@ -15,17 +15,19 @@ import re
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..base.errors import MissingExtraError
 from ..base.files import kernel_file
-from .target import AttachError, Target, forbidden
+from .target import AttachError, Target, check_tracer, forbidden, tracer_of
 
 #: Seconds until a main thread that is always inside of libc is given up on,
 #: and between two tries.
 PATIENCE = 10.0
 PAUSE = 0.003
+#: Refusals in a row that no other tracer accounts for.
+TRIES = 3
 #: Libraries that a thread must not be in: they have locks and half-made state
 #: that loading needs.
 _UNSAFE = re.compile(
@@ -76,25 +78,50 @@ def unload(target: Target, handle: int) -> None:
 def _stopped_safely(target: Target) -> Iterator[Any]:
     """The main thread, stopped where a library may be loaded."""
     from pyinjector import PyInjectorError
-    from pyinjector.api import attach
 
     pid = target.pid
     give_up = time.monotonic() + PATIENCE
     try:
         while time.monotonic() < give_up:
             unsafe = _unsafe_ranges(pid)
-            with _undisturbed(), attach(pid) as injector:
-                if _is_safe(pid, unsafe):
+            with _undisturbed(), ExitStack() as stack:
+                injector = _attached(stack, pid)
+                if injector is not None and _is_safe(pid, unsafe):
                     with _vectors_kept(pid):
                         yield injector
                     return
             time.sleep(PAUSE)
     except PyInjectorError as error:
         raise AttachError(_reason(target, error)) from None
+    check_tracer(pid)
     raise AttachError(
         f"the main thread of process {pid} was inside of libc whenever it was"
         " looked at: try again"
     )
+
+
+def _attached(stack: ExitStack, pid: int) -> Any:
+    """Who loads; None where another one traces the process for now.
+
+    That looks like a prohibition, and may be over when we look.
+    """
+    from pyinjector import PyInjectorError
+    from pyinjector.api import attach
+
+    for left in reversed(range(TRIES)):
+        try:
+            return stack.enter_context(attach(pid))
+        except PyInjectorError as error:
+            if tracer_of(pid) is not None and _is_refusal(error):
+                return None
+            if not left or not _is_refusal(error):
+                raise
+        time.sleep(PAUSE)
+    return None
+
+
+def _is_refusal(error: Exception) -> bool:
+    return getattr(error, "ret_val", 0) == _FORBIDDEN
 
 
 @contextmanager
@@ -174,7 +201,7 @@ def _is_safe(pid: int, unsafe: list[tuple[int, int]]) -> bool:
 def _reason(target: Target, error: Exception) -> str:
     if not target.alive:
         return f"process {target.pid} ended meanwhile"
-    if getattr(error, "ret_val", 0) == _FORBIDDEN:
+    if _is_refusal(error):
         return forbidden(target.pid)
     said = str(error).replace(os.linesep, " ")
     return f"process {target.pid} let nothing in: {said}"

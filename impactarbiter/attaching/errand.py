@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import impactarbiter
@@ -24,7 +24,7 @@ import impactarbiter
 from ..base.records import dataclass
 from ..model.report import Report
 from . import entrance, inside
-from .target import AttachError, Target
+from .target import AttachError, Target, forbidden
 
 #: Seconds between two looks into the folder.
 POLL = 0.05
@@ -126,10 +126,14 @@ def _package() -> str:
 def _check_place(target: Target, folder: str) -> None:
     """Whether the process sees our folder: a container has its own."""
     seen = f"/proc/{target.pid}/root{folder}"
-    with suppress(OSError):
+    try:
         ours, theirs = os.stat(folder), os.stat(seen)
         if (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino):
             return
+    except PermissionError:
+        raise AttachError(forbidden(target.pid)) from None
+    except OSError:
+        pass
     raise AttachError(
         f"process {target.pid} runs in a container or chroot of its own,"
         f" where {os.path.dirname(folder)} is another folder: run this command"
@@ -172,8 +176,6 @@ def _by_interpreter(target: Target, script: str) -> None:
     try:
         remote_exec(target.pid, script)
     except PermissionError:
-        from .target import forbidden
-
         raise AttachError(forbidden(target.pid)) from None
     except (OSError, RuntimeError) as error:
         raise AttachError(

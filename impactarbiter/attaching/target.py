@@ -91,13 +91,24 @@ def _check_owner(pid: int) -> None:
         )
 
 
-def _check_state(pid: int, state: str) -> None:
+def tracer_of(pid: int) -> str | None:
+    """The process that traces this one, if one does."""
     tracer = status_of(pid, "TracerPid")
-    if tracer not in ("", "0"):
+    return None if tracer in ("", "0") else tracer
+
+
+def check_tracer(pid: int) -> None:
+    """AttachError where another process traces this one."""
+    tracer = tracer_of(pid)
+    if tracer is not None:
         raise AttachError(
             f"process {pid} is traced by process {tracer} already, a debugger"
             " or strace: end that first"
         )
+
+
+def _check_state(pid: int, state: str) -> None:
+    check_tracer(pid)
     if state in "Tt":
         raise AttachError(
             f"process {pid} is stopped: let it go on first (kill -CONT {pid})"

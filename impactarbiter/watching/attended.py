@@ -16,6 +16,7 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import asdict
+from os import getpid
 from typing import Any
 
 from ..base.files import write_atomic
@@ -42,7 +43,14 @@ PER_WORD = 5
 VIEW_PAUSE = 0.5
 VIEW_COST = 100
 
+#: Seconds until a second one that asks at once is refused; so long nobody
+#: takes to begin.
+TURN = 5.0
+
 _open: Attended | None = None
+#: One begins at a time: process -> its lock, as a child by ``fork()`` may
+#: have one that a thread of its parent held.
+_turns: dict[int, _thread.LockType] = {}
 
 
 def begin(folder: str, task: dict[str, Any]) -> dict[str, Any]:
@@ -50,8 +58,21 @@ def begin(folder: str, task: dict[str, Any]) -> dict[str, Any]:
     action = task["action"]
     if action == "explain":
         return _answer(task["expression"])
+    turn = _turns.setdefault(getpid(), _thread.allocate_lock())
+    if not turn.acquire(timeout=TURN):
+        return {"refused": "watched"}
+    try:
+        return _begin(folder, task)
+    finally:
+        turn.release()
+
+
+def _begin(folder: str, task: dict[str, Any]) -> dict[str, Any]:
+    """In its turn; what it starts is open by the end of that."""
+    action = task["action"]
+    attended = _open is not None and _open.pid == getpid()
     watching = arbiters.current()
-    if watching is not None and watching.stand_in and _open is None:
+    if watching is not None and watching.stand_in and not attended:
         watching = None  # it makes way
     if action == "report":
         if watching is None:
@@ -61,7 +82,7 @@ def begin(folder: str, task: dict[str, Any]) -> dict[str, Any]:
     if watching is not None and task.get("join"):
         _thread.start_new_thread(_follow, (watching, folder))
         return {"wait": True}
-    if watching is not None:
+    if watching is not None or attended:
         return {"refused": "watched"}
     Attended(folder, task).start()
     return {"wait": True}
@@ -95,10 +116,10 @@ def _give(watching: Arbiter, folder: str) -> None:
 
 def _follow(watching: Arbiter, folder: str) -> None:
     """Pictures of a watch that goes on, as long as who asked is there."""
-    pid = os.getpid()
+    pid = getpid()
     with suppress(Exception):
         over = False
-        while not over and os.getpid() == pid:
+        while not over and getpid() == pid:
             over = arbiters.current() is not watching
             if not _waits(folder, _show(watching, folder, over)):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -142,9 +163,10 @@ class Attended:
 
     def __init__(self, folder: str, task: dict[str, Any]) -> None:
         self.folder = folder
-        self.pid: int = os.getpid()
+        self.pid: int = getpid()
         self.most_steps: int | None = task.get("steps")
         self.viewed: bool = bool(task.get("view"))
+        self._ends = False
         self.findings: list[dict[str, Any]] = []
         options = task["options"]
         before = arbiters.current()
@@ -185,7 +207,7 @@ class Attended:
         turn = 0
         while True:
             time.sleep(POLL)
-            if os.getpid() != self.pid or _open is not self:
+            if getpid() != self.pid or self._ends:
                 return
             try:
                 if _is_alone(self.folder):
@@ -223,14 +245,21 @@ class Attended:
         if not self._close():
             return
         try:
-            _write(self.folder, "report.json", _told(self.arbiter.stop()))
+            try:
+                report = self.arbiter.stop()
+            finally:
+                self._is_closed()
+            _write(self.folder, "report.json", _told(report))
         except Exception as error:
             self._say(error)
 
     def _leave(self) -> None:
         """Lets go without a report: nobody would read it."""
         if self._close():
-            self.arbiter.dismiss()
+            try:
+                self.arbiter.dismiss()
+            finally:
+                self._is_closed()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _fail(self, error: Exception) -> None:
@@ -238,6 +267,7 @@ class Attended:
             self._close()
         with suppress(Exception):
             self.arbiter.dismiss()
+        self._is_closed()
         self._say(error)
 
     def _say(self, error: Exception) -> None:
@@ -246,16 +276,23 @@ class Attended:
             _write(self.folder, "failed.json", json.dumps(said).encode())
 
     def _close(self) -> bool:
-        """Whether it was still open: one of two threads gets to end it."""
-        global _open
-        if _open is not self:
+        """Whether it was still open: one of two threads gets to end it.
+
+        Until that is done nobody else begins.
+        """
+        if self._ends:
             return False
-        _open = None
+        self._ends = True
         atexit.unregister(self._at_exit)
         return True
 
+    def _is_closed(self) -> None:
+        global _open
+        if _open is self:
+            _open = None
+
     def _at_exit(self) -> None:
-        if os.getpid() == self.pid:
+        if getpid() == self.pid:
             with suppress(Exception):
                 self._finish()
 

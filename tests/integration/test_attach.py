@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +19,10 @@ from pathlib import Path
 import pytest
 import warm
 
-from impactarbiter.attaching import inside, target
+from impactarbiter.attaching import entrance, errand, inside, target
 from impactarbiter.attaching.target import AttachError
 from impactarbiter.base.errors import UsageError
-from impactarbiter.watching import named
+from impactarbiter.watching import attended, named
 
 pytest.importorskip("pyinjector")
 
@@ -450,3 +452,126 @@ def test_a_build_is_what_was_compiled(tmp_path: Path) -> None:
     assert inside.build_of(str(tmp_path)) == first
     (tmp_path / "_core.x.so").write_bytes(b"two")
     assert inside.build_of(str(tmp_path)) != first
+
+
+class Other:
+    """Another tracer, which holds the process for so many looks."""
+
+    def __init__(self, looks: float) -> None:
+        self.looks = looks
+
+    @contextlib.contextmanager
+    def attach(self, pid: int) -> Iterator[str]:
+        from pyinjector.api import LinuxInjectorPermissionError
+
+        if self.looks > 0:
+            self.looks -= 1
+            raise LinuxInjectorPermissionError("injector_attach", -8, "no")
+        yield "in"
+
+    def status_of(self, pid: int, name: str) -> str:
+        # It may be gone between the refusal and the question.
+        return "77" if self.looks % 2 else "0"
+
+
+@pytest.fixture
+def other(monkeypatch: pytest.MonkeyPatch) -> Other:
+    here = Other(0)
+    monkeypatch.setattr("pyinjector.api.attach", here.attach)
+    monkeypatch.setattr(target, "status_of", here.status_of)
+    monkeypatch.setattr(entrance, "_unsafe_ranges", lambda pid: [])
+    monkeypatch.setattr(entrance, "_is_safe", lambda pid, unsafe: True)
+    monkeypatch.setattr(
+        entrance, "_vectors_kept", lambda pid: contextlib.nullcontext()
+    )
+    return here
+
+
+def here() -> target.Target:
+    stat = target._stat(os.getpid())
+    assert stat is not None
+    return target.Target(os.getpid(), stat[1])
+
+
+def test_what_another_one_traces_is_waited_for(other: Other) -> None:
+    other.looks = 8
+    with entrance._stopped_safely(here()) as injector:
+        assert injector == "in"
+
+
+def test_what_another_one_goes_on_to_trace(
+    other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entrance, "PATIENCE", 0.02)
+    monkeypatch.setattr(target, "status_of", lambda pid, name: "77")
+    other.looks = float("inf")
+    with (
+        pytest.raises(AttachError, match="traced by process 77 already"),
+        entrance._stopped_safely(here()),
+    ):
+        pass
+
+
+def test_what_nobody_traces_is_forbidden(
+    other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "status_of", lambda pid, name: "0")
+    other.looks = float("inf")
+    with (
+        pytest.raises(AttachError, match="this system forbids"),
+        entrance._stopped_safely(here()),
+    ):
+        pass
+
+
+def test_a_root_that_may_not_be_read_is_no_other_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = os.stat
+
+    def refusing(path: object, **options: bool) -> os.stat_result:
+        if str(path).startswith("/proc/"):
+            raise PermissionError(13, "Permission denied")
+        return stat(path, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(errand.os, "stat", refusing)
+    with pytest.raises(AttachError, match="this system forbids"):
+        errand._check_place(here(), str(tmp_path))
+
+
+def test_one_of_two_that_come_at_once_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = {"action": "watch", "options": {}, "steps": None}
+    folders = [tmp_path / "a", tmp_path / "b"]
+    said = {}
+
+    def ask(folder: Path) -> None:
+        said[folder] = attended.begin(str(folder), task)
+
+    def start(self: attended.Attended) -> None:
+        monkeypatch.undo()
+        second.start()
+        second.join(0.2)  # it would be through by then
+        self.start()
+
+    second = threading.Thread(target=ask, args=(folders[1],))
+    monkeypatch.setattr(attended.Attended, "start", start)
+    with contextlib.ExitStack() as held:
+        for folder in folders:
+            folder.mkdir()
+            alive = held.enter_context(open(folder / "alive", "w"))
+            fcntl.flock(alive, fcntl.LOCK_EX)
+        ask(folders[0])
+        second.join()
+        assert said == {
+            folders[0]: {"wait": True},
+            folders[1]: {"refused": "watched"},
+        }
+        (folders[0] / "stop").touch()
+        for _ in range(3000):
+            if (folders[0] / "report.json").exists():
+                break
+            time.sleep(0.01)
+        else:
+            raise AssertionError(os.listdir(folders[0]))
