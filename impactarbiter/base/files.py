@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from os import getpid
 from typing import TextIO
 
 from .errors import ReportError
@@ -106,7 +107,14 @@ def _put(target: str, beside: str, data: bytes, sync: bool) -> None:
     os.replace(beside, target)
 
 
+#: Seconds in which who reads a pipe takes nothing: it is given up on.
+PATIENCE = 5.0
+
+
 def _fill(file: str, data: bytes, sync: bool) -> None:
+    if stat.S_ISFIFO(os.stat(file).st_mode):
+        _fill_pipe(file, data)
+        return
     with open(file, "wb") as stream:
         stream.write(data)
         if sync:
@@ -114,11 +122,36 @@ def _fill(file: str, data: bytes, sync: bool) -> None:
             os.fsync(stream.fileno())
 
 
+def _fill_pipe(pipe: str, data: bytes) -> None:
+    """Waits for nobody who would open it, nor long for who reads it."""
+    import select
+
+    try:
+        number = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise OSError(error.errno, "nobody reads this pipe") from None
+    try:
+        room = select.poll()
+        room.register(number, select.POLLOUT)
+        rest = memoryview(data)
+        while rest:
+            if not room.poll(PATIENCE * 1000):
+                raise TimeoutError(
+                    errno.ETIMEDOUT, "who reads this pipe takes nothing"
+                )
+            # Less than the room there may be: all or nothing goes in.
+            rest = rest[os.write(number, rest[: select.PIPE_BUF]) :]
+    finally:
+        os.close(number)
+
+
 def _create(target: str, mode: int) -> str:
     """Makes an empty file beside ``target``: nobody else's, no link."""
     folder, name = os.path.split(target)
     for attempt in range(100):
-        beside = os.path.join(folder, f".{name}.{os.getpid()}.{attempt}.tmp")
+        beside = os.path.join(folder, f".{name}.{getpid()}.{attempt}.tmp")
         try:
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
             os.close(os.open(beside, flags, mode))

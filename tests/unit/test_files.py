@@ -267,6 +267,31 @@ def test_a_limit_of_size_ends_no_program_with_a_recorder(
     assert left(tmp_path) == []
 
 
+def test_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who writes into one waits for no reader, nor long for a slow one."""
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ReportError, match="nobody reads this pipe"):
+        write_atomic(pipe, b"x")
+    data = bytes(range(256)) * 4000
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with open(reader, "rb") as stream:
+        with pytest.raises(ReportError, match="takes nothing"):
+            write_atomic(pipe, data)  # more than it holds
+        assert data.startswith(stream.read())
+        os.set_blocking(reader, True)
+        keeper = os.open(pipe, os.O_WRONLY)  # until then, no end is read
+        monkeypatch.setattr(files, "PATIENCE", 60.0)
+        thread = threading.Thread(target=write_atomic, args=(pipe, data))
+        thread.start()
+        assert stream.read(len(data)) == data
+        thread.join()
+        os.close(keeper)
+    with pytest.raises(ReportError, match="nobody reads this pipe"):
+        write_atomic(pipe, b"x")
+
+
 @writers
 def test_a_device_that_is_full(
     name: str, write: Callable[[Report, str], object], tmp_path: Path
