@@ -8,10 +8,10 @@ own, which goes on with its file; a child without a step leaves none.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
+from os import getpid
 from typing import Any
 
 from ..base import imports
@@ -99,9 +99,9 @@ def _numpy_has_come() -> None:
 def begin() -> None:
     """Watches this child from here on; a failure is nobody's business."""
     global _begun, _arbiter, _fetched
-    if folder() is None or _begun == os.getpid():
+    if folder() is None or _begun == getpid():
         return
-    _begun, _arbiter, _fetched = os.getpid(), None, False
+    _begun, _arbiter, _fetched = getpid(), None, False
     with Tolerated():
         _begin()
 
@@ -146,7 +146,7 @@ def _finish() -> None:
     """The child's part is over; it may leave by ``os._exit()`` next."""
     global _arbiter
     ours, _arbiter = _arbiter, None
-    if ours is None or ours.pid != os.getpid():
+    if ours is None or ours.pid != getpid():
         return
     if ours.job is not None:
         ours.job.ending = ending()
@@ -187,16 +187,21 @@ def _count_batches() -> None:
     from torch.utils.data._utils import fetch
 
     for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
-        kind.fetch = _stepping(kind.fetch)  # type: ignore[method-assign]
+        kind.fetch = _Stepping(kind.fetch)  # type: ignore[assignment]
 
 
-def _stepping(fetch: Any) -> Any:
-    @functools.wraps(fetch)
-    def stepping(self: Any, index: Any) -> Any:
+class _Stepping:
+    """A method that ends a step when it is looked up to be called: no frame
+    of ours is in the tracebacks of what it calls."""
+
+    def __init__(self, fetch: Any) -> None:
+        self._fetch = fetch
+
+    def __get__(self, fetcher: Any, kind: Any = None) -> Any:
         global _fetched
+        if fetcher is None:
+            return self._fetch
         if _arbiter is not None and _fetched:
             _arbiter.step()
         _fetched = True
-        return fetch(self, index)
-
-    return stepping
+        return self._fetch.__get__(fetcher, kind)

@@ -231,6 +231,36 @@ def test_workers_that_keep_nothing(tmp_path: Path) -> None:
     assert children.severity is None and children.findings == ()
 
 
+FAILING = LOADER.partition("class Stream")[0] + """
+class Failing(Data):
+    def __getitem__(self, i):
+        if i == 9:
+            raise ValueError("the ninth")
+        return torch.tensor([i])
+
+loader = DataLoader(Failing(), 2, num_workers=1)
+try:
+    for _ in loader:
+        pass
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_what_fails_in_a_worker_is_told_as_without_us(tmp_path: Path) -> None:
+    """Its message has a traceback; and its batches are steps all the same."""
+    watched = run(tmp_path, FAILING, options=("--job", "J"))
+    plain = run(tmp_path, FAILING, options=("--no-children",))
+    assert "the ninth" in plain.stdout
+    assert watched.stdout == plain.stdout
+    (steps,) = [
+        file["steps"]
+        for file in files(tmp_path / "J")
+        if file["process"]["role"] == "dataloader"
+    ]
+    assert steps >= 5  # and what was fetched ahead
+
+
 @pytest.mark.parametrize(
     "method",
     [
