@@ -52,7 +52,9 @@ try:
     import os, sys
     found = (f.find_spec('impactarbiter', None) for f in sys.meta_path)
     found = next(filter(None, found), None)
-    file = found and os.path.join(os.path.dirname(found.origin),
+    # An empty folder of that name has no origin.
+    file = found and found.origin and os.path.join(
+        os.path.dirname(found.origin),
         'integrations', 'startup', '_impactarbiter_children.py')
     if file:
         with open(file, encoding='utf-8') as stream:

@@ -145,6 +145,44 @@ def test_it_is_quiet_where_we_are_gone(enabled: Environment) -> None:
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
+def test_it_is_quiet_where_an_empty_folder_is_left(tmp_path: Path) -> None:
+    """A namespace package has no file of its own."""
+    (tmp_path / "impactarbiter").mkdir()
+    lines = [f"import sys; sys.path.insert(0, {str(tmp_path)!r})"]
+    lines += startup_file.text().splitlines()
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", "\n".join([*lines, "print(1)"])],
+        env={"IMPACTARBITER_JOB": "J"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_one_finder_though_the_file_is_executed_twice() -> None:
+    """As ``site`` does in an environment of Python 3.11."""
+    file = Path(startup_file.__file__).with_name("startup")
+    code = f"""
+import sys
+sys.path.insert(0, {str(file)!r})
+text = open({str(file / "_impactarbiter_children.py")!r}).read()
+for _ in range(2):
+    names = {{"__name__": "_impactarbiter_children"}}
+    exec(text, names)
+    names["begin"]()
+import _impactarbiter_children
+_impactarbiter_children.begin()
+print(sum(type(f) is type and f.__name__ == "_Finder" for f in sys.meta_path))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "IMPACTARBITER_JOB": "J"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
 def test_disable_takes_away_what_enable_wrote(tmp_path: Path) -> None:
     made = Environment(tmp_path)
 

@@ -30,6 +30,14 @@ class _Finder:
         return None
 
 
+def _is_a_finder_of_ours(finder: object) -> bool:
+    """``site`` runs the files of an environment twice: each time this is
+    made anew."""
+    return type(finder) is type and (
+        (finder.__module__, finder.__name__) == (__name__, _Finder.__name__)
+    )
+
+
 def _wait() -> None:
     """For the end of it, on the thread that is in the middle."""
     if _Finder in sys.meta_path:
@@ -72,5 +80,5 @@ def begin() -> None:
     folder = next(filter(None, map(os.environ.get, _FOLDERS)), None)
     if folder is None or folder == "none" or _is_ours():
         return
-    if _Finder not in sys.meta_path:
+    if not any(map(_is_a_finder_of_ours, sys.meta_path)):
         sys.meta_path.insert(0, _Finder)
