@@ -1,6 +1,25 @@
-"""Text that cannot steer a terminal."""
+"""Text that cannot steer a terminal, and words that a shell reads."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+#: What a shell takes as it stands.
+_PLAIN = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_"
+)
+
+
+def as_command(words: Iterable[str]) -> str:
+    """For a shell to read, as ``shlex.join`` has it: the program may have a
+    module of that name, which ours must not be before."""
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    if word and _PLAIN.issuperset(word):
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
 def clean(text: str) -> str:

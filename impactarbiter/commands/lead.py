@@ -4,11 +4,11 @@ all of them is said here, where all of them have ended."""
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+from ..base.errors import in_words
 from ..base.files import from_working_folder
 from ..base.ranks import JOB, LED, job_folder
 from ..reports.children import job_of
@@ -62,11 +62,8 @@ class Lead:
             if report not in (None, STDOUT):
                 self._folder = os.path.splitext(str(report))[0] + ".job"
             else:
-                self._passing = True
-                self._folder = os.path.join(
-                    tempfile.gettempdir(),
-                    f"impactarbiter-{secrets.token_hex(8)}",
-                )
+                self._folder = _folder_of_ours()
+                self._passing = self._folder is not None
         if self._folder is not None:
             self._folder = from_working_folder(self._folder)
             os.environ[JOB] = self._folder
@@ -79,3 +76,18 @@ class Lead:
         if self._passing:
             forget(self._folder)
         return job
+
+
+def _folder_of_ours() -> str | None:
+    """A name for one; None where no folder can be written, which is said."""
+    try:
+        return os.path.join(
+            tempfile.gettempdir(), f"impactarbiter-{os.urandom(8).hex()}"
+        )
+    except OSError as error:
+        print(
+            "impactarbiter: warning: what the processes find is not gathered:"
+            f" {in_words(error)}",
+            file=sys.stderr,
+        )
+        return None

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field
+from os import getpid
 from typing import TYPE_CHECKING
 
 from ..base.convert import decimal
@@ -78,7 +79,7 @@ class Live:
     status: bool = False
     every: float | None = None
     asking: int = signal.SIGUSR1
-    pid: int = field(default_factory=os.getpid)
+    pid: int = field(default_factory=getpid)
     came: list[int] = field(default_factory=list)
     _over: bool = False
     _writing: bool = False
@@ -122,14 +123,14 @@ class Live:
                 self._signals.give_back()
         finally:
             if self.came:
-                os.kill(os.getpid(), self.came[0])
+                os.kill(getpid(), self.came[0])
 
     # -- findings -----------------------------------------------------------
 
     def _found(self, finding: Finding) -> None:
         from ..reports.wording import announcement
 
-        if finding.verdict in BOUNDED or os.getpid() != self.pid:
+        if finding.verdict in BOUNDED or getpid() != self.pid:
             return
         if self.arbiter.obfuscate:
             from ..judging.masks import obfuscated
@@ -262,7 +263,7 @@ class Live:
         shown = self._line is not None and self._line.shown
         pause = REDRAW if shown else self.every
         due = time.monotonic() + (self.every or 0.0)
-        while not self._ended.wait(pause) and os.getpid() == self.pid:
+        while not self._ended.wait(pause) and getpid() == self.pid:
             if shown and self._line is not None:
                 with suppress(Exception):
                     self._line.show(self.arbiter.moment())

@@ -7,10 +7,10 @@ or its exit code: what fails here is said in one warning.
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 from dataclasses import replace
+from os import getpid
 from typing import TYPE_CHECKING, Any
 
 from ..base.convert import decimal, filename
@@ -18,7 +18,7 @@ from ..base.errors import ImpactArbiterError, UsageError
 from ..base.files import from_working_folder
 from ..base.ranks import JOB, of_rank, place, rank
 from ..base.records import dataclass
-from ..base.text import clean
+from ..base.text import as_command, clean
 from ..base.units import parse_duration
 from ..integrations.huggingface.adopt import adopt
 from ..model.report import Report
@@ -147,7 +147,7 @@ def execute(args: list[str]) -> int:
     plan = lead.planned(args, rest)
     if plan is not None:
         return _lead(plan, given)
-    command = shlex.join(["impactarbiter", "run", *words_of(given), *rest])
+    command = as_command(["impactarbiter", "run", *words_of(given), *rest])
     rest = adopt(rest, given)
     for option in OUTPUTS:
         if given.get(option, STDOUT) != STDOUT:
@@ -167,7 +167,7 @@ def execute(args: list[str]) -> int:
     live = _follow(run, given)
     dashboard = _show(run, given)
     error = launch.run_target(target)
-    if os.getpid() != run.pid:
+    if getpid() != run.pid:
         return _child_exit(error)
     if live is not None:
         live.end()
@@ -180,9 +180,7 @@ def execute(args: list[str]) -> int:
         dashboard.end(report)
     if live is not None:
         live.let_go()
-    if isinstance(error, KeyboardInterrupt):
-        # Printed already; the interpreter turns it into death by SIGINT.
-        raise KeyboardInterrupt from None
+    _leave_by_interrupt(error)
     # A rank that fails early has the others killed at whatever they do.
     threshold = None if run.rank else given.get("--fail-on")
     if code == 0 and threshold and report is not None:
@@ -210,8 +208,7 @@ def _lead(plan: distributed.Handover, given: dict[str, Any]) -> int:
     error = launch.run_target(leading.target)
     code = _settle(error)
     job = leading.end(sys.stderr, detail(given))
-    if isinstance(error, KeyboardInterrupt):
-        raise KeyboardInterrupt from None
+    _leave_by_interrupt(error)
     threshold = given.get("--fail-on")
     return gate_of_job(job, threshold) if threshold and not code else code
 
@@ -248,9 +245,13 @@ def _start(
         _warn(stream, "running without watching", error)
     folder = None
     if arbiter is not None and "--no-children" not in given:
-        folder = armed.arm(keywords_of(given)).folder
+        try:
+            folder = armed.arm(keywords_of(given)).folder
+        except OSError as error:  # there is no folder that can be written
+            armed.disarm()
+            _warn(stream, "children are not watched", error)
     return _Run(
-        os.getpid(),
+        getpid(),
         rank(),
         stream,
         arbiter,
@@ -348,11 +349,17 @@ def _settle(error: BaseException | None) -> int:
     return launch.exit_code(error)
 
 
+def _leave_by_interrupt(error: BaseException | None) -> None:
+    """An interrupt is printed already; the interpreter turns it into death by
+    SIGINT.  It does so for no subclass."""
+    if type(error) is KeyboardInterrupt:
+        raise KeyboardInterrupt from None
+
+
 def _child_exit(error: BaseException | None) -> int:
     """A forked child that ran off the end of the program: no report."""
     code = _settle(error)
-    if isinstance(error, KeyboardInterrupt):
-        raise KeyboardInterrupt from None
+    _leave_by_interrupt(error)
     return code
 
 

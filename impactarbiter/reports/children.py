@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import replace
+from os import getpid
 from typing import TYPE_CHECKING
 
 from ..base.errors import ImpactArbiterError
@@ -32,7 +33,7 @@ def job_of(folder: str | None, whole: bool = True) -> Job | None:
 
 def children_of(job: Job | None) -> Job | None:
     """This process's own children; the others are told by their parents."""
-    below = job.below(os.getpid()) if job is not None else None
+    below = job.below(getpid()) if job is not None else None
     return below if below is not None and below.members else None
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from os import getpid
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +161,7 @@ class Arbiter:
                 f" {__name__}.current().stop()"
             )
         self.stand_in = stand_in
-        self.pid: int = os.getpid()
+        self.pid: int = getpid()
         self.manual = manual
         #: Whether names and shapes are masked in its reports.
         self.obfuscate = obfuscate
@@ -458,7 +458,7 @@ class Arbiter:
 
     def _with_children(self, report: Report) -> Report:
         """And what the processes have found that were started since."""
-        if self._armed is None or self.pid != os.getpid():
+        if self._armed is None or self.pid != getpid():
             return report
         return looks.with_children(report, self._armed.folder)
 
@@ -484,7 +484,7 @@ class Arbiter:
         global _current
         # An arbiter that is over keeps no module of ours alive.
         ours, self._hooks = self._hooks, None
-        if self._armed is not None and self.pid == os.getpid():
+        if self._armed is not None and self.pid == getpid():
             self._armed.release()
         if ours is not None:
             hooks.stop(ours)
@@ -508,7 +508,7 @@ def abandon() -> None:
     so that one of the child's own may begin."""
     global _current
     before, _current = _current, None
-    if before is not None and before.pid != os.getpid():
+    if before is not None and before.pid != getpid():
         before.dismiss()
     else:
         _current = before
@@ -520,7 +520,7 @@ def current() -> Arbiter | None:
     One of before a ``fork()`` watches nothing in the child.
     """
     global _current
-    if _current is not None and _current.pid != os.getpid():
+    if _current is not None and _current.pid != getpid():
         _current = None
     return _current
 

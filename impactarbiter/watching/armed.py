@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import tempfile
 from importlib import import_module
+from os import getpid
 from typing import Any
 
 from ..base.ranks import JOB, job_folder, rank
@@ -68,7 +68,7 @@ def arm(options: dict[str, Any], folder: str | None = None) -> Armed:
 
     They write into ``folder``, else that of the job, else one of our choice.
     """
-    passing = f"impactarbiter-{secrets.token_hex(8)}"
+    passing = f"impactarbiter-{os.urandom(8).hex()}"
     chosen = (
         folder or job_folder() or os.path.join(tempfile.gettempdir(), passing)
     )
@@ -90,7 +90,7 @@ def arm(options: dict[str, Any], folder: str | None = None) -> Armed:
 
 def as_text(options: dict[str, Any]) -> str:
     """For children of this process."""
-    return json.dumps({**options, RANK: rank(), PARENT: os.getpid()})
+    return json.dumps({**options, RANK: rank(), PARENT: getpid()})
 
 
 def _path_with_ours() -> str:

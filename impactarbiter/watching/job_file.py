@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from os import getpid
 
 from ..base.files import write_atomic
 from ..base.ranks import MASKED_HOST, host_name, place
@@ -46,7 +47,7 @@ def this_process(
         local_rank=where.local_rank,
         world_size=where.size,
         host=host_name(),
-        pid=os.getpid(),
+        pid=getpid(),
         parent=parent or os.getppid(),
         worker=worker,
         restart=where.restart,
@@ -124,7 +125,7 @@ class JobFile:
 
     @property
     def _is_here(self) -> bool:
-        return not self._over and os.getpid() == self.process.pid
+        return not self._over and getpid() == self.process.pid
 
     def begin(self, stop: Callable[[], object]) -> None:
         """The first words; ``stop()`` is called where the program ends

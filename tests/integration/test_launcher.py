@@ -165,6 +165,20 @@ ENDINGS = {
             raise KeyboardInterrupt
         loop()
     """,
+    "interrupt_subclass": """
+        class Stop(KeyboardInterrupt):
+            pass
+        raise Stop('by the program')
+    """,
+    "interrupt_subclass_in_a_child": """
+        import os
+        class Stop(KeyboardInterrupt):
+            pass
+        child = os.fork()
+        if child == 0:
+            raise Stop('by the program')
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """,
     "hook": """
         import sys
         sys.excepthook = lambda kind, error, trace: print(
@@ -210,7 +224,7 @@ ENDINGS = {
 
 
 #: One of each way to end has an interpreter of its own from the start on.
-FRESH = {"returns", "exit_text", "raises", "interrupt"}
+FRESH = {"returns", "exit_text", "raises", "interrupt", "interrupt_subclass"}
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -766,3 +780,54 @@ def test_an_output_lost_on_the_way_is_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "r.json was not written" in done.stderr
     assert "WARNING leak" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    ["lambda: 4242", "lambda: (_ for _ in ()).throw(OSError('none'))"],
+    ids=["another number", "an error"],
+)
+def test_a_process_number_that_the_program_left_patched(
+    tmp_path: Path, wanted: str
+) -> None:
+    script(tmp_path, f"import os; os.getpid = {wanted}; print('done')")
+    done = warm_call(["--json", "r.json", "prog.py"], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert own_stderr(done.stderr) == ""
+    assert (tmp_path / "r.json").exists()
+
+
+def test_without_a_folder_that_can_be_written(tmp_path: Path) -> None:
+    """As where the root is read-only: no child's findings can be kept."""
+    script(tmp_path, "import os; print(os.environ['IMPACTARBITER_CHILDREN'])")
+    code = """
+        import sys, tempfile
+        from impactarbiter.commands import main
+        def gettempdir():
+            raise FileNotFoundError(2, "No usable temporary directory")
+        tempfile.gettempdir = gettempdir
+        sys.exit(main())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), "run"]
+    done = call([*command, "prog.py"], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "none\n"), done.stderr
+    (line,) = own_stderr(done.stderr).splitlines()
+    assert line.startswith(
+        "impactarbiter: warning: children are not watched: FileNotFoundError:"
+    )
+
+
+def test_an_output_that_is_a_pipe_which_nobody_reads(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    script(
+        tmp_path,
+        """
+        import signal
+        signal.raise_signal(signal.SIGUSR1)
+        print('done')
+        """,
+    )
+    done = warm_call(["--json", "pipe", "prog.py"], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    said = done.stderr.count("nobody reads this pipe")
+    assert said == 2, done.stderr  # by the signal, and at the end

@@ -4,6 +4,7 @@ has made before, and are watched from then on."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -311,6 +312,54 @@ def test_a_module_of_its_own_comes_before_the_librarys(
         timeout=120,
     )
     assert done.stdout == "abc\nabc\n", done.stderr
+    assert "no step was seen" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_we_import_before_the_program_comes_with_torch() -> None:
+    """A module of the program's by such a name would fail without us."""
+    shown = (
+        "import sys; "
+        "print(*sys.stdlib_module_names.intersection(sys.modules))"
+    )
+    plain = "import sys; sys.modules['dill'] = None; import torch; " + shown
+    ours = (
+        "import impactarbiter.commands.run as run, impactarbiter; "
+        "impactarbiter.watch(); from impactarbiter.watching import armed; "
+        "armed.arm({}); " + shown
+    )
+    torchs, before = (
+        set(subprocess.check_output([sys.executable, "-Pc", text]).split())
+        for text in (plain, ours)
+    )
+    assert before - torchs == set()
+
+
+@pytest.mark.parametrize("name", ["hmac", "secrets", "shlex"])
+@pytest.mark.parametrize("where", ["the folder", "PYTHONPATH"])
+def test_a_module_of_its_own_is_not_taken_for_the_librarys(
+    tmp_path: Path, name: str, where: str
+) -> None:
+    """Where ours are found after the program's own."""
+    folder = tmp_path / "its"
+    folder.mkdir()
+    (folder / f"{name}.py").write_text("KEY = 'abc'\n")
+    (tmp_path / "prog.py").write_text(f"import {name}; print({name}.KEY)\n")
+    (folder / "prog.py").write_text(f"import {name}; print({name}.KEY)\n")
+    given = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
+    command, cwd = WATCHED, folder
+    if where == "PYTHONPATH":
+        given["PYTHONPATH"], cwd = str(folder), tmp_path
+        command = [str(Path(sys.executable).with_name("impactarbiter")), "run"]
+    done = subprocess.run(
+        [*command, "prog.py"],
+        cwd=cwd,
+        env=given,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "abc\n", done.stderr
     assert "no step was seen" in done.stderr
     assert "Traceback" not in done.stderr
 

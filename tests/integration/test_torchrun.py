@@ -8,12 +8,15 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from impactarbiter.base.ranks import JOB as JOB_FOLDER
 from impactarbiter.base.ranks import of_rank, rank
+from impactarbiter.commands import distributed, lead
 from impactarbiter.commands.distributed import handover
 from impactarbiter.commands.launch import LaunchError
 from impactarbiter.commands.lead import planned
@@ -338,3 +341,19 @@ def test_files_of_a_rank(
     assert rank() == number
     given = ["r.json", "r%r.json", "/dev/null", "a.b/r"][: len(files)]
     assert [of_rank(name) for name in given] == files
+
+
+def test_without_a_folder_for_what_its_processes_find(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gettempdir() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory")
+
+    monkeypatch.setattr(tempfile, "gettempdir", gettempdir)
+    monkeypatch.delenv(JOB_FOLDER, raising=False)
+    module = "torch.distributed.run"
+    plan = distributed.Handover(["-m", module], module=module)
+    leading = lead.Lead(plan, None, None)
+    assert JOB_FOLDER not in os.environ
+    assert leading.end(None, "short") is None
+    assert "warning: what the processes find is" in capsys.readouterr().err
