@@ -25,6 +25,7 @@ import threading
 import time
 from contextlib import suppress
 from importlib.resources import files
+from os import getpid
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import MissingExtraError, ReportError, UsageError
@@ -78,7 +79,7 @@ class Dashboard:
                 "aiohttp", "--dashboard", "dashboard"
             ) from None
         self._arbiter = arbiter
-        self._pid = os.getpid()
+        self._pid = getpid()
         self._token = secrets.token_urlsafe(24)
         self._socket = _listening(port)
         self.port: int = self._socket.getsockname()[1]
@@ -112,7 +113,7 @@ class Dashboard:
 
     def end(self, report: Report | None) -> None:
         """The last picture, then silence; a second call does nothing."""
-        if self._over.is_set() or os.getpid() != self._pid:
+        if self._over.is_set() or getpid() != self._pid:
             return
         self._over.set()
         last = b"" if report is None else self._picture(report, True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import atexit
 import functools
 import logging
-import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from os import getpid
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..base.errors import ImpactArbiterError, UsageError
@@ -56,7 +56,7 @@ class Session:
         arbiter.subscribe(self._found)
         if owned:
             # A program that fails never gets to the end of its training.
-            self._pid = os.getpid()
+            self._pid = getpid()
             atexit.register(self._close_at_exit)
 
     def metrics(self) -> dict[str, float]:
@@ -109,7 +109,7 @@ class Session:
         return report
 
     def _close_at_exit(self) -> None:
-        if os.getpid() == self._pid:  # no child's by fork()
+        if getpid() == self._pid:  # no child's by fork()
             _close_quietly(self)
 
 

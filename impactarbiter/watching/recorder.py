@@ -18,6 +18,7 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import asdict
+from os import getpid
 from types import TracebackType
 
 import numpy as np
@@ -287,7 +288,7 @@ def _remove(folder: str, name: str) -> None:
 
 
 def _runs(pid: int) -> bool:
-    if pid == os.getpid():
+    if pid == getpid():
         return False  # its recorder is not active, or we were not here
     try:
         os.kill(pid, 0)
