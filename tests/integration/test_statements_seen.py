@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import queue
 import subprocess
@@ -370,6 +371,23 @@ def test_a_leak_whose_path_broke_before_the_end_is_not_taken_back(
     assert finding["verdict"] == "leak"
     assert finding["holder"]["expression"] == "main().box.kept"
     assert report["taken_back"] == []
+
+
+def test_of_an_iterator_that_is_behind_no_statement_is_told() -> None:
+    """The block of items that it reads next is another one after it."""
+    fast, slow = itertools.tee(torch.ones(64) * n for n in itertools.count())
+    reader = [iter(slow)]
+
+    def turn(step: int) -> None:
+        for _ in range(90):
+            next(fast)
+        for _ in range(60):
+            next(reader[0])
+
+    finding = found(turn, 40)
+    assert finding.holder is not None
+    assert finding.holder.type == "_tee_dataobject"
+    assert finding.grown_at is None
 
 
 def test_what_a_library_holds_besides_keeps_the_name_that_it_had(

@@ -115,8 +115,8 @@ queue_bound(const ia_walk *w, uint32_t entry)
  * the last of them has been read, and leads to the next. */
 #define TEE_BLOCK 57
 
-static int
-is_block(PyObject *op)
+int
+ia_is_tee_block(PyObject *op)
 {
     return strcmp(Py_TYPE(op)->tp_name, "itertools._tee_dataobject") == 0;
 }
@@ -125,7 +125,7 @@ static int
 find_block(PyObject *op, void *arg)
 {
     PyObject **found = arg;
-    if (op != NULL && is_block(op))
+    if (op != NULL && ia_is_tee_block(op))
         *found = op;
     return *found != NULL;
 }
@@ -135,7 +135,7 @@ is_block_at(const ia_walk *w, uint32_t entry)
 {
     return entry != IA_NO_ENTRY &&
            IA_TAG(w->queue[entry].ref) == IA_TAG_OBJECT &&
-           is_block((PyObject *)w->queue[entry].ref);
+           ia_is_tee_block((PyObject *)w->queue[entry].ref);
 }
 
 /* Iterators that keep step have the block that they read and the one that is
@@ -175,7 +175,7 @@ ia_bound_of(const ia_walk *w, uint32_t entry)
     if (IA_TAG(ref) != IA_TAG_OBJECT)
         return Py_NewRef(Py_None);
     PyObject *op = (PyObject *)ref;
-    if (is_block(op))
+    if (ia_is_tee_block(op))
         return tee_bound(w, entry);
     int is_list = PyList_CheckExact(op);
     PyObject *most = is_list || ia_base_named(Py_TYPE(op), "collections.deque")

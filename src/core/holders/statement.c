@@ -2,6 +2,7 @@
 
 #include "../base/compat.h"
 #include "statement.h"
+#include "bounds.h"
 #include "carried.h"
 
 #include "../base/build.h"
@@ -337,7 +338,9 @@ ia_statement_watch(uint32_t path, int by_graph)
     watch.by_graph = by_graph;
     watch.chain.count = 0;
     watch.last = look_at_holder();
-    if (watch.last.state != IA_PATH_INTACT) {
+    PyObject *holder = (PyObject *)watch.last.value;
+    if (watch.last.state != IA_PATH_INTACT ||
+        (holder != NULL && ia_is_tee_block(holder))) {
         watch.path = IA_NO_PATH;
         return 0;
     }
