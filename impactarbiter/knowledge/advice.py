@@ -16,6 +16,7 @@ from .autograd import cause_of
 from .containers import MAPPINGS, MEMO, PLAIN
 from .ipython import shell_advice
 from .owners import (
+    of_a_frame,
     of_a_gradient,
     of_a_library,
     of_an_iterator,
@@ -313,7 +314,7 @@ def _of_one(finding: Finding, where: str) -> str:
     to ever more."""
     below = [edge for edge in finding.below_holder if edge.kind != "base"]
     if not below:
-        return (
+        return of_a_frame(finding) or (
             f"{where} gets ever longer: keep its last part only, or"
             " begin anew once it has been used"
         )

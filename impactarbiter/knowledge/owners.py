@@ -121,6 +121,26 @@ def _is_librarys(finding: Finding) -> bool:
     return bool(adds.source) and not re.search(name, adds.source)
 
 
+#: The attribute by which pandas' frames and series have their values.
+_BLOCKS = "_mgr"
+
+
+def of_a_frame(finding: Finding) -> str:
+    """Where one of pandas' gets longer, which none of its arrays can: they
+    are made anew with it."""
+    path = finding.path
+    if path is None:
+        return ""
+    names = [edge.name for edge in path.edges[: finding.holder_depth]]
+    if _BLOCKS not in names:
+        return ""
+    frame = path.upto(names.index(_BLOCKS))
+    return (
+        f"`{frame.expression}` gets ever longer: keep its last rows only, or"
+        " begin anew once it has been used"
+    )
+
+
 def of_an_iterator(finding: Finding, where: str) -> str:
     """The list of what `itertools.cycle` has given."""
     if finding.path is None:

@@ -178,6 +178,22 @@ def owned(finding: Finding) -> Finding:
     return replace(finding, path=path)
 
 
+def of_pandas(finding: Finding) -> Finding:
+    """The same where the holder is an array of a data frame's."""
+    assert finding.path is not None and finding.holder is not None
+    inside = (
+        edge("._mgr", "attribute", "BlockManager"),
+        edge(".<tuple>", "reference", "tuple"),
+        edge("[0]", "index", "NumpyBlock"),
+        edge(".<ndarray>", "reference", "ndarray"),
+    )
+    path = Path("__main__", (finding.path.edges[0], *inside))
+    holder = replace(
+        finding.holder, expression=path.expression, depth=len(path.edges)
+    )
+    return replace(finding, path=path, holder=holder)
+
+
 GRAPHS = Kept(64.0, graphs=True)
 PLAIN = Kept(64.0)
 
@@ -258,6 +274,11 @@ PLAIN = Kept(64.0)
             longer(keeping(PLAIN, 64, 0, kind="Tensor", length=None)),
             "`__main__.kept` gets ever longer: keep its last part only,"
             " or begin anew once it has been used",
+        ),
+        (
+            of_pandas(keeping(PLAIN, 64, 0, kind="ndarray", length=None)),
+            "`__main__.kept` gets ever longer: keep its last rows only, or"
+            " begin anew once it has been used",
         ),
         (
             # A module whose copy has the one before it.
