@@ -124,27 +124,35 @@ def _fill(file: str, data: bytes, sync: bool) -> None:
 
 def _fill_pipe(pipe: str, data: bytes) -> None:
     """Waits for nobody who would open it, nor long for who reads it."""
-    import select
-
+    number = _open_pipe(pipe)
     try:
-        number = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        _feed(number, data)
+    finally:
+        os.close(number)
+
+
+def _open_pipe(pipe: str) -> int:
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
     except OSError as error:
         if error.errno != errno.ENXIO:
             raise
         raise OSError(error.errno, "nobody reads this pipe") from None
-    try:
-        room = select.poll()
-        room.register(number, select.POLLOUT)
-        rest = memoryview(data)
-        while rest:
-            if not room.poll(PATIENCE * 1000):
-                raise TimeoutError(
-                    errno.ETIMEDOUT, "who reads this pipe takes nothing"
-                )
-            # Less than the room there may be: all or nothing goes in.
-            rest = rest[os.write(number, rest[: select.PIPE_BUF]) :]
-    finally:
-        os.close(number)
+
+
+def _feed(number: int, data: bytes) -> None:
+    import select
+
+    room = select.poll()
+    room.register(number, select.POLLOUT)
+    rest = memoryview(data)
+    while rest:
+        if not room.poll(PATIENCE * 1000):
+            raise TimeoutError(
+                errno.ETIMEDOUT, "who reads this pipe takes nothing"
+            )
+        # Less than the room there may be: all or nothing goes in.
+        rest = rest[os.write(number, rest[: select.PIPE_BUF]) :]
 
 
 def _create(target: str, mode: int) -> str:
