@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from impactarbiter.commands import main
+from impactarbiter.commands import console
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(console())

@@ -117,7 +117,7 @@ def _attached(stack: ExitStack, pid: int) -> Any:
             if not left or not _is_refusal(error):
                 raise
         time.sleep(PAUSE)
-    return None
+    raise AssertionError("the last try raises")
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -10,6 +10,8 @@ import os
 import stat
 from contextlib import suppress
 from os import getpid
+from select import PIPE_BUF
+from time import monotonic, sleep
 from typing import TextIO
 
 from .errors import ReportError
@@ -107,7 +109,9 @@ def _put(target: str, beside: str, data: bytes, sync: bool) -> None:
     os.replace(beside, target)
 
 
-#: Seconds in which who reads a pipe takes nothing: it is given up on.
+#: Seconds until a pipe without room is asked again.
+PAUSE = 0.005
+#: Seconds that who reads a pipe has to take all of it.
 PATIENCE = 5.0
 
 
@@ -141,18 +145,24 @@ def _open_pipe(pipe: str) -> int:
 
 
 def _feed(number: int, data: bytes) -> None:
-    import select
-
-    room = select.poll()
-    room.register(number, select.POLLOUT)
-    rest = memoryview(data)
+    rest, end = memoryview(data), monotonic() + PATIENCE
     while rest:
-        if not room.poll(PATIENCE * 1000):
-            raise TimeoutError(
-                errno.ETIMEDOUT, "who reads this pipe takes nothing"
-            )
-        # Less than the room there may be: all or nothing goes in.
-        rest = rest[os.write(number, rest[: select.PIPE_BUF]) :]
+        taken = _take(number, rest[:PIPE_BUF])
+        rest = rest[taken:]
+        if taken == 0:
+            if monotonic() > end:
+                raise TimeoutError(
+                    errno.ETIMEDOUT, "who reads this pipe is too slow"
+                )
+            sleep(PAUSE)
+
+
+def _take(number: int, piece: memoryview) -> int:
+    """All of it, or 0 where a pipe has no room for that."""
+    try:
+        return os.write(number, piece)
+    except BlockingIOError:
+        return 0
 
 
 def _create(target: str, mode: int) -> str:

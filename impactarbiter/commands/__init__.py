@@ -49,9 +49,8 @@ def main(argv: list[str] | None = None) -> int:
     """Runs one command and returns the exit code.
 
     2 says that the call was wrong, 1 that the system refused something;
-    ``run`` gives the script's own code.  An interrupt comes out as a
-    KeyboardInterrupt of which the interpreter says nothing: the script's was
-    printed already.
+    ``run`` gives the script's own code.  An interrupt in the script comes out
+    as a KeyboardInterrupt, already printed.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -64,10 +63,17 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except OSError as error:
         _tell(_refused(error))
-        _let_go_of_stdout()
+        if _is_of_stdout(error):
+            _let_go_of_stdout()
         return 1
+
+
+def console() -> int:
+    """The same for a process of its own: the interpreter says nothing of an
+    interrupt, and turns it into death by SIGINT, as shells expect."""
+    try:
+        return main()
     except KeyboardInterrupt:
-        # The interpreter turns it into death by SIGINT, as shells expect.
         sys.excepthook = lambda *_: None
         raise
 
@@ -91,11 +97,15 @@ _UNWRITABLE = {
 }
 
 
+def _is_of_stdout(error: OSError) -> bool:
+    return error.filename is None and error.errno in _UNWRITABLE
+
+
 def _refused(error: OSError) -> str:
     reason = (error.strerror or str(error)).lower()
     if error.filename is not None:
         return f"{error.filename!r}: {reason}"
-    if error.errno in _UNWRITABLE:
+    if _is_of_stdout(error):
         return f"cannot write standard output: {reason}"
     return reason
 

@@ -85,9 +85,6 @@ def _folder_of_ours() -> str | None:
             tempfile.gettempdir(), f"impactarbiter-{os.urandom(8).hex()}"
         )
     except OSError as error:
-        print(
-            "impactarbiter: warning: what the processes find is not gathered:"
-            f" {in_words(error)}",
-            file=sys.stderr,
-        )
+        said = f"what the processes find is not gathered: {in_words(error)}"
+        say(f"warning: {said}", sys.stderr)
         return None

@@ -21,7 +21,6 @@ import os
 import secrets
 import signal
 import socket
-import threading
 import time
 from contextlib import suppress
 from importlib.resources import files
@@ -91,7 +90,7 @@ class Dashboard:
         self._wanted = asyncio.Event()
         self._ended = asyncio.Event()
         self._last = b""
-        self._over = threading.Event()
+        self._over = False
         # No threading.Thread and no lock of that module's: where gevent has
         # put its own in their place meanwhile, ours would end in a traceback.
         self._serving = _thread.allocate_lock()
@@ -113,9 +112,9 @@ class Dashboard:
 
     def end(self, report: Report | None) -> None:
         """The last picture, then silence; a second call does nothing."""
-        if self._over.is_set() or getpid() != self._pid:
+        if self._over or getpid() != self._pid:
             return
-        self._over.set()
+        self._over = True
         last = b"" if report is None else self._picture(report, True)
         with suppress(RuntimeError):  # it is over already
             self._loop.call_soon_threadsafe(self._stop, last)
@@ -132,11 +131,13 @@ class Dashboard:
     def _serve(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         asyncio.set_event_loop(self._loop)
-        with suppress(Exception):
-            self._loop.run_until_complete(self._run())
-        with suppress(Exception):
-            self._loop.close()
-        self._serving.release()
+        try:
+            with suppress(Exception):
+                self._loop.run_until_complete(self._run())
+            with suppress(Exception):
+                self._loop.close()
+        finally:
+            self._serving.release()
 
     async def _run(self) -> None:
         from aiohttp import web
@@ -172,6 +173,7 @@ class Dashboard:
             except OSError:  # the program has no descriptor left
                 await asyncio.sleep(PAUSE)
                 continue
+            await asyncio.sleep(0)  # who is served already comes before
             there = server.connections
             for gone in self._unasked.keys() - set(there):
                 self._unasked.pop(gone).cancel()

@@ -120,10 +120,10 @@ def _steady(
     inside = (size[window == w] for w in range(BUILD_UP, WINDOWS))
     least = [_two_least(sizes) for sizes in inside if len(sizes)]
     minima = [first for first, _next in least]
-    rises = _rises(minima)
-    if len(rises) < 2 or _falls(rises) > MOST_FALLS:
+    rises = [b - a for a, b in itertools.pairwise(minima)]
+    if len(rises) < 2 or sum(r <= 0 for r in rises) > MOST_FALLS:
         return 0.0
-    if _falls(_rises([after for _least, after in least])) > MOST_FALLS:
+    if _slope([after for _least, after in least]) <= 0:
         return 0.0
     rise, half = min(_median(rises), _slope(minima)), len(rises) // 2
     if min(rises) < -rise or rise < least_rise:
@@ -139,14 +139,6 @@ def _two_least(sizes: Column) -> tuple[int, int]:
     """The least, and the next; of one alone, that."""
     ordered = sorted(sizes.tolist())
     return ordered[0], ordered[min(1, len(ordered) - 1)]
-
-
-def _rises(values: Sequence[int]) -> list[int]:
-    return [b - a for a, b in itertools.pairwise(values)]
-
-
-def _falls(rises: Sequence[int]) -> int:
-    return sum(rise <= 0 for rise in rises)
 
 
 def _has_stopped(step: Column, size: Column, least: int) -> bool:

@@ -62,6 +62,7 @@ class Departures(Changing):
     def starts_over(self, let_go_at: int) -> None:
         """Its past says nothing; it let go then, or 0: never."""
         self.outgrew = False
+        self.before_first = None
         if let_go_at:
             self.lets_go = True
             self.let_go_at = self.lets_go_since = let_go_at
@@ -74,6 +75,7 @@ class Departures(Changing):
         """It is a part of what it was: so many are the most that are known,
         since when is not."""
         self.peak, self.peak_at = items, 0
+        self.before_first = None
 
     def are_outgrown(self, since: int, began: int, now: int) -> bool:
         """Whether less leaves than comes: of the time ``since`` then, for a

@@ -132,7 +132,7 @@ class KnownHolders(dict[str, HolderHistory]):
         found: dict[str, Siblings] = {}
         self._died.clear()
         for held in look.walk.holders:
-            held = self._by_known_name(held)
+            held = self._by_known_name(held, look.at)
             finding = look.describe(held)
             found.setdefault(finding.signature, []).append((held, finding))
         for signature, siblings in found.items():
@@ -186,14 +186,14 @@ class KnownHolders(dict[str, HolderHistory]):
         lasts = [held for held, _f in siblings if not held.turn]
         return 2 if any(map(look.is_suspect, lasts)) else 3
 
-    def _by_known_name(self, held: Held) -> Held:
+    def _by_known_name(self, held: Held, at: Moment) -> Held:
         """A confirmed container keeps the name that it was confirmed by.
 
         The call whose variable it was may have returned since; what holds it
         now, a traceback, a library's memo or garbage, was not what made it
         grow.  A name that comes and goes with a call is worth less than
-        another, any name more than that of garbage, and one of the user's more
-        than one that leads through a library.
+        another, any name more than that of garbage, and one of the user's that
+        led there until now more than one that leads through a library.
         """
         if held.length is None:
             return held
@@ -205,7 +205,7 @@ class KnownHolders(dict[str, HolderHistory]):
         if (
             history is None
             or known is None
-            or not (held.died or _is_better(history, known, held))
+            or not (held.died or _is_better(history, known, held, at))
             or known.goes_by_the_name_of(held)
             or not _is_the_same(history, known, held)
         ):
@@ -419,13 +419,17 @@ class KnownHolders(dict[str, HolderHistory]):
         return bring_back
 
 
-def _is_better(history: HolderHistory, known: Held, now: Held) -> bool:
+def _is_better(
+    history: HolderHistory, known: Held, now: Held, at: Moment
+) -> bool:
     """Whether the name that a holder was known by is worth more than that by
-    which a walk has found it now."""
+    which a walk has found it ``at`` this moment."""
     if history.comes_and_goes:
         return False
     if now.path.library and not known.path.library:
-        return True
+        broken = history.broken_at
+        if broken is None or broken.now == at.now:
+            return True
     return history.confirmed_at is not None
 
 

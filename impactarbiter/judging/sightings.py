@@ -124,7 +124,7 @@ class Sightings(Changing):
     def _chosen(self) -> tuple[Key, Calls] | None:
         key = self._most
         if key is not None:
-            return key, self.calls[key]
+            return key, self.calls.get(key, ())
         if not self.so_far:
             return None
         most = max(self.so_far, key=lambda s: s.items)

@@ -51,6 +51,8 @@ _open: Attended | None = None
 #: One begins at a time: process -> its lock, as a child by ``fork()`` may
 #: have one that a thread of its parent held.
 _turns: dict[int, _thread.LockType] = {}
+#: The thread that begins: what comes while it does may run on it, too.
+_beginning: int | None = None
 
 
 def begin(folder: str, task: dict[str, Any]) -> dict[str, Any]:
@@ -58,12 +60,18 @@ def begin(folder: str, task: dict[str, Any]) -> dict[str, Any]:
     action = task["action"]
     if action == "explain":
         return _answer(task["expression"])
+    global _beginning
     turn = _turns.setdefault(getpid(), _thread.allocate_lock())
-    if not turn.acquire(timeout=TURN):
+    here = _thread.get_ident()
+    if (turn.locked() and _beginning == here) or not turn.acquire(
+        timeout=TURN
+    ):
         return {"refused": "watched"}
+    _beginning = here
     try:
         return _begin(folder, task)
     finally:
+        _beginning = None
         turn.release()
 
 

@@ -192,16 +192,25 @@ def _count_batches() -> None:
 
 class _Stepping:
     """A method that ends a step when it is looked up to be called: no frame
-    of ours is in the tracebacks of what it calls."""
+    of ours is in the tracebacks of what it calls.  Of the class it is looked
+    up by who wraps it, and gets one that does so when it is called."""
 
     def __init__(self, fetch: Any) -> None:
         self._fetch = fetch
 
     def __get__(self, fetcher: Any, kind: Any = None) -> Any:
-        global _fetched
         if fetcher is None:
-            return self._fetch
-        if _arbiter is not None and _fetched:
-            _arbiter.step()
-        _fetched = True
+            return self._called
+        _end_batch()
         return self._fetch.__get__(fetcher, kind)
+
+    def _called(self, *args: Any, **given: Any) -> Any:
+        _end_batch()
+        return self._fetch(*args, **given)
+
+
+def _end_batch() -> None:
+    global _fetched
+    if _arbiter is not None and _fetched:
+        _arbiter.step()
+    _fetched = True

@@ -23,7 +23,7 @@ WATCHED = [sys.executable, "-m", "impactarbiter", "run"]
 CONSOLE = [
     sys.executable,
     "-c",
-    "import sys; from impactarbiter.commands import main; sys.exit(main())",
+    "from impactarbiter.commands import console; raise SystemExit(console())",
     "run",
 ]
 

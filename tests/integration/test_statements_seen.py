@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import queue
 import subprocess
 import sys
@@ -39,14 +40,19 @@ def statement(finding: Finding) -> str:
     return finding.grown_at.source
 
 
-def report_of(folder: Path, text: str) -> dict[str, Any]:
+def report_of(
+    folder: Path, text: str, **environment: str
+) -> dict[str, Any]:
     """Of a script with this text."""
     script = folder / "program.py"
     script.write_text(textwrap.dedent(text))
     output = folder / "report.json"
     command = [sys.executable, "-P", "-m", "impactarbiter", "run", "--quiet"]
     subprocess.run(
-        [*command, "--json", output, script], check=True, cwd=folder
+        [*command, "--json", output, script],
+        check=True,
+        cwd=folder,
+        env=os.environ | environment,
     )
     report: dict[str, Any] = json.loads(output.read_text())
     return report
@@ -272,6 +278,76 @@ def test_the_calls_around_a_statement_are_told() -> None:
     assert len(finding.grown_stack) <= 3
     text = finding_text(finding)
     assert f"called from {nearest}\n" in text
+
+
+def test_a_statement_that_calls_its_own_function_was_called_by_another() -> (
+    None
+):
+    kept: list[torch.Tensor] = []
+
+    def descend(levels: int) -> None:
+        if levels:
+            descend((kept.append(torch.ones(64)), levels - 1)[1])
+
+    def turn(step: int) -> None:
+        descend(1)
+
+    finding = found(turn)
+    assert statement(finding).startswith("descend((kept.append(")
+    assert finding.grown_stack[0].source == "descend(1)"
+
+
+def test_the_collector_may_free_what_has_just_grown(tmp_path: Path) -> None:
+    """It runs where the calls around a statement are read, and with it code of
+    the program's that lets go of the holder."""
+    report = report_of(
+        tmp_path,
+        """
+        import gc
+        import torch
+
+        class Killer:
+            def __del__(self):
+                global kept
+                if armed:
+                    kept = None
+
+        def make():
+            garbage = Killer()
+            garbage.itself = garbage
+            for i in range(3000):
+                drain.append((i, i, armed))
+            for i in range(100):
+                drain.append([])
+
+        def step(i):
+            global armed, kept
+            value = torch.ones(1000)
+            if kept is None:
+                kept = []
+            added = [value]
+            armed = True
+            make()
+            gc.enable(); kept += added
+            armed = False
+            gc.disable()
+            if i % 50 == 0:
+                drain.clear()
+
+        gc.disable()
+        gc.set_threshold(1)
+        armed, kept, drain = False, [], []
+        layer = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+        for i in range(100):
+            step(i)
+            layer(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        """,
+        PYTHONMALLOC="debug",
+    )
+    assert report["steps"] == 100
 
 
 def test_what_grows_at_the_top_of_a_module_was_called_by_nobody(

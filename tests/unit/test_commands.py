@@ -190,11 +190,13 @@ def test_where_nobody_reads_standard_output(tmp_path: File) -> None:
 
 def test_an_interrupted_command_has_no_traceback() -> None:
     code = (
-        "from impactarbiter.commands import info, main\n"
+        "import sys\n"
+        "from impactarbiter.commands import console, info\n"
         "def execute(args):\n"
         "    raise KeyboardInterrupt\n"
         "info.execute = execute\n"
-        "main(['info'])"
+        "sys.argv[1:] = ['info']\n"
+        "console()"
     )
     assert started(["-c", code]) == (-signal.SIGINT, "")
 

@@ -70,6 +70,15 @@ def test_of_moments_that_are_never_alike_the_least_are_by_chance() -> None:
     assert rate([size + 100 * n for n, size in enumerate(live)]) > 90
 
 
+@pytest.mark.parametrize("epochs", [8, 12, 13, 40])
+def test_what_is_emptied_each_epoch_and_grows_by_a_little(epochs: int) -> None:
+    """A window has one trough or two."""
+    live = [
+        1000 * (n % 100) + 200 * (n // 100) for n in range(100 * epochs)
+    ]
+    assert rate(live) == pytest.approx(2, rel=0.3)
+
+
 def in_use(heap: list[int]) -> tuple[float | None, bool]:
     """With resident memory that is known to a MiB."""
     resident = [(size >> 20) << 20 for size in heap]

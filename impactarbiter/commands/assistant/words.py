@@ -168,7 +168,11 @@ def _statement(finding: Finding) -> dict[str, Any] | None:
     site = finding.grown_at or finding.maybe_grown_at
     if site is None:
         return None
-    return {**place(site), "seen": finding.grown_at is not None}
+    return {
+        **place(site),
+        "seen": finding.grown_at is not None,
+        "called_from": [place(one) for one in finding.grown_stack],
+    }
 
 
 def place(site: Site) -> dict[str, Any]:

@@ -16,8 +16,9 @@
 typedef struct {
     PyObject *file, *function; /* owned */
     int line;
-    PyObject *calls; /* owned: [(file, line, function)] around it, of the user's
-                        code, the innermost first; of one that grew it alone */
+    PyObject *calls; /* owned: ((file, line, function), ...) around it, of the
+                        user's code, the innermost first; of one that grew it
+                        alone */
     uint32_t times;
     uint32_t idle; /* times that it ran and the holder did not grow */
     int running;   /* it ran, and the holder has not grown by it yet */
@@ -126,7 +127,8 @@ runs(const statement *s, const PyCodeObject *code)
 }
 
 /* The calls that had led to a statement when it was seen first, from a frame
- * on that it called, or that it stands in: MOST_CALLS of them at most. */
+ * on that it called, or that it stands in: MOST_CALLS of them at most.  A new
+ * tuple, or NULL. */
 static PyObject *
 calls_around(const statement *s, PyFrameObject *frame)
 {
@@ -147,25 +149,31 @@ calls_around(const statement *s, PyFrameObject *frame)
         f = back;
     }
     Py_XDECREF(f);
-    if (calls == NULL)
+    PyObject *tuple = calls != NULL ? PyList_AsTuple(calls) : NULL;
+    Py_XDECREF(calls);
+    if (tuple == NULL)
         PyErr_Clear();
-    return calls;
+    return tuple;
 }
 
+/* On Python 3.11 the collector may run where the calls are read, and with it
+ * code of the user's that ends this watch. */
 static statement *
-entry_for(const statement *s, PyFrameObject *frame)
+new_entry(const statement *s, PyFrameObject *frame)
 {
-    statement *before = known(s);
-    if (before != NULL)
-        return before;
-    if (watch.nseen == IA_MOST_STATEMENTS)
-        return NULL;
-    statement *new = &watch.seen[watch.nseen++];
-    *new = (statement){.file = Py_NewRef(s->file),
-                       .function = Py_NewRef(s->function),
-                       .line = s->line,
-                       .calls = calls_around(s, frame)};
-    return new;
+    uint32_t path = watch.path;
+    statement new = {.file = Py_NewRef(s->file),
+                     .function = Py_NewRef(s->function),
+                     .line = s->line};
+    new.calls = calls_around(&new, frame);
+    statement *before = known(&new);
+    if (watch.path != path || before != NULL ||
+        watch.nseen == IA_MOST_STATEMENTS) {
+        forget(&new);
+        return watch.path != path ? NULL : before;
+    }
+    watch.seen[watch.nseen] = new;
+    return &watch.seen[watch.nseen++];
 }
 
 /* What has grown since the event before is put down to the statement that ends
@@ -175,37 +183,40 @@ entry_for(const statement *s, PyFrameObject *frame)
 static void
 compare(const statement *now, PyFrameObject *frame)
 {
-    ia_visit after = look_at_holder();
+    ia_visit before = watch.last, after = look_at_holder();
     watch.held &= after.state == IA_PATH_INTACT;
-    if (watch.last.state == IA_PATH_INTACT &&
-        after.state == IA_PATH_INTACT && now->file != NULL &&
-        is_growth(&watch.last, &after)) {
-        statement *s = entry_for(now, frame);
-        if (s != NULL) {
-            s->times++;
-            s->running = 0;
-            Py_ssize_t more = after.length - watch.last.length;
-            s->items += more > 0 ? more : 1;
-            s->carried +=
-                more > 0 ? ia_carried((PyObject *)after.value, more) : 1;
-        }
-    }
     watch.last = after;
+    if (before.state != IA_PATH_INTACT || after.state != IA_PATH_INTACT ||
+        now->file == NULL || !is_growth(&before, &after))
+        return;
+    Py_ssize_t more = after.length - before.length;
+    Py_ssize_t carried =
+        more > 0 ? ia_carried((PyObject *)after.value, more) : 1;
+    statement *s = known(now);
+    if (s == NULL)
+        s = new_entry(now, frame);
+    if (s == NULL)
+        return;
+    s->times++;
+    s->running = 0;
+    s->items += more > 0 ? more : 1;
+    s->carried += carried;
 }
 
-/* The thread is at the user's frame that is next outwards from `frame`. */
-static void
-note_position(statement *now, PyFrameObject *frame)
+/* Where a thread is: at the user's frame that is next outwards from `frame`.
+ * New references. */
+static statement
+position_at(PyFrameObject *frame)
 {
+    statement now = {0};
     PyFrameObject *f = (PyFrameObject *)Py_XNewRef((PyObject *)frame);
     while (f != NULL) {
         PyCodeObject *code = PyFrame_GetCode(f);
         int user = is_user(f, code);
         if (user) {
-            forget(now);
-            now->file = Py_NewRef(code->co_filename);
-            now->function = Py_NewRef(code->co_qualname);
-            now->line = PyFrame_GetLineNumber(f);
+            now.file = Py_NewRef(code->co_filename);
+            now.function = Py_NewRef(code->co_qualname);
+            now.line = PyFrame_GetLineNumber(f);
         }
         Py_DECREF(code);
         if (user)
@@ -215,6 +226,7 @@ note_position(statement *now, PyFrameObject *frame)
         f = back;
     }
     Py_XDECREF(f);
+    return now;
 }
 
 /* A statement that begins again without growth in between grew something
@@ -265,17 +277,24 @@ trace(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
     }
     if (!user || what == PyTrace_OPCODE || watch.path == IA_NO_PATH)
         return 0;
-    position *at = position_of(PyThreadState_Get());
-    if (at == NULL)
+    PyThreadState *here = PyThreadState_Get();
+    if (position_of(here) == NULL)
         return 0;
-    compare(&at->now, frame);
-    if (what == PyTrace_RETURN) {
-        PyFrameObject *back = PyFrame_GetBack(frame);
-        note_position(&at->now, back);
-        Py_XDECREF(back);
-    } else {
-        note_position(&at->now, frame);
+    PyFrameObject *back = what == PyTrace_CALL || what == PyTrace_RETURN
+                              ? PyFrame_GetBack(frame)
+                              : NULL;
+    /* A statement that calls stands in the frame behind the call. */
+    if (position_of(here) != NULL)
+        compare(&position_of(here)->now, what == PyTrace_CALL ? back : frame);
+    statement now = position_at(what == PyTrace_RETURN ? back : frame);
+    Py_XDECREF(back);
+    position *at = watch.path == IA_NO_PATH ? NULL : position_of(here);
+    if (at == NULL) { /* what the collector called has ended the watch */
+        forget(&now);
+        return 0;
     }
+    forget(&at->now);
+    at->now = now;
     if (what == PyTrace_LINE)
         note_run(&at->now);
     return 0;
@@ -313,7 +332,7 @@ note_threads(void)
         position *at = &watch.positions[watch.nthreads++];
         *at = (position){.thread = t};
         PyFrameObject *frame = PyThreadState_GetFrame(t);
-        note_position(&at->now, frame);
+        at->now = position_at(frame);
         Py_XDECREF(frame);
     }
     return 1;
@@ -396,7 +415,7 @@ any_carries(void)
 static PyObject *
 calls_of(const statement *s)
 {
-    return s->calls != NULL ? PyList_AsTuple(s->calls) : PyTuple_New(0);
+    return s->calls != NULL ? Py_NewRef(s->calls) : PyTuple_New(0);
 }
 
 PyObject *

@@ -2,6 +2,7 @@
  * what all of them take. */
 
 #include "../base/array.h"
+#include "../base/bitmap.h"
 #include "../base/kinds.h"
 #include "../base/ptrmap.h"
 #include "../ledger/journal.h"
@@ -38,7 +39,8 @@ ia_graphs_end_step(void)
 
 typedef struct {
     ia_sink sink;
-    ia_ptrmap seen; /* most graphs are small: no bitmap is worth it */
+    ia_ptrmap seen;    /* most graphs are small: no bitmap is worth it */
+    ia_bitmap *marked; /* owned: in its place for all graphs; NULL = none */
     void **pending; /* owned */
     uint32_t count, capacity;
     int failed;
@@ -46,6 +48,16 @@ typedef struct {
     uint64_t oldest; /* sequence number */
     uint64_t least;  /* nodes that are older are passed over */
 } probe;
+
+/* 1 where it was not met before, -1 when memory is short. */
+static int
+meet(probe *p, void *node)
+{
+    if (p->marked == NULL)
+        return ia_ptrmap_add(&p->seen, (uintptr_t)node, 0);
+    int met = ia_bitmap_mark(p->marked, (uintptr_t)node);
+    return p->marked->failed ? -1 : !met;
+}
 
 static int
 probe_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
@@ -55,7 +67,7 @@ probe_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     (void)kind, (void)name, (void)index;
     if (node == NULL)
         return 0;
-    int is_new = ia_ptrmap_add(&p->seen, (uintptr_t)node, 0);
+    int is_new = meet(p, node);
     if (is_new == 0 ||
         (p->least > 0 && ia_the_framework->node_sequence(node) < p->least))
         return 0;
@@ -165,7 +177,9 @@ ia_graphs_weigh(uint64_t budget, uint64_t *nodes, uint64_t *bytes)
     PyObject *op;
     uint32_t at = 0;
     *bytes = 0;
-    p.failed = !ia_the_framework->walk_begin(0);
+    p.marked = ia_bitmap_new();
+    p.failed = p.marked == NULL;
+    p.failed |= !ia_the_framework->walk_begin(0);
     while (!p.failed && p.nodes <= budget &&
            (op = ia_tensors_next(&at)) != NULL) {
         probe_node(&p.sink, ia_the_framework->grad_fn_of(op),
@@ -173,7 +187,7 @@ ia_graphs_weigh(uint64_t budget, uint64_t *nodes, uint64_t *bytes)
         weigh_pending(&p, budget, bytes);
     }
     ia_the_framework->walk_end();
-    ia_ptrmap_free(&p.seen);
+    ia_bitmap_free(p.marked);
     free(p.pending);
     *nodes = p.nodes;
     return !p.failed && p.nodes <= budget;
