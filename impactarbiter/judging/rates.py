@@ -28,9 +28,13 @@ def rate(history: HolderHistory, kind: int, attribute: str) -> float | None:
 def net(history: HolderHistory, kind: int, attribute: str) -> float | None:
     """The same of what takes in more than leaves it: since something left it
     first, and not since the last time, for it is emptied a little each time;
-    None where that is not known."""
-    before = history.departures.before_first
-    if before is None:
+    None where that is not known, or half of the time or more came since."""
+    before, first, last = (
+        history.departures.before_first,
+        history.first.at.now,
+        history.last.at.now,
+    )
+    if before is None or 2 * (last - first) >= last - before.at.now:
         return None
     return growth(before, history.last, kind, attribute)
 

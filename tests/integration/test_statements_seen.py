@@ -111,7 +111,7 @@ def test_an_average_of_values_with_large_graphs_is_made_from_the_last() -> (
     def turn(step: int) -> None:
         value = weight
         for _ in range(21_000):
-            value = value * 1
+            value = -value
         average.update(value.sum())
 
     finding = found(turn, 16)
