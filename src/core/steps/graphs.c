@@ -39,8 +39,9 @@ ia_graphs_end_step(void)
 
 typedef struct {
     ia_sink sink;
+    int all;           /* graphs are gone through, and not one */
     ia_ptrmap seen;    /* most graphs are small: no bitmap is worth it */
-    ia_bitmap *marked; /* owned: in its place for all graphs; NULL = none */
+    ia_bitmap *marked; /* owned: those of all; NULL until there is a node */
     void **pending; /* owned */
     uint32_t count, capacity;
     int failed;
@@ -53,8 +54,10 @@ typedef struct {
 static int
 meet(probe *p, void *node)
 {
-    if (p->marked == NULL)
+    if (!p->all)
         return ia_ptrmap_add(&p->seen, (uintptr_t)node, 0);
+    if (p->marked == NULL && (p->marked = ia_bitmap_new()) == NULL)
+        return -1;
     int met = ia_bitmap_mark(p->marked, (uintptr_t)node);
     return p->marked->failed ? -1 : !met;
 }
@@ -173,13 +176,11 @@ ia_graphs_weigh(uint64_t budget, uint64_t *nodes, uint64_t *bytes)
 {
     if (ia_the_framework == NULL || ia_the_framework->node_bytes == NULL)
         return 0;
-    probe p = {.sink = {NULL, probe_node, NULL, NULL}};
+    probe p = {.sink = {NULL, probe_node, NULL, NULL}, .all = 1};
     PyObject *op;
     uint32_t at = 0;
     *bytes = 0;
-    p.marked = ia_bitmap_new();
-    p.failed = p.marked == NULL;
-    p.failed |= !ia_the_framework->walk_begin(0);
+    p.failed = !ia_the_framework->walk_begin(0);
     while (!p.failed && p.nodes <= budget &&
            (op = ia_tensors_next(&at)) != NULL) {
         probe_node(&p.sink, ia_the_framework->grad_fn_of(op),
