@@ -80,11 +80,9 @@ def console() -> int:
 
 def _tell(text: str) -> None:
     """One sentence on stderr, or nowhere."""
-    from ..reports.console import broken, say
+    from ..reports.console import say
 
-    prefix = "impactarbiter: "
-    said = broken(prefix + clean(text), sys.stderr)
-    say(said.removeprefix(prefix), sys.stderr)
+    say(clean(text), sys.stderr, breaks=True)
 
 
 #: Why a write fails that names no file: standard output's.

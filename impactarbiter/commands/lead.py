@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from typing import TYPE_CHECKING
 
 from ..base.errors import in_words
@@ -80,10 +79,10 @@ class Lead:
 
 def _folder_of_ours() -> str | None:
     """A name for one; None where no folder can be written, which is said."""
+    from ..watching.armed import passing_folder
+
     try:
-        return os.path.join(
-            tempfile.gettempdir(), f"impactarbiter-{os.urandom(8).hex()}"
-        )
+        return passing_folder()
     except OSError as error:
         said = f"what the processes find is not gathered: {in_words(error)}"
         say(f"warning: {said}", sys.stderr)

@@ -136,9 +136,10 @@ def _steady(
 
 
 def _two_least(sizes: Column) -> tuple[int, int]:
-    """The least, and the next; of one alone, that."""
-    ordered = sorted(sizes.tolist())
-    return ordered[0], ordered[min(1, len(ordered) - 1)]
+    """The least, and the next; of one alone, that.  They are put in order."""
+    after = min(1, len(sizes) - 1)
+    sizes.partition(after)
+    return int(sizes[0]), int(sizes[after])
 
 
 def _has_stopped(step: Column, size: Column, least: int) -> bool:

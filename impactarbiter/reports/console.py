@@ -95,11 +95,13 @@ def printable(text: str, stream: TextStream) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def say(text: str, stream: TextStream | None) -> None:
-    """A line of ours to a user; never an exception."""
+def say(text: str, stream: TextStream | None, *, breaks: bool = False) -> None:
+    """A line of ours to a user, or rows where it ``breaks``; never an
+    exception."""
+    said = f"impactarbiter: {text}"
     try:
         if stream is not None:
-            stream.write(f"impactarbiter: {text}\n")
+            stream.write(f"{broken(said, stream) if breaks else said}\n")
             stream.flush()
     except Exception:
         return

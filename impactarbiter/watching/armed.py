@@ -62,16 +62,20 @@ class Armed:
                 os.environ[name] = before
 
 
+def passing_folder() -> str:
+    """A name for a folder that is thrown away, which nobody has; OSError where
+    no folder can be written."""
+    name = f"impactarbiter-{os.urandom(8).hex()}"
+    return os.path.join(tempfile.gettempdir(), name)
+
+
 def arm(options: dict[str, Any], folder: str | None = None) -> Armed:
     """Has all children of this process watched, with these of ``watch()``'s
     options; rules that are no text stay here.
 
     They write into ``folder``, else that of the job, else one of our choice.
     """
-    passing = f"impactarbiter-{os.urandom(8).hex()}"
-    chosen = (
-        folder or job_folder() or os.path.join(tempfile.gettempdir(), passing)
-    )
+    chosen = folder or job_folder() or passing_folder()
     allowed = [
         rule for rule in options.get("allow", ()) if isinstance(rule, str)
     ]

@@ -499,26 +499,19 @@ def test_what_another_one_traces_is_waited_for(other: Other) -> None:
         assert injector == "in"
 
 
-def test_what_another_one_goes_on_to_trace(
-    other: Other, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("tracer", "why"),
+    [("77", "traced by process 77 already"), ("0", "this system forbids")],
+    ids=["another one goes on", "nobody does"],
+)
+def test_what_lets_nobody_in(
+    other: Other, monkeypatch: pytest.MonkeyPatch, tracer: str, why: str
 ) -> None:
     monkeypatch.setattr(entrance, "PATIENCE", 0.02)
-    monkeypatch.setattr(target, "status_of", lambda pid, name: "77")
+    monkeypatch.setattr(target, "status_of", lambda pid, name: tracer)
     other.looks = float("inf")
     with (
-        pytest.raises(AttachError, match="traced by process 77 already"),
-        entrance._stopped_safely(here()),
-    ):
-        pass
-
-
-def test_what_nobody_traces_is_forbidden(
-    other: Other, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(target, "status_of", lambda pid, name: "0")
-    other.looks = float("inf")
-    with (
-        pytest.raises(AttachError, match="this system forbids"),
+        pytest.raises(AttachError, match=why),
         entrance._stopped_safely(here()),
     ):
         pass

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,26 @@ def test_how_a_program_imports_is_as_it_was(
     assert out == plain
 
 
+def check_begins(
+    command: Sequence[object],
+    folder: Path,
+    printed: str,
+    environment: dict[str, str] | None = None,
+) -> None:
+    """The program that the command runs has what it asks for."""
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == printed, done.stderr
+    assert "no step was seen" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 LIBRARYS = ("secrets", "copy", "token", "argparse", "json", "tempfile")
 
 
@@ -304,16 +325,7 @@ def test_a_module_of_its_own_comes_before_the_librarys(
     )
     # -m would have us find them, too.
     command = Path(sys.executable).with_name("impactarbiter")
-    done = subprocess.run(
-        [command, "run", "prog.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.stdout == "abc\nabc\n", done.stderr
-    assert "no step was seen" in done.stderr
-    assert "Traceback" not in done.stderr
+    check_begins([command, "run", "prog.py"], tmp_path, "abc\nabc\n")
 
 
 def test_what_we_import_before_the_program_comes_with_torch() -> None:
@@ -351,17 +363,7 @@ def test_a_module_of_its_own_is_not_taken_for_the_librarys(
     if where == "PYTHONPATH":
         given["PYTHONPATH"], cwd = str(folder), tmp_path
         command = [str(Path(sys.executable).with_name("impactarbiter")), "run"]
-    done = subprocess.run(
-        [*command, "prog.py"],
-        cwd=cwd,
-        env=given,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.stdout == "abc\n", done.stderr
-    assert "no step was seen" in done.stderr
-    assert "Traceback" not in done.stderr
+    check_begins([*command, "prog.py"], cwd, "abc\n", given)
 
 
 def test_torch_is_not_imported_once_more_at_the_end(tmp_path: Path) -> None:

@@ -250,6 +250,14 @@ position_of(PyThreadState *thread)
     return NULL;
 }
 
+/* This thread's, while a holder is watched. */
+static position *
+position_here(void)
+{
+    return watch.path == IA_NO_PATH ? NULL
+                                    : position_of(PyThreadState_Get());
+}
+
 /* A thread that is traced and never comes to a boundary again is let go after
  * so many events: more than a step on a device has, fewer than one whose
  * kernels are Python. */
@@ -277,19 +285,19 @@ trace(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
     }
     if (!user || what == PyTrace_OPCODE || watch.path == IA_NO_PATH)
         return 0;
-    PyThreadState *here = PyThreadState_Get();
-    if (position_of(here) == NULL)
-        return 0;
     PyFrameObject *back = what == PyTrace_CALL || what == PyTrace_RETURN
                               ? PyFrame_GetBack(frame)
                               : NULL;
-    /* A statement that calls stands in the frame behind the call. */
-    if (position_of(here) != NULL)
-        compare(&position_of(here)->now, what == PyTrace_CALL ? back : frame);
-    statement now = position_at(what == PyTrace_RETURN ? back : frame);
+    statement now = {0};
+    position *at = position_here();
+    if (at != NULL) {
+        /* A statement that calls stands in the frame behind the call. */
+        compare(&at->now, what == PyTrace_CALL ? back : frame);
+        now = position_at(what == PyTrace_RETURN ? back : frame);
+        at = position_here(); /* the collector may have ended the watch */
+    }
     Py_XDECREF(back);
-    position *at = watch.path == IA_NO_PATH ? NULL : position_of(here);
-    if (at == NULL) { /* what the collector called has ended the watch */
+    if (at == NULL) {
         forget(&now);
         return 0;
     }
