@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -266,3 +267,52 @@ def test_those_that_have_others_beside_the_same_are_not() -> None:
             arbiter.step()
         report = arbiter.report()
     assert [f.holder.doubles for f in leaks(report) if f.holder] == [0]
+
+
+class Part:
+    def __init__(self, data: torch.Tensor) -> None:
+        self.data = data
+
+
+def test_what_is_made_anew_each_time_is_told_apart_by_its_place(
+    parts_in: Callable[[list[Part]], Collection[Part]],
+) -> None:
+    """An object lies where another of its kind lay a step ago: an address does
+    not say which of them it is."""
+    parts = parts_in([Part(torch.ones(64 * n)) for n in range(4)])
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _step in range(400):
+            old = parts.values() if isinstance(parts, dict) else parts
+            new = [Part(torch.cat([p.data, torch.ones(64)])) for p in old]
+            old = None
+            parts = parts_in(new)
+            new = None
+            arbiter.step()
+        report = arbiter.report()
+    found = leaks(report)
+    # Those that differ by a name are findings of their own.
+    assert sum(f.holder.alike for f in found if f.holder) == 4
+    size = sum(f.bytes_per_step for f in found)
+    assert size == pytest.approx(4 * BYTES, rel=0.01)
+
+
+class Parts(NamedTuple):
+    first: Part
+    second: Part
+    third: Part
+    fourth: Part
+
+
+@pytest.fixture(
+    params=[
+        list,
+        tuple,
+        lambda parts: Parts(*parts),
+        lambda parts: dict(enumerate(parts)),
+    ]
+)
+def parts_in(
+    request: pytest.FixtureRequest,
+) -> Callable[[list[Part]], Collection[Part]]:
+    made: Callable[[list[Part]], Collection[Part]] = request.param
+    return made

@@ -21,6 +21,7 @@ typedef struct {
     uintptr_t ref;
     PyTypeObject *type; /* of an object; compared, never followed */
     Py_ssize_t place;   /* among what the link before it shows */
+    uintptr_t key;      /* mark of its key, where that is a dict, or 0 */
 } hop;
 
 /* What is in a container: addresses, and of a dict's item its key. */
@@ -52,9 +53,11 @@ static int still; /* what walk_begin said of this visit */
 
 typedef struct {
     uintptr_t wanted;
-    Py_ssize_t place;  /* where to look first */
-    uintptr_t there;   /* what is at that place */
-    Py_ssize_t found;  /* place of `wanted`, or -1 */
+    Py_ssize_t place;    /* where to look first */
+    uintptr_t key;       /* or by which key, in a dict */
+    uintptr_t there;     /* what is at that place, or by that key */
+    Py_ssize_t found;    /* place of `wanted`, or -1 */
+    uintptr_t found_key; /* and its key, in a dict */
     Py_ssize_t count;
 } search;
 
@@ -89,6 +92,47 @@ frame_inside(PyObject *op)
     return ia_is_generator(op) ? ia_generator_frame(op, &running) : NULL;
 }
 
+/* Numbers and texts are the same key where they are other objects.  No hash is
+ * -1, so that no mark is 0. */
+static uintptr_t
+key_mark(PyObject *key)
+{
+    if (PyLong_CheckExact(key) || PyUnicode_CheckExact(key))
+        return (uintptr_t)PyObject_Hash(key) + 1;
+    return (uintptr_t)key;
+}
+
+/* Lists and tuples show their last item first, and grow at that end: a place in
+ * them is an index. */
+static void
+search_items(search *s, PyObject *op)
+{
+    for (Py_ssize_t i = 0; i < Py_SIZE(op); i++)
+        if (meet(PySequence_Fast_GET_ITEM(op, i), s))
+            return;
+}
+
+/* A place in a dict is a key; a key itself has the place that it is shown at. */
+static void
+search_dict(search *s, PyObject *op)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(op, &at, &key, &value)) {
+        uintptr_t mark = key_mark(key);
+        if (mark == s->key)
+            s->there = (uintptr_t)value;
+        if ((uintptr_t)value == s->wanted && s->found < 0) {
+            s->found = at;
+            s->found_key = mark;
+        }
+        if (s->found >= 0 && (s->key == 0 || s->there != 0))
+            return;
+    }
+    if (s->key == 0 && s->found < 0)
+        Py_TYPE(op)->tp_traverse(op, meet, s);
+}
+
 /* What the framework knows beyond tp_traverse may change under us: a path
  * that leads through it is not followed.  A generator's tp_traverse shows no
  * variable while it runs. */
@@ -100,6 +144,10 @@ search_object(search *s, PyObject *op)
     ia_frame *frame = frame_inside(op);
     if (frame != NULL)
         search_frame(s, frame);
+    else if (PyList_CheckExact(op) || PyTuple_CheckExact(op))
+        search_items(s, op);
+    else if (PyDict_CheckExact(op))
+        search_dict(s, op);
     else if (kind == IA_KIND_NDARRAY)
         ia_ndarray_traverse(op, meet, s);
     else if (kind > IA_KIND_PLAIN && kind < IA_KIND_NDARRAY && !still)
@@ -108,13 +156,21 @@ search_object(search *s, PyObject *op)
         type->tp_traverse(op, meet, s);
 }
 
-/* Lists' items are where they were: no need to pass the ones before. */
+/* Mostly all is where it was: no need to pass what comes before. */
 static int
-is_item(PyObject *list, Py_ssize_t place, uintptr_t wanted)
+is_where_it_was(const hop *parent, const hop *link)
 {
-    return PyList_CheckExact(list) && place >= 0 &&
-           place < PyList_GET_SIZE(list) &&
-           (uintptr_t)PyList_GET_ITEM(list, place) == wanted;
+    PyObject *op = (PyObject *)parent->ref, *key, *value;
+    Py_ssize_t at = link->place - 1;
+    if (IA_TAG(parent->ref) != IA_TAG_OBJECT || link->place < 0)
+        return 0;
+    if (PyList_CheckExact(op) || PyTuple_CheckExact(op))
+        return link->place < Py_SIZE(op) &&
+               (uintptr_t)PySequence_Fast_GET_ITEM(op, link->place) ==
+                   link->ref;
+    return link->key != 0 && PyDict_CheckExact(op) &&
+           PyDict_Next(op, &at, &key, &value) &&
+           (uintptr_t)value == link->ref && key_mark(key) == link->key;
 }
 
 static void
@@ -220,7 +276,7 @@ link_to(uintptr_t ref)
 {
     PyTypeObject *type =
         IA_TAG(ref) == IA_TAG_OBJECT ? Py_TYPE((PyObject *)ref) : NULL;
-    return (hop){ref, type, -1};
+    return (hop){ref, type, -1, 0};
 }
 
 /* What visits by another path have seen of the same holder: it is still in use
@@ -279,6 +335,7 @@ ia_visits_remember(const ia_walk *w, uint32_t holder, int container,
         search s = {.wanted = links[found].ref, .place = -1};
         search_in(links[found - 1].ref, &s);
         links[found].place = s.found;
+        links[found].key = s.found_key;
         if (s.found < 0)
             break;
     }
@@ -327,29 +384,55 @@ is_root_alive(const path *p)
                : is_frame_running(p->links[0].ref, p->code);
 }
 
+/* Whether what a thing shows has places that mean something: an index, a key,
+ * a variable. */
 static int
-follow_link(path *p, uint32_t i)
+has_places(uintptr_t ref)
 {
-    hop *l = &p->links[i];
-    uintptr_t parent = p->links[i - 1].ref;
-    if (IA_TAG(parent) == IA_TAG_OBJECT &&
-        is_item((PyObject *)parent, l->place, l->ref))
-        return 1;
-    search s = {.wanted = l->ref, .place = l->place};
-    search_in(parent, &s);
-    if (s.found >= 0)
-        l->place = s.found;
-    return s.found >= 0;
+    PyObject *op = (PyObject *)ref;
+    if (IA_TAG(ref) != IA_TAG_OBJECT)
+        return IA_TAG(ref) == IA_TAG_FRAME;
+    return PyList_CheckExact(op) || PyTuple_Check(op) || PyDict_CheckExact(op);
 }
 
-/* What does not hold any more is the call that a path began at, where it has
- * returned or its variable has another value. */
 static int
-breaks(const path *p, uint32_t link)
+is_of_its_type(const hop *link, uintptr_t there)
 {
-    if (link <= 1 && p->root == IA_ROOT_FRAME)
-        ia_passing_note(p->code);
-    return 0;
+    return there != 0 && IA_TAG(there) == IA_TAG_OBJECT &&
+           Py_TYPE((PyObject *)there) == link->type;
+}
+
+/* Where another of its type stands at the place of what a link led to, and its
+ * address is met at another place: has it moved, or was it let go and something
+ * been made where it had lain?  Addresses do not say. */
+typedef enum {
+    BY_PLACE,
+    BY_ADDRESS,
+} bearing;
+
+static search
+search_link(const path *p, uint32_t i)
+{
+    const hop *l = &p->links[i];
+    search s = {.wanted = l->ref, .place = l->place, .key = l->key};
+    search_in(p->links[i - 1].ref, &s);
+    return s;
+}
+
+/* 1: the link holds; 0: what it led to is not there, or another is. */
+static int
+follow_link(path *p, uint32_t i, bearing how)
+{
+    hop *l = &p->links[i];
+    if (is_where_it_was(l - 1, l))
+        return 1;
+    search s = search_link(p, i);
+    if (s.found < 0 || (how == BY_PLACE && s.there != l->ref &&
+                        has_places(l[-1].ref) && is_of_its_type(l, s.there)))
+        return 0;
+    l->place = s.found;
+    l->key = s.found_key;
+    return 1;
 }
 
 /* What stands where a link led to: a name that is given another value leads to
@@ -357,8 +440,7 @@ breaks(const path *p, uint32_t link)
 static PyObject *
 at_link(const path *p, uint32_t i)
 {
-    search s = {.wanted = 0, .place = p->links[i].place};
-    search_in(p->links[i - 1].ref, &s);
+    search s = search_link(p, i);
     return s.there != 0 && IA_TAG(s.there) == IA_TAG_OBJECT
                ? (PyObject *)s.there
                : NULL;
@@ -371,7 +453,7 @@ static int
 move_on(path *p, uint32_t i)
 {
     PyObject *now = at_link(p, i);
-    if (now == NULL || Py_TYPE(now) != p->links[i].type)
+    if (!is_of_its_type(&p->links[i], (uintptr_t)now))
         return 0;
     p->links[i].ref = (uintptr_t)now;
     return 1;
@@ -414,15 +496,17 @@ first_that_runs(const path *p, uint32_t link)
 }
 
 /* Down to the link before the last; *moved is the first that is another
- * object by now, or the last. */
+ * object by now, or the last; 0 where the root is gone. */
 static int
-follow(path *p, uint32_t *moved)
+follow(path *p, bearing how, uint32_t *moved)
 {
     uint32_t last = *moved = p->count - 1;
-    if (!is_root_alive(p))
-        return breaks(p, 0);
+    if (!is_root_alive(p)) {
+        *moved = 0;
+        return 0;
+    }
     for (uint32_t i = 1; i < last; i++) {
-        if (follow_link(p, i))
+        if (follow_link(p, i, how))
             continue;
         uint32_t running = first_that_runs(p, i);
         if (running > 0) {
@@ -432,7 +516,7 @@ follow(path *p, uint32_t *moved)
         if (i < *moved)
             *moved = i;
         if (!move_on(p, i))
-            return breaks(p, *moved);
+            return 0;
     }
     return 1;
 }
@@ -452,15 +536,6 @@ first_item(PyObject *op)
         ia_is_gc(op))
         Py_TYPE(op)->tp_traverse(op, take_first, &first);
     return first;
-}
-
-/* Numbers and texts are the same key where they are other objects. */
-static uintptr_t
-key_mark(PyObject *key)
-{
-    if (PyLong_CheckExact(key) || PyUnicode_CheckExact(key))
-        return (uintptr_t)PyObject_Hash(key);
-    return (uintptr_t)key;
 }
 
 /* An ordered dict shows its keys first, in their order. */
@@ -690,7 +765,8 @@ container_now(path *p)
 {
     uint32_t i = p->count - 1;
     hop *last = &p->links[i], before = *last;
-    PyObject *same = follow_link(p, i) ? (PyObject *)last->ref : NULL;
+    PyObject *same =
+        follow_link(p, i, BY_ADDRESS) ? (PyObject *)last->ref : NULL;
     if (same != NULL &&
         (last->place == before.place || has_its_eldest(p, same)))
         return same;
@@ -705,24 +781,48 @@ container_now(path *p)
     return same;
 }
 
+/* The holder as the path leads to it, or NULL; *moved as by follow(). */
+static PyObject *
+led_to(path *p, bearing how, uint32_t *moved)
+{
+    if (!follow(p, how, moved))
+        return NULL;
+    return p->container ? container_now(p) : at_link(p, p->count - 1);
+}
+
+/* By places first: what is made anew each time lies where others of its kind
+ * lay.  A container without the eldest item of the last visit is another one. */
+static PyObject *
+holder_now(path *p)
+{
+    hop before[MOST_LINKS];
+    uint32_t moved;
+    memcpy(before, p->links, p->count * sizeof *before);
+    PyObject *op = led_to(p, BY_PLACE, &moved);
+    int is_it = op != NULL && (!p->container || has_its_eldest(p, op));
+    if (!is_it && moved < p->count - 1) {
+        memcpy(p->links, before, p->count * sizeof *before);
+        op = led_to(p, BY_ADDRESS, &moved);
+    }
+    /* What does not hold any more is the call that the path began at, where it
+     * has returned or its variable has another value. */
+    if (op == NULL && moved <= 1 && p->root == IA_ROOT_FRAME)
+        ia_passing_note(p->code);
+    return op;
+}
+
 static ia_visit
 visit_path(path *p)
 {
     ia_visit v = {.state = IA_PATH_BROKEN, .length = -1, .names = -1};
-    uint32_t moved;
     if (p->root == IA_ROOT_THREAD &&
         !is_context_of_a_thread(p->links[0].ref)) {
         v.state = IA_PATH_UNKNOWN; /* another one runs, and it may come back */
         return v;
     }
-    if (p->count == 1 || !follow(p, &moved))
+    PyObject *op = p->count > 1 ? holder_now(p) : NULL;
+    if (op == NULL)
         return v;
-    PyObject *op = p->container ? container_now(p) : at_link(p, p->count - 1);
-    if (op == NULL) {
-        if (p->container)
-            breaks(p, moved);
-        return v;
-    }
     v.state = IA_PATH_INTACT;
     read_holder(p, op, &v);
     return v;
