@@ -96,8 +96,9 @@ class Judge:
         if history.last.is_plain:
             history.growth.was_made(curves.made_by(history.sites))
         lines = [suspects[site] for site in history.sites if site in suspects]
-        if lines and len(history.fellows) > 1:
-            # Those that began since the walk nobody visits.
+        if lines and (len(history.fellows) > 1 or history.grows_inside):
+            # Those that began since the walk nobody visits, nor what is in
+            # the items of one.
             history.growth.went_on(status.now)
         history.rising = [s.since for s in lines if s.kinds & GROWS_STEADILY]
         history.lived = max((s.life for s in lines), default=history.lived)

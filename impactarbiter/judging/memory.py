@@ -197,6 +197,17 @@ class HolderHistory(Changing):
         return self.last.graph != 0 and self.recurs is None
 
     @property
+    def grows_inside(self) -> bool:
+        """Whether a container has gained, as walks measured, while it had as
+        many items: each visit sees it as it was."""
+        items = self.last.items
+        return (
+            items is not None
+            and items == self.first.items
+            and self.growth.gains > 0
+        )
+
+    @property
     def age(self) -> int:
         """Positions or ticks that it has gathered for."""
         return self.last.at.now - self.since
@@ -417,6 +428,7 @@ class HolderHistory(Changing):
             lines,
             self.recurs,
             self.growth.each,
+            inside=self.grows_inside,
         )
 
     def sees(

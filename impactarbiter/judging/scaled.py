@@ -27,12 +27,15 @@ def scaled(
     lines: Mapping[int, SiteNow],
     recurs: bool | None,
     each: Mapping[str, float] | None = None,
+    *,
+    inside: bool = False,
 ) -> Observation:
     """What a visit saw ``now`` of ``fellows`` that were ``walked`` to.
 
     ``lines`` are their lines' storages, and ``before`` those of then;
     ``recurs``: a tensor that is made from the one before it; ``each``: what
-    came with an item between two walks.
+    came with an item between two walks; ``inside``: it has grown from walk to
+    walk with as many items.
     """
     known = any(one.branches for one in fellows)
     if now.items not in (None, walked.items) and known:
@@ -45,7 +48,7 @@ def scaled(
         if any(one.others for one in fellows):
             grown = round(grown * walked.held / walked.size)
         return replace(now, held=now.held + grown, bytes=now.bytes + grown)
-    now = _as_its_lines(now, walked, before, lines)
+    now = _as_its_lines(now, walked, before, lines, inside)
     return _as_its_graph(now, walked, recurs)
 
 
@@ -134,6 +137,7 @@ def _as_its_lines(
     walked: Observation,
     before: Mapping[int, SiteNow],
     lines: Mapping[int, SiteNow],
+    inside: bool,
 ) -> Observation:
     """Of no container, or of one that is as long as it was while the
     graph behind it may grow: as much more as is alive of its lines, where
@@ -146,7 +150,7 @@ def _as_its_lines(
     grown = sum(b.live_bytes - a.live_bytes for a, b in pairs)
     count = sum(b.live_count - a.live_count for a, b in pairs)
     now = replace(now, storages=now.storages + count, held=now.held + grown)
-    if now.items is not None:
+    if now.items is not None and not inside:
         return now
     # What cutting it frees grows with that.
     return _longer(now, walked, now.held / max(now.held - grown, 1))

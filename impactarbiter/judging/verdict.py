@@ -482,7 +482,7 @@ def _is_one_pass(history: HolderHistory, status: Status) -> bool:
     the same as a service that keeps them.  What grows without getting longer,
     as a tuple that leads to the one before, collects nothing."""
     held = history.held
-    if history.growth.gains and history.last.items == history.first.items:
+    if history.grows_inside:
         return False
     if status.kind not in CALLS:
         return False

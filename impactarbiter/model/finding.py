@@ -18,7 +18,7 @@ from ..base.text import clean
 from .devices import is_on_host, noun_of, number_method_of
 from .door import text_of
 from .history import Ages
-from .path import Edge, Path, without_numbers
+from .path import Edge, Path, pattern_of, without_numbers
 from .site import Site
 from .words import SEVERITIES, VERDICTS, Severity, Verdict, is_confirmed
 
@@ -202,10 +202,12 @@ def signature_of(
     verdict.  16 hexadecimal digits.
     """
     text = holder.expression if holder else str(path) if path else ""
+    way = path.upto(holder.depth) if path and holder and holder.depth else path
+    pattern = pattern_of(way) if way and str(way) == text else None
     file = os.path.basename(allocated_at.file.replace("\\", "/"))
     above = path.edges[: holder.depth] if path and holder else ()
     items = [edge.type for edge in above if edge.is_item]
-    names = (without_numbers(text), file, allocated_at.function)
+    names = (pattern or without_numbers(text), file, allocated_at.function)
     key = "\0".join((*names, *items))
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:16]
 

@@ -147,7 +147,10 @@ class Path:
 
 def pattern_of(path: Path) -> str:
     """The path with indices, counts and addresses left out."""
-    return without_numbers(str(path))
+    # Before runs are shortened: of ``[0][0][0][0]`` and ``[0][0][0][2]`` one
+    # is a run.
+    texts = [without_numbers(edge.text) for edge in path.edges]
+    return without_numbers(path.root + compress_runs(texts)[0])
 
 
 def without_numbers(text: str) -> str:

@@ -296,6 +296,25 @@ def test_what_is_made_anew_each_time_is_told_apart_by_its_place(
     assert size == pytest.approx(4 * BYTES, rel=0.01)
 
 
+def test_an_object_that_changes_places_is_the_one_that_it_was() -> None:
+    """The scheduler's turns are no statement that makes any of them grow."""
+    queue = [Part(torch.ones(64 * n)) for n in range(3)]
+    with impactarbiter.watch(step="manual") as arbiter:
+        for step in range(400):
+            if step % 5 == 0:
+                for part in queue:
+                    part.data = torch.cat([part.data, torch.ones(64)])
+            queue.append(queue.pop(0))
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = leaks(report)
+    assert finding.holder is not None
+    assert finding.holder.alike == 3
+    assert finding.bytes_per_step == pytest.approx(3 * BYTES / 5, rel=0.05)
+    assert finding.grown_at is not None
+    assert "torch.cat" in (finding.grown_at.source or "")
+
+
 class Parts(NamedTuple):
     first: Part
     second: Part

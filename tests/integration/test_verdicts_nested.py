@@ -49,6 +49,41 @@ def holder_of(finding: Finding) -> str:
     return finding.holder.expression.split("().", 1)[1]
 
 
+# -- pairs that lead to the one before --------------------------------------
+
+
+class Trail:
+    def __init__(self) -> None:
+        self.seen: Any = None
+        self.count = 0
+
+    def add(self) -> None:
+        self.count += 1
+        self.seen = (torch.ones(100), self.seen)
+
+    def add_and_begin_anew(self) -> None:
+        self.add()
+        if self.count % 40 == 0:
+            self.seen = None
+
+
+def test_a_list_of_pairs_grows_by_the_line_that_puts_one_in_front() -> None:
+    trail = Trail()
+    report = watched(lambda _step: trail.add(), 300)
+    finding = only(report)
+    assert (finding.verdict, holder_of(finding)) == ("leak", "trail.seen")
+    assert finding.bytes_per_step == pytest.approx(400, rel=0.05)
+    assert finding.retained_bytes == pytest.approx(300 * 400, rel=0.05)
+    assert finding.grown_at is not None
+    assert finding.grown_at.function == "Trail.add"
+
+
+def test_a_list_of_pairs_that_begins_anew_is_no_leak() -> None:
+    trail = Trail()
+    report = watched(lambda _step: trail.add_and_begin_anew(), 300)
+    assert not any(f.confirmed for f in report.findings)
+
+
 # -- values that are made larger in their places -----------------------------
 
 

@@ -84,6 +84,19 @@ def test_signature_ignores_what_varies(
     assert len(made[0]) == 16
 
 
+def test_signature_is_the_same_where_indices_make_a_run() -> None:
+    def signature(*indices: int) -> str:
+        edges = tuple(
+            Edge("index", str(i), "list", f"[{i}]") for i in indices
+        )
+        path = Path("main().parts", edges)
+        holder = Holder(str(path), "list", depth=len(edges))
+        return signature_of(SITE, path, holder)
+
+    assert signature(0, 0, 0, 0) == signature(0, 0, 0, 2)
+    assert signature(0, 0, 0, 0) != signature(0, 0, 0)
+
+
 def test_signature_ignores_line_folder_and_verdict() -> None:
     moved = Site("/elsewhere/train.py", 99, "step")
     other = Site("/elsewhere/train.py", 99, "evaluate")

@@ -102,7 +102,7 @@ is_growth(const ia_visit *before, const ia_visit *after)
 {
     if (watch.by_graph && watch.chain.goes_on)
         return 1;
-    if (before->length >= 0)
+    if (before->length >= 0 && !after->linked)
         return after->length > before->length;
     if (after->names > before->names && before->names >= 0)
         return 1;

@@ -8,6 +8,8 @@
 #include "../base/read.h"
 #include "../ledger/frames.h"
 #include "../steps/graphs.h"
+#include "../steps/unseen.h"
+#include "places.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +18,14 @@
 #define MOST_PATHS 256
 /* Links of one path.  A linked list's holder is its first link. */
 #define MOST_LINKS 64
+/* Of a list of pairs that are looked at for what was the first one at the last
+ * visit: under a millisecond. */
+#define MOST_PAIRS 16384
 
 typedef struct {
     uintptr_t ref;
     PyTypeObject *type; /* of an object; compared, never followed */
+    PyObject *life;     /* owned: a weak reference to it, or NULL */
     Py_ssize_t place;   /* among what the link before it shows */
     uintptr_t key;      /* mark of its key, where that is a dict, or 0 */
 } hop;
@@ -38,6 +44,7 @@ typedef struct {
     uintptr_t newest;  /* item of a list, likewise */
     Py_ssize_t length; /* likewise */
     int container;
+    int linked; /* a pair that leads to the one before it, and so on */
     int kept;
     uint32_t count;
     hop *links; /* owned; links[0] is the root */
@@ -49,111 +56,34 @@ static path paths[MOST_PATHS];
 static uint32_t last_number;
 static int still; /* what walk_begin said of this visit */
 
-/* -- what one thing shows --------------------------------------------------- */
+/* -- links ------------------------------------------------------------------ */
 
-typedef struct {
-    uintptr_t wanted;
-    Py_ssize_t place;    /* where to look first */
-    uintptr_t key;       /* or by which key, in a dict */
-    uintptr_t there;     /* what is at that place, or by that key */
-    Py_ssize_t found;    /* place of `wanted`, or -1 */
-    uintptr_t found_key; /* and its key, in a dict */
-    Py_ssize_t count;
-} search;
+/* What else is made where it lay is told by that: of lists, dicts and what has
+ * slots alone none is to be had, and of what a framework or NumPy makes anew
+ * each time none is asked. */
+static void
+note_life(hop *link)
+{
+    Py_CLEAR(link->life);
+    if (IA_TAG(link->ref) != IA_TAG_OBJECT)
+        return;
+    PyObject *op = (PyObject *)link->ref;
+    int kind = ia_kind_of(Py_TYPE(op));
+    if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(op)) ||
+        (kind != IA_KIND_PLAIN && kind != IA_KIND_MODULE))
+        return;
+    ia_collector_hold();
+    link->life = PyWeakref_NewRef(op, NULL);
+    ia_collector_release();
+    if (link->life == NULL)
+        PyErr_Clear();
+}
 
 static int
-meet(PyObject *op, void *arg)
+is_alive(const hop *link)
 {
-    search *s = arg;
-    if (s->count == s->place)
-        s->there = (uintptr_t)op;
-    if ((uintptr_t)op == s->wanted && s->found < 0)
-        s->found = s->count;
-    s->count++;
-    return s->found >= 0 && s->count > s->place;
-}
-
-static void
-search_frame(search *s, ia_frame *frame)
-{
-    int slots = ia_frame_slots(frame);
-    for (int i = 0; i < slots; i++)
-        if (meet(ia_frame_slot(frame, i), s))
-            return;
-    if (!meet(ia_frame_locals(frame), s) &&
-        !meet(ia_frame_function(frame), s))
-        meet((PyObject *)ia_frame_object(frame), s);
-}
-
-static ia_frame *
-frame_inside(PyObject *op)
-{
-    int running;
-    return ia_is_generator(op) ? ia_generator_frame(op, &running) : NULL;
-}
-
-/* Numbers and texts are the same key where they are other objects.  No hash is
- * -1, so that no mark is 0. */
-static uintptr_t
-key_mark(PyObject *key)
-{
-    if (PyLong_CheckExact(key) || PyUnicode_CheckExact(key))
-        return (uintptr_t)PyObject_Hash(key) + 1;
-    return (uintptr_t)key;
-}
-
-/* Lists and tuples show their last item first, and grow at that end: a place in
- * them is an index. */
-static void
-search_items(search *s, PyObject *op)
-{
-    for (Py_ssize_t i = 0; i < Py_SIZE(op); i++)
-        if (meet(PySequence_Fast_GET_ITEM(op, i), s))
-            return;
-}
-
-/* A place in a dict is a key; a key itself has the place that it is shown at. */
-static void
-search_dict(search *s, PyObject *op)
-{
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    while (PyDict_Next(op, &at, &key, &value)) {
-        uintptr_t mark = key_mark(key);
-        if (mark == s->key)
-            s->there = (uintptr_t)value;
-        if ((uintptr_t)value == s->wanted && s->found < 0) {
-            s->found = at;
-            s->found_key = mark;
-        }
-        if (s->found >= 0 && (s->key == 0 || s->there != 0))
-            return;
-    }
-    if (s->key == 0 && s->found < 0)
-        Py_TYPE(op)->tp_traverse(op, meet, s);
-}
-
-/* What the framework knows beyond tp_traverse may change under us: a path
- * that leads through it is not followed.  A generator's tp_traverse shows no
- * variable while it runs. */
-static void
-search_object(search *s, PyObject *op)
-{
-    PyTypeObject *type = Py_TYPE(op);
-    int kind = ia_kind_of(type);
-    ia_frame *frame = frame_inside(op);
-    if (frame != NULL)
-        search_frame(s, frame);
-    else if (PyList_CheckExact(op) || PyTuple_CheckExact(op))
-        search_items(s, op);
-    else if (PyDict_CheckExact(op))
-        search_dict(s, op);
-    else if (kind == IA_KIND_NDARRAY)
-        ia_ndarray_traverse(op, meet, s);
-    else if (kind > IA_KIND_PLAIN && kind < IA_KIND_NDARRAY && !still)
-        return; /* another thread may be changing it */
-    else if (type->tp_traverse != NULL && ia_is_gc(op))
-        type->tp_traverse(op, meet, s);
+    const PyWeakReference *life = (const PyWeakReference *)link->life;
+    return life != NULL && (uintptr_t)life->wr_object == link->ref;
 }
 
 /* Mostly all is where it was: no need to pass what comes before. */
@@ -162,7 +92,8 @@ is_where_it_was(const hop *parent, const hop *link)
 {
     PyObject *op = (PyObject *)parent->ref, *key, *value;
     Py_ssize_t at = link->place - 1;
-    if (IA_TAG(parent->ref) != IA_TAG_OBJECT || link->place < 0)
+    if (IA_TAG(parent->ref) != IA_TAG_OBJECT || link->place < 0 ||
+        (link->life != NULL && !is_alive(link)))
         return 0;
     if (PyList_CheckExact(op) || PyTuple_CheckExact(op))
         return link->place < Py_SIZE(op) &&
@@ -170,23 +101,7 @@ is_where_it_was(const hop *parent, const hop *link)
                    link->ref;
     return link->key != 0 && PyDict_CheckExact(op) &&
            PyDict_Next(op, &at, &key, &value) &&
-           (uintptr_t)value == link->ref && key_mark(key) == link->key;
-}
-
-static void
-search_in(uintptr_t parent, search *s)
-{
-    s->found = -1;
-    switch (IA_TAG(parent)) {
-    case IA_TAG_FRAME:
-        search_frame(s, (ia_frame *)IA_ADDRESS(parent));
-        break;
-    case IA_TAG_OBJECT:
-        search_object(s, (PyObject *)parent);
-        break;
-    default:
-        break;
-    }
+           (uintptr_t)value == link->ref && ia_key_mark(key) == link->key;
 }
 
 /* -- paths ------------------------------------------------------------------ */
@@ -201,6 +116,8 @@ find(uint32_t number)
 static void
 clear(path *p)
 {
+    for (uint32_t i = 0; i < p->count; i++)
+        Py_XDECREF(p->links[i].life);
     free(p->links);
     *p = (path){0};
 }
@@ -276,7 +193,7 @@ link_to(uintptr_t ref)
 {
     PyTypeObject *type =
         IA_TAG(ref) == IA_TAG_OBJECT ? Py_TYPE((PyObject *)ref) : NULL;
-    return (hop){ref, type, -1, 0};
+    return (hop){ref, type, NULL, -1, 0};
 }
 
 /* What visits by another path have seen of the same holder: it is still in use
@@ -298,6 +215,7 @@ take_over(path *p)
         p->eldest = old->eldest;
         p->newest = old->newest;
         p->length = old->length;
+        p->linked = old->linked;
         p->node = old->node;
         p->sequence = old->sequence;
     }
@@ -332,12 +250,13 @@ ia_visits_remember(const ia_walk *w, uint32_t holder, int container,
     uint32_t found = 1;
     still = w->graph;
     for (; found < p->count; found++) {
-        search s = {.wanted = links[found].ref, .place = -1};
-        search_in(links[found - 1].ref, &s);
+        ia_search s = {.wanted = links[found].ref, .place = -1};
+        ia_search_in(links[found - 1].ref, &s, still);
         links[found].place = s.found;
         links[found].key = s.found_key;
         if (s.found < 0)
             break;
+        note_life(&links[found]);
     }
     still = 0;
     if (found < p->count) {
@@ -384,17 +303,6 @@ is_root_alive(const path *p)
                : is_frame_running(p->links[0].ref, p->code);
 }
 
-/* Whether what a thing shows has places that mean something: an index, a key,
- * a variable. */
-static int
-has_places(uintptr_t ref)
-{
-    PyObject *op = (PyObject *)ref;
-    if (IA_TAG(ref) != IA_TAG_OBJECT)
-        return IA_TAG(ref) == IA_TAG_FRAME;
-    return PyList_CheckExact(op) || PyTuple_Check(op) || PyDict_CheckExact(op);
-}
-
 static int
 is_of_its_type(const hop *link, uintptr_t there)
 {
@@ -410,13 +318,25 @@ typedef enum {
     BY_ADDRESS,
 } bearing;
 
-static search
+static ia_search
 search_link(const path *p, uint32_t i)
 {
     const hop *l = &p->links[i];
-    search s = {.wanted = l->ref, .place = l->place, .key = l->key};
-    search_in(p->links[i - 1].ref, &s);
+    ia_search s = {.wanted = l->ref, .place = l->place, .key = l->key};
+    ia_search_in(p->links[i - 1].ref, &s, still);
     return s;
+}
+
+/* Whether what was found at the address of what a link led to is that. */
+static int
+is_it(const path *p, uint32_t i, const ia_search *s, bearing how)
+{
+    const hop *l = &p->links[i];
+    if (l->life != NULL)
+        return is_alive(l);
+    return how == BY_ADDRESS || s->there == l->ref ||
+           !ia_has_places(p->links[i - 1].ref) ||
+           !is_of_its_type(l, s->there);
 }
 
 /* 1: the link holds; 0: what it led to is not there, or another is. */
@@ -426,9 +346,8 @@ follow_link(path *p, uint32_t i, bearing how)
     hop *l = &p->links[i];
     if (is_where_it_was(l - 1, l))
         return 1;
-    search s = search_link(p, i);
-    if (s.found < 0 || (how == BY_PLACE && s.there != l->ref &&
-                        has_places(l[-1].ref) && is_of_its_type(l, s.there)))
+    ia_search s = search_link(p, i);
+    if (s.found < 0 || !is_it(p, i, &s, how))
         return 0;
     l->place = s.found;
     l->key = s.found_key;
@@ -440,7 +359,7 @@ follow_link(path *p, uint32_t i, bearing how)
 static PyObject *
 at_link(const path *p, uint32_t i)
 {
-    search s = search_link(p, i);
+    ia_search s = search_link(p, i);
     return s.there != 0 && IA_TAG(s.there) == IA_TAG_OBJECT
                ? (PyObject *)s.there
                : NULL;
@@ -456,6 +375,7 @@ move_on(path *p, uint32_t i)
     if (!is_of_its_type(&p->links[i], (uintptr_t)now))
         return 0;
     p->links[i].ref = (uintptr_t)now;
+    note_life(&p->links[i]);
     return 1;
 }
 
@@ -549,7 +469,7 @@ first_entry(PyObject *dict)
     while (PyDict_Next(dict, &at, &key, &value)) {
         int is_wanted = wanted == 0 || (uintptr_t)key == wanted;
         if (is_wanted || first.item == 0)
-            first = (entry){(uintptr_t)value, key_mark(key)};
+            first = (entry){(uintptr_t)value, ia_key_mark(key)};
         if (is_wanted)
             break;
     }
@@ -571,11 +491,12 @@ eldest_entry(PyObject *op)
     return (entry){first_item(op), 0};
 }
 
+/* Of a list or a tuple. */
 static int
-list_has(PyObject *list, uintptr_t item)
+has_item(PyObject *op, uintptr_t item)
 {
-    for (Py_ssize_t i = 0; i < Py_SIZE(list); i++)
-        if ((uintptr_t)PyList_GET_ITEM(list, i) == item)
+    for (Py_ssize_t i = 0; i < Py_SIZE(op); i++)
+        if ((uintptr_t)PySequence_Fast_GET_ITEM(op, i) == item)
             return 1;
     return 0;
 }
@@ -586,7 +507,7 @@ dict_has(PyObject *dict, entry wanted)
 {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);)
-        if ((uintptr_t)value == wanted.item && key_mark(key) == wanted.key)
+        if ((uintptr_t)value == wanted.item && ia_key_mark(key) == wanted.key)
             return 1;
     return 0;
 }
@@ -614,7 +535,7 @@ eldest_since(PyObject *op, entry before)
     entry now = eldest_entry(op);
     if (before.item == 0 || are_same(now, before))
         return now;
-    return (PyList_Check(op) && list_has(op, before.item)) ||
+    return (PyList_Check(op) && has_item(op, before.item)) ||
                    (PyDict_Check(op) && dict_has(op, before))
                ? before
                : now;
@@ -717,7 +638,10 @@ static void
 read_holder(path *p, PyObject *op, ia_visit *v)
 {
     v->value = (uintptr_t)op;
-    if (p->container && ia_is_being_sorted(op)) {
+    v->linked = p->linked;
+    if (p->linked) {
+        v->length = p->length; /* no item of the one before is one of its */
+    } else if (p->container && ia_is_being_sorted(op)) {
         v->length = p->length;
         v->eldest = mark_of(p->eldest);
     } else if (p->container) {
@@ -740,8 +664,38 @@ read_holder(path *p, PyObject *op, ia_visit *v)
 static int
 has_its_eldest(const path *p, PyObject *op)
 {
-    return p->eldest.item == 0 ||
+    return p->linked || p->eldest.item == 0 ||
            are_same(eldest_since(op, p->eldest), p->eldest);
+}
+
+/* The item of a pair that is a pair itself, or NULL. */
+static PyObject *
+next_pair(PyObject *pair)
+{
+    for (Py_ssize_t i = 0; i < Py_SIZE(pair); i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(pair, i);
+        if (item != NULL && Py_TYPE(item) == Py_TYPE(pair) &&
+            Py_SIZE(item) == Py_SIZE(pair))
+            return item;
+    }
+    return NULL;
+}
+
+/* Does it lead on to the one of the last visit, as `(value, pairs)` does?  That
+ * is alive, then. */
+static int
+is_in_front(const path *p, PyObject *op)
+{
+    uintptr_t wanted = p->links[p->count - 1].ref;
+    if ((!PyTuple_CheckExact(op) && !PyList_CheckExact(op)) ||
+        Py_SIZE(op) != p->length)
+        return 0;
+    for (int n = 0; n < MOST_PAIRS && op != NULL; n++) {
+        op = next_pair(op);
+        if ((uintptr_t)op == wanted)
+            return 1;
+    }
+    return 0;
 }
 
 /* Is it the container of the last visit, made anew?  With more in it, it has its
@@ -753,7 +707,7 @@ stands_in(const path *p, PyObject *op)
     if (Py_TYPE(op) != p->links[p->count - 1].type)
         return 0;
     if (ia_container_length(op) < p->length)
-        return p->newest != 0 && PyList_Check(op) && list_has(op, p->newest);
+        return p->newest != 0 && PyList_Check(op) && has_item(op, p->newest);
     return p->eldest.item != 0 && has_its_eldest(p, op);
 }
 
@@ -773,12 +727,30 @@ container_now(path *p)
     hop elsewhere = *last;
     *last = before;
     PyObject *there = at_link(p, i);
-    if (there != NULL && stands_in(p, there)) {
+    int in_front = is_of_its_type(last, (uintptr_t)there) &&
+                   is_in_front(p, there);
+    p->linked |= in_front;
+    if (in_front || (there != NULL && stands_in(p, there))) {
         last->ref = (uintptr_t)there;
+        note_life(last);
         return there;
     }
     *last = elsewhere;
     return same;
+}
+
+/* An object of the user's is the one that it was while that lives; any other
+ * value is what goes by the name. */
+static PyObject *
+value_now(path *p)
+{
+    uint32_t i = p->count - 1;
+    hop *last = &p->links[i];
+    if (last->life == NULL)
+        return at_link(p, i);
+    return follow_link(p, i, BY_PLACE) || move_on(p, i)
+               ? (PyObject *)last->ref
+               : at_link(p, i);
 }
 
 /* The holder as the path leads to it, or NULL; *moved as by follow(). */
@@ -787,7 +759,30 @@ led_to(path *p, bearing how, uint32_t *moved)
 {
     if (!follow(p, how, moved))
         return NULL;
-    return p->container ? container_now(p) : at_link(p, p->count - 1);
+    return p->container ? container_now(p) : value_now(p);
+}
+
+static void
+keep_links(const path *p, hop *kept)
+{
+    memcpy(kept, p->links, p->count * sizeof *kept);
+    for (uint32_t i = 0; i < p->count; i++)
+        Py_XINCREF(kept[i].life);
+}
+
+/* Both take the references of those that were kept. */
+static void
+drop_links(const path *p, const hop *kept)
+{
+    for (uint32_t i = 0; i < p->count; i++)
+        Py_XDECREF(kept[i].life);
+}
+
+static void
+put_back_links(path *p, const hop *kept)
+{
+    drop_links(p, p->links);
+    memcpy(p->links, kept, p->count * sizeof *kept);
 }
 
 /* By places first: what is made anew each time lies where others of its kind
@@ -797,12 +792,14 @@ holder_now(path *p)
 {
     hop before[MOST_LINKS];
     uint32_t moved;
-    memcpy(before, p->links, p->count * sizeof *before);
+    keep_links(p, before);
     PyObject *op = led_to(p, BY_PLACE, &moved);
-    int is_it = op != NULL && (!p->container || has_its_eldest(p, op));
-    if (!is_it && moved < p->count - 1) {
-        memcpy(p->links, before, p->count * sizeof *before);
+    if (moved < p->count - 1 &&
+        (op == NULL || (p->container && !has_its_eldest(p, op)))) {
+        put_back_links(p, before);
         op = led_to(p, BY_ADDRESS, &moved);
+    } else {
+        drop_links(p, before);
     }
     /* What does not hold any more is the call that the path began at, where it
      * has returned or its variable has another value. */

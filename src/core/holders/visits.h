@@ -5,8 +5,11 @@
  * was, else among the parent's other references, and reads the holder's length
  * only when every link held: each object is alive because the one before it
  * has just shown it.  A container that another one stands in for, which begins
- * with the same item and is no shorter (`x = x + (y,)`), is the same holder.
- * Some microseconds, no user code, no reference kept.
+ * with the same item and is no shorter (`x = x + (y,)`), is the same holder, as
+ * is a pair that leads on to it (`x = (y, x)`).  Addresses do not say which of
+ * several alike an object is, where each step makes all of them anew: a weak
+ * reference does, and where there is none, its index, key or variable.
+ * Some microseconds, no user code, no reference kept but weak ones.
  * Needs the GIL.
  */
 #ifndef IA_VISITS_H
@@ -27,6 +30,7 @@ typedef struct {
     ia_path_state state;
     Py_ssize_t length;   /* items; -1 where the holder is no container */
     Py_ssize_t names;    /* attributes of one that is no container, or -1 */
+    int linked;          /* a pair in front of the one of visits before */
     uintptr_t value;     /* what the last link leads to */
     uintptr_t first;     /* the item that a container shows first, or 0 */
     uintptr_t eldest;    /* the one that has been in it for longest, or 0 */
