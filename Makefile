@@ -19,7 +19,7 @@ export TOKENIZERS_PARALLELISM ?= false
 SOURCES := setup.py pyproject.toml README.md LICENSE \
     $(shell find src impactarbiter -name __pycache__ -prune -o -print)
 
-.PHONY: help demo docs lab test test-libraries test-ground quick whole public traces bench asan sweep lint venv \
+.PHONY: help demo docs lab test test-libraries test-ground quick whole drawn public traces bench asan sweep lint venv \
     build clean \
     check-cuda-compile check-cuda-build gpu-check check-versions \
     check-torch-suite check-long check-static check-faults tsan valgrind table peers bench-compare \
@@ -34,6 +34,7 @@ help:
 	@echo 'make test-ground     plain C, memory that fails, leaks of our own'
 	@echo 'make quick   the tests that take a minute'
 	@echo 'make whole   whole programs, leaky and fixed: what is said of each'
+	@echo 'make drawn   programs drawn by lot, and what is true of each'
 	@echo 'make traces  the criterion alone, on what programs were recorded to do'
 	@echo 'make public  programs of public repositories: as they are, and leaky'
 	@echo 'make bench   cost of watching, as ratios with and without'
@@ -137,6 +138,10 @@ traces: build
 	@$(PY) -P tools/traces/replay.py --jobs 2 $(ARGS)
 
 # MIRRORS=D: a folder of mirrors, OWNER+NAME each; else from GitHub.
+drawn: build
+	@echo '== programs drawn by lot'
+	@$(PY) tests/drawn/run.py $(ARGS)
+
 public: build
 	@echo '== programs of public repositories, untouched and with a leak'
 	@$(PY) tests/public/run.py $(if $(MIRRORS),--mirrors $(MIRRORS)) $(ARGS)

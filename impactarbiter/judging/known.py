@@ -294,7 +294,8 @@ class KnownHolders(dict[str, HolderHistory]):
             return
         history = self.get(signature)
         if history is None and (
-            not look.is_suspect(held) or self._is_what_is_left(fellows)
+            not look.is_suspect(held)
+            or self._is_what_is_left(fellows, look.at)
         ):
             return
         paths = [one.visit for one in fellows]
@@ -385,18 +386,18 @@ class KnownHolders(dict[str, HolderHistory]):
         """These, and those that a rule allows: nobody asks where they grow."""
         return [*findings, *self.allowed.values()]
 
-    def _is_what_is_left(self, fellows: Sequence[Held]) -> bool:
+    def _is_what_is_left(self, fellows: Sequence[Held], at: Moment) -> bool:
         """Whether it is garbage that a confirmed holder of the same lines
         kept until that was let go of: it died at once, or that holder is
         garbage itself, or both together have more than there was when the last
-        tick ended."""
+        tick ended, if that grew as before since it was seen."""
         groups = [group for held in fellows for group in held.groups]
         sites = {group.site for group in groups}
         count = sum(group.count for group in groups)
         return all(held.root == "cycle" for held in fellows) and any(
             all(held.died for held in fellows)
             or signature in self._died
-            or history.last.storages + count
+            or history.storages_by(at.now) + count
             > sum(heap.site_now(site).at_tick for site in history.sites)
             for signature, history in self.items()
             if history.confirmed_at and sites <= history.sites.keys()

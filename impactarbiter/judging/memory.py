@@ -212,6 +212,11 @@ class HolderHistory(Changing):
         """Positions or ticks that it has gathered for."""
         return self.last.at.now - self.since
 
+    def storages_by(self, now: int) -> float:
+        """As many as its lines have there by then, if it goes on as it did."""
+        since = now - self.last.at.now
+        return self.last.storages * (1 + since / max(self.age, 1))
+
     def observe(self, now: Observation, made: int | None = None) -> None:
         """Takes in what a walk or a visit saw; ``made``: when the youngest of
         what a walk has found there was."""

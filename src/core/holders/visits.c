@@ -668,21 +668,19 @@ has_its_eldest(const path *p, PyObject *op)
            are_same(eldest_since(op, p->eldest), p->eldest);
 }
 
-/* The item of a pair that is a pair itself, or NULL. */
+/* The pair at one index of a pair, or NULL. */
 static PyObject *
-next_pair(PyObject *pair)
+pair_at(PyObject *pair, Py_ssize_t i)
 {
-    for (Py_ssize_t i = 0; i < Py_SIZE(pair); i++) {
-        PyObject *item = PySequence_Fast_GET_ITEM(pair, i);
-        if (item != NULL && Py_TYPE(item) == Py_TYPE(pair) &&
-            Py_SIZE(item) == Py_SIZE(pair))
-            return item;
-    }
-    return NULL;
+    PyObject *item = PySequence_Fast_GET_ITEM(pair, i);
+    return item != NULL && Py_TYPE(item) == Py_TYPE(pair) &&
+                   Py_SIZE(item) == Py_SIZE(pair)
+               ? item
+               : NULL;
 }
 
-/* Does it lead on to the one of the last visit, as `(value, pairs)` does?  That
- * is alive, then. */
+/* Does it lead on to the one of the last visit, as `(value, pairs)` does, by the
+ * same index of each?  That one is alive, then. */
 static int
 is_in_front(const path *p, PyObject *op)
 {
@@ -690,10 +688,14 @@ is_in_front(const path *p, PyObject *op)
     if ((!PyTuple_CheckExact(op) && !PyList_CheckExact(op)) ||
         Py_SIZE(op) != p->length)
         return 0;
-    for (int n = 0; n < MOST_PAIRS && op != NULL; n++) {
-        op = next_pair(op);
-        if ((uintptr_t)op == wanted)
-            return 1;
+    int looked = 0;
+    for (Py_ssize_t i = 0; i < Py_SIZE(op) && looked < MOST_PAIRS; i++) {
+        PyObject *pair = op;
+        for (; pair != NULL && looked < MOST_PAIRS; looked++) {
+            pair = pair_at(pair, i);
+            if ((uintptr_t)pair == wanted)
+                return 1;
+        }
     }
     return 0;
 }
