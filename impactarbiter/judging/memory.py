@@ -57,6 +57,7 @@ class HolderHistory(Changing):
     beside: tuple[str, ...] = ()  # tensors on the same graph
     one_of_many: bool = False  # of lines that keep ever more
     only_larger: bool = False  # there is no more of it
+    grew_inside: bool = False  # with as many items
 
     # Its lines.
     sites: Mapping[int, SiteNow] = field(default_factory=dict)  # as walked to
@@ -200,12 +201,7 @@ class HolderHistory(Changing):
     def grows_inside(self) -> bool:
         """Whether a container has gained, as walks measured, while it had as
         many items: each visit sees it as it was."""
-        items = self.last.items
-        return (
-            items is not None
-            and items == self.first.items
-            and self.growth.gains > 0
-        )
+        return self.grew_inside and self.last.items == self.first.items
 
     @property
     def age(self) -> int:
@@ -230,11 +226,12 @@ class HolderHistory(Changing):
             if paused:
                 self.sightings.resume()
             self.growth.add(now, before, made, paused)
+            self.grew_inside |= now.grew_inside(before)
         if self.turnover.observe(now):
             self.counts_from(now)
         left = self.departures
         if left.observe(now, before, graph_grows=self.graph_grows):
-            self.confirmed_at = None
+            self.confirmed_at, self.grew_inside = None, False
             if before is not self.first:
                 self.growth.rates.let_go(self.first, before)
             self.counts_from(now)

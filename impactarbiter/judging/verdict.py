@@ -80,12 +80,19 @@ def case_of(
         # or came ever more rarely.
         source_may_end=end is not None and (keys or not last_word),
         remade=history.is_remade,
-        lets_go=history.departures.lets_go or may_wait(history),
+        lets_go=history.departures.lets_go
+        or may_wait(history)
+        or _only_seemed_to_outgrow(history),
         # What leaves from below a new key is no answer to how many come.
         outgrows=not keys
         and (
             any(outgrows(history, since) for since in history.rising)
-            or (last_word and history.departures.outgrew and not one_pass)
+            or (
+                last_word
+                and history.departures.outgrew
+                and not one_pass
+                and not _only_seemed_to_outgrow(history)
+            )
         ),
         overdue=history.overdue(),
         gained=(history.growth.gains > 0 and not history.is_the_same) or old,
@@ -476,13 +483,19 @@ def _is_gone_through(history: HolderHistory) -> bool:
     return goes_through(names, history.sightings.files_of(finding), depth)
 
 
+def _only_seemed_to_outgrow(history: HolderHistory) -> bool:
+    """Whether something left it once, few looks have seen none leave since,
+    and its lines say that nothing is kept: their least does not rise."""
+    return history.departures.outgrew and not history.rising
+
+
 def _is_one_pass(history: HolderHistory, status: Status) -> bool:
     """Whether it is a variable of the loop that fills it, and nothing but
     calls of modules comes: one pass over data that collects its answers looks
     the same as a service that keeps them.  What grows without getting longer,
     as a tuple that leads to the one before, collects nothing."""
     held = history.held
-    if history.grows_inside:
+    if history.growth.gains and history.last.items == history.first.items:
         return False
     if status.kind not in CALLS:
         return False

@@ -161,7 +161,7 @@ def closure_of(inner):
 class Trainer:
     def __init__(self):
         self.model = nn.Linear(16, 16)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+        {optimizer}
         self.recent = collections.deque(maxlen=10)
         self.epoch = []
         self.root = self.wrapped([Store() for _ in range({fellows})])
@@ -181,10 +181,11 @@ class Trainer:
 
     @torch.no_grad()
     def serve(self, x):
-        return self.model(x).mean()
+        return self.model(torch.randn(4000, 16)).mean()
 
     def compute(self, x):
-        return (x @ x.T).sum()
+        large = torch.randn(160, 160)
+        return (large @ large.T).sum()
 
     def step(self, step):
         x = torch.randn(8, 16)
@@ -278,8 +279,9 @@ def draw(seed: int) -> Drawn:
     work = lot.choice(WORK)
     # Enough for what is bounded to be full by the middle of the run.
     steps = max(lot.choice((240, 300, 400)), 3 * 2 * bound * every)
-    if work != "train":
-        steps *= 4  # a loop whose turns nobody calls steps has more of them
+    # A service is told from what comes before a training by its calls, and the
+    # turns of any loop from a preparation by their time.
+    steps *= {"train": 1, "serve": 10, "compute": 4}[work]
     begin = lot.choice((0, 0, steps // 4))
     place = lot.choice(tuple(RUNS))
     # What is smaller than this is no array that is seen.
@@ -313,11 +315,14 @@ def draw(seed: int) -> Drawn:
         ),
         value=made.format(n=n),
         work=work,
+        optimizer="self.optimizer = torch.optim.SGD("
+        "self.model.parameters(), lr=0.01)"
+        if work == "train"
+        else "",
         begin=begin,
         run=RUNS[place].format(steps=steps),
     )
     leaks = end == "keeps"
-    # Over all steps; a report may count from where it began.
     rate = 4.0 * n * times * fellows / every if leaks else 0.0
     lines = [line.strip() for line in text.splitlines()]
     return Drawn(

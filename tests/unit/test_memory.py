@@ -488,7 +488,22 @@ def test_what_is_left_of_a_holder_is_no_garbage_of_its_own(
     frame = SimpleNamespace(root="cycle", died=False, groups=groups)
     now = alive(alive_then)[LINE]
     monkeypatch.setattr(heap, "site_now", lambda _site: now)
-    assert known._is_what_is_left([cast(Held, frame)]) == is_left
+    left = known._is_what_is_left([cast(Held, frame)], rows.last.at)
+    assert left == is_left
+
+
+def test_a_holder_that_was_seen_long_before_the_end_had_grown_until_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is left of it was in it, though a visit had not seen that yet."""
+    known = KnownHolders(AllowList(()))
+    rows = known["rows"] = history(seen(20, 10, 40))
+    rows.confirmed_at = at(20)
+    groups = [SimpleNamespace(site=LINE, count=6)]
+    node = cast(Held, SimpleNamespace(root="cycle", died=False, groups=groups))
+    monkeypatch.setattr(heap, "site_now", lambda _site: alive(50)[LINE])
+    assert not known._is_what_is_left([node], rows.last.at)
+    assert known._is_what_is_left([node], at(20 + rows.age // 4))
 
 
 @pytest.mark.parametrize(
