@@ -36,8 +36,9 @@ class KnownHolders(dict[str, HolderHistory]):
         super().__init__()
         self._allow = allow
         self._names: dict[tuple[int | str, str], str] = {}
-        #: Those that the last walk found among garbage.
+        #: Those that the last walk found among garbage, and that garbage.
         self._died: set[str] = set()
+        self._garbage: Sequence[Held] = ()
         #: Of rules, by signature: as the last walk found them.
         self.allowed: dict[str, Finding] = {}
         self._fates = Fates()
@@ -131,6 +132,7 @@ class KnownHolders(dict[str, HolderHistory]):
         """What the walk found: containers that differ by an index are one."""
         found: dict[str, Siblings] = {}
         self._died.clear()
+        self._garbage = [h for h in look.walk.holders if h.root == "cycle"]
         for held in look.walk.holders:
             held = self._by_known_name(held, look.at)
             finding = look.describe(held)
@@ -391,9 +393,14 @@ class KnownHolders(dict[str, HolderHistory]):
         kept until that was let go of: it died at once, or that holder is
         garbage itself, or both together have more than there was when the last
         tick ended, if that grew as before since it was seen."""
-        groups = [group for held in fellows for group in held.groups]
-        sites = {group.site for group in groups}
-        count = sum(group.count for group in groups)
+        sites = {group.site for held in fellows for group in held.groups}
+        # With what else is left: it is found in pieces.
+        count = sum(
+            group.count
+            for held in self._garbage
+            for group in held.groups
+            if group.site in sites
+        )
         return all(held.root == "cycle" for held in fellows) and any(
             all(held.died for held in fellows)
             or signature in self._died

@@ -328,8 +328,8 @@ def draw(seed: int) -> Drawn:
     return Drawn(
         text,
         f"{value} in {holder} behind {' '.join(links) or 'nothing'}; "
-        f"{fellows} that {moves}; {end}, every {every} of {steps} from {begin}; "
-        f"to {work}; in {place}",
+        f"{fellows} that {moves}; {end}, every {every} of {steps} from "
+        f"{begin}; to {work}; in {place}",
         leaks,
         None if value == "graph" else rate,
         lines.index(grows) + 1,

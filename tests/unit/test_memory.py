@@ -486,6 +486,7 @@ def test_what_is_left_of_a_holder_is_no_garbage_of_its_own(
     known._died = {"rows"} if died else set()
     groups = [SimpleNamespace(site=LINE, count=6)]
     frame = SimpleNamespace(root="cycle", died=False, groups=groups)
+    known._garbage = [cast(Held, frame)]
     now = alive(alive_then)[LINE]
     monkeypatch.setattr(heap, "site_now", lambda _site: now)
     left = known._is_what_is_left([cast(Held, frame)], rows.last.at)
@@ -501,6 +502,7 @@ def test_a_holder_that_was_seen_long_before_the_end_had_grown_until_then(
     rows.confirmed_at = at(20)
     groups = [SimpleNamespace(site=LINE, count=6)]
     node = cast(Held, SimpleNamespace(root="cycle", died=False, groups=groups))
+    known._garbage = [node]
     monkeypatch.setattr(heap, "site_now", lambda _site: alive(50)[LINE])
     assert not known._is_what_is_left([node], rows.last.at)
     assert known._is_what_is_left([node], at(20 + rows.age // 4))
