@@ -21,8 +21,10 @@ WINDOWS = 8
 BUILD_UP = 2
 #: Growth is steady where the least rises from window to window, but for one
 #: that takes no more away than another brings, and goes on: in the younger
-#: half at least this part of that in the older.
+#: half at least this part of that in the older.  What comes with each
+#: evaluation rises in stairs, of which a window may see none: it never falls.
 MOST_FALLS = 1
+LEAST_STAIRS = 2
 GOES_ON = 0.5
 #: Bytes that a process must gain in a window: the arrays of our own walks are
 #: some MiB, and malloc may keep them.
@@ -121,11 +123,16 @@ def _steady(
     least = [_two_least(sizes) for sizes in inside if len(sizes)]
     minima = [first for first, _next in least]
     rises = [b - a for a, b in itertools.pairwise(minima)]
-    if len(rises) < 2 or sum(r <= 0 for r in rises) > MOST_FALLS:
+    if len(rises) < 2:
+        return 0.0
+    stairs = min(rises) == 0 and sum(r > 0 for r in rises) >= LEAST_STAIRS
+    if not stairs and sum(r <= 0 for r in rises) > MOST_FALLS:
         return 0.0
     if _slope([after for _least, after in least]) <= 0:
         return 0.0
-    rise, half = min(_median(rises), _slope(minima)), len(rises) // 2
+    rise, half = _slope(minima), len(rises) // 2
+    if not stairs:
+        rise = min(_median(rises), rise)
     if min(rises) < -rise or rise < least_rise:
         return 0.0
     if sum(rises[-half:]) < GOES_ON * sum(rises[:half]):

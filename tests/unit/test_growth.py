@@ -50,6 +50,19 @@ def test_a_fall_that_undoes_a_window_s_rise_is_one() -> None:
     assert rate(live) == 0
 
 
+@pytest.mark.parametrize("evaluations", [4, 5, 6])
+def test_what_each_evaluation_brings_rises_in_stairs(evaluations: int) -> None:
+    """Some windows see none of them."""
+    each = STEPS // evaluations
+    live = [n // each * each * 7 for n in range(STEPS)]
+    assert rate(live) == pytest.approx(7, rel=0.25)
+
+
+@pytest.mark.parametrize("at", [0.3, 0.5, 0.7, 0.9])
+def test_what_came_at_once_is_no_stairs(at: float) -> None:
+    assert rate([9000 * (n > at * STEPS) for n in range(STEPS)]) == 0
+
+
 def test_what_rose_in_stages_that_are_over_has_stopped() -> None:
     """For the last third of the time it was what it is."""
     live = [min(n // 100 * 100, 500 + 100 * (n > 590)) for n in range(STEPS)]
