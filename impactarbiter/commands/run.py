@@ -246,7 +246,13 @@ def _start(
     folder = None
     if arbiter is not None and "--no-children" not in given:
         try:
-            folder = armed.arm(keywords_of(given)).folder
+            children = armed.arm(keywords_of(given))
+            folder = children.folder
+            if children.excuse is not None:
+                say(
+                    f"warning: children are not watched: {children.excuse}",
+                    stream,
+                )
         except OSError as error:  # there is no folder that can be written
             armed.disarm()
             _warn(stream, "children are not watched", error)

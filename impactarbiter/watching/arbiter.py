@@ -347,6 +347,8 @@ class Arbiter:
         """In a job, the children of this process watch themselves, too."""
         if self.job is not None and looks.armed.are_wanted():
             self._armed = looks.armed.arm(options, self.job.folder)
+            if self._armed.excuse is not None:
+                _warn(f"children are not watched: {self._armed.excuse}", 4)
 
     def _look(self, tick: int) -> None:
         if self._judge is None and tick == FIRST_TICK:

@@ -24,6 +24,9 @@ OPTIONS = "IMPACTARBITER_WATCH"
 RANK = "rank"
 #: And its process: a server or a shell may stand between.
 PARENT = "parent"
+#: Characters of them that are handed on.  Linux starts no process with a
+#: variable of 128 KiB, and all of them share a room with the arguments.
+MOST = 1 << 16
 
 
 class _Marker:
@@ -43,9 +46,11 @@ def folder() -> str | None:
 @dataclass(frozen=True)
 class Armed:
     """All children are watched and write into ``folder``, which is made by
-    the first that has something to write."""
+    the first that has something to write; or none is, and ``excuse`` says
+    why."""
 
     folder: str
+    excuse: str | None
     _before: dict[str, str | None]
     _after: dict[str, str]
 
@@ -79,17 +84,27 @@ def arm(options: dict[str, Any], folder: str | None = None) -> Armed:
     allowed = [
         rule for rule in options.get("allow", ()) if isinstance(rule, str)
     ]
-    after = {
-        FOLDER: os.path.abspath(chosen),
-        OPTIONS: as_text({**options, "allow": allowed}),
-        "PYTHONPATH": _path_with_ours(),
-    }
+    full = os.path.abspath(chosen)
+    text = as_text({**options, "allow": allowed})
+    excuse = None
+    if len(text) <= MOST:
+        after = {
+            FOLDER: full,
+            OPTIONS: text,
+            "PYTHONPATH": _path_with_ours(),
+        }
+    else:
+        after = {FOLDER: "none"}
+        excuse = (
+            f"the rules of what is allowed take {len(text):,} bytes: expected"
+            f" at most {MOST:,}; patterns such as model.py:* say more in less"
+        )
     if job_folder() is not None:
-        after[JOB] = after[FOLDER]  # whichever folder they are started in
+        after[JOB] = full  # whichever folder they are started in
     before = {name: os.environ.get(name) for name in after}
     os.environ.update(after)
     wait_for_bootstrap()
-    return Armed(after[FOLDER], before, after)
+    return Armed(full, excuse, before, after)
 
 
 def as_text(options: dict[str, Any]) -> str:

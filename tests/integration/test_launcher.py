@@ -817,6 +817,26 @@ def test_without_a_folder_that_can_be_written(tmp_path: Path) -> None:
     )
 
 
+def test_more_rules_than_a_variable_can_hold(tmp_path: Path) -> None:
+    """What the program starts is started, and goes unwatched."""
+    script(
+        tmp_path,
+        """
+        import os, subprocess
+        subprocess.run(["echo", "hi"])
+        print(os.environ["IMPACTARBITER_CHILDREN"])
+        """,
+    )
+    rules = [f"--allow=model_{number}.py:forward" for number in range(9000)]
+    done = call([*WATCHED, *rules, "prog.py"], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "hi\nnone\n"), done.stderr
+    (line,) = own_stderr(done.stderr).splitlines()
+    assert line.startswith(
+        "impactarbiter: warning: children are not watched: the rules of what"
+        " is allowed take "
+    )
+
+
 def test_an_output_that_is_a_pipe_which_nobody_reads(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     script(
