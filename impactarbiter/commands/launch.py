@@ -249,34 +249,35 @@ _PYTHONS = frozenset(
 _gave_way: dict[str, types.ModuleType] = {}
 
 
-def _give_way(folder: str) -> None:
+def _give_way(place: str) -> None:
     """Forgets what we have imported of the standard library, and Python would
-    not have, where the program's folder has a module of that name."""
-    imported = sys.stdlib_module_names.intersection(sys.modules)
-    for top in imported.intersection(_modules_in(folder)):
+    not have, where the program's folder or archive has a module of that
+    name."""
+    known = place in sys.path_importer_cache
+    for top in sys.stdlib_module_names.intersection(sys.modules):
         file = names_of(sys.modules[top]).get("__file__")
         if (
             type(file) is str
             and top not in _PYTHONS
-            and not _lies_in(file, folder)
+            and _has_module(place, top)
+            and not _lies_in(file, place)
         ):
             for name in [*sys.modules]:
                 if name.partition(".")[0] == top:
                     _gave_way[name] = sys.modules.pop(name)
+    if not known:
+        # What the program writes there at once is not to be missed.
+        sys.path_importer_cache.pop(place, None)
 
 
-def _modules_in(folder: str) -> Iterator[str]:
-    """What may be imported from there, by name."""
-    suffixes = importlib.machinery.all_suffixes()
-    with suppress(OSError):
-        for entry in os.scandir(folder):
-            if entry.is_dir():
-                if os.path.exists(os.path.join(entry.path, "__init__.py")):
-                    yield entry.name
-            else:
-                for suffix in suffixes:
-                    if entry.name.endswith(suffix):
-                        yield entry.name.removesuffix(suffix)
+def _has_module(place: str, top: str) -> bool:
+    """Whether an import would find that there; a folder that is no package is
+    found last of all, wherever it is."""
+    try:
+        found = importlib.machinery.PathFinder.find_spec(top, [place])
+    except (ImportError, OSError):
+        return False
+    return found is not None and found.loader is not None
 
 
 def _lies_in(file: str, folder: str) -> bool:

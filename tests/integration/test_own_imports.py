@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -326,6 +327,44 @@ def test_a_module_of_its_own_comes_before_the_librarys(
     # -m would have us find them, too.
     command = Path(sys.executable).with_name("impactarbiter")
     check_begins([command, "run", "prog.py"], tmp_path, "abc\nabc\n")
+
+
+SHOWS = "import token, json; print(token.KEY, json.KEY)\n"
+
+
+def test_links_that_lead_nowhere_hide_no_module_of_its_own(
+    tmp_path: Path,
+) -> None:
+    for number in range(20):
+        (tmp_path / f"l{number}").symlink_to(f"l{number}")
+    (tmp_path / "token.py").write_text("KEY = 'abc'\n")
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "__init__.py").write_text("KEY = 'abc'\n")
+    (tmp_path / "copy").mkdir()  # no package: it comes after the library
+    text = SHOWS + "import copy; print(copy.copy(1))\n"
+    (tmp_path / "prog.py").write_text(text)
+    command = Path(sys.executable).with_name("impactarbiter")
+    check_begins([command, "run", "prog.py"], tmp_path, "abc abc\n1\n")
+
+
+def test_a_module_of_an_archive_comes_before_the_librarys(
+    tmp_path: Path,
+) -> None:
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        archive.writestr("__main__.py", SHOWS)
+        archive.writestr("token.py", "KEY = 'abc'\n")
+        archive.writestr("json/__init__.py", "KEY = 'abc'\n")
+    command = Path(sys.executable).with_name("impactarbiter")
+    check_begins([command, "run", "app.zip"], tmp_path, "abc abc\n")
+
+
+def test_a_module_that_it_writes_at_once_is_found(tmp_path: Path) -> None:
+    """As an import of ours has not read the folder before."""
+    (tmp_path / "prog.py").write_text(
+        "import sys; print(sys.path[0] in sys.path_importer_cache)\n"
+    )
+    command = Path(sys.executable).with_name("impactarbiter")
+    check_begins([command, "run", "prog.py"], tmp_path, "False\n")
 
 
 def test_what_we_import_before_the_program_comes_with_torch() -> None:
