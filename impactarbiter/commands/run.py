@@ -20,6 +20,7 @@ from ..base.ranks import JOB, of_rank, place, rank
 from ..base.records import dataclass
 from ..base.text import as_command, clean
 from ..base.units import parse_duration
+from ..core.depth import Room
 from ..integrations.huggingface.adopt import adopt
 from ..model.report import Report
 from ..reports.children import with_children
@@ -107,9 +108,6 @@ def _port(text: str) -> int:
     return number
 
 
-#: Calls that a report may be deep in: Python's own limit.
-_DEEP_ENOUGH = 1000
-
 OPTIONS = {
     **WATCH,
     **REPORT,
@@ -171,10 +169,11 @@ def execute(args: list[str]) -> int:
         return _child_exit(error)
     if live is not None:
         live.end()
-    with launch.library_back():
+    room = Room()  # whatever their limit is
+    with launch.library_back(), room:
         report = _make_report(run, error)
     code = _settle(error)
-    with launch.library_back():
+    with launch.library_back(), room:
         family = _last_words(run, report)
     if dashboard is not None:
         dashboard.end(report)
@@ -331,15 +330,11 @@ def _make_report(run: _Run, error: BaseException | None) -> Report | None:
         # The frames of the failed program hold what it held: this is where
         # the interpreter is about to put them.
         launch.set_last(error)
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _DEEP_ENOUGH))  # whatever theirs is
     try:
         report: Report = run.arbiter.stop(error)
     except BaseException as failure:
         _warn(run.stream, "no report", failure)
         return None
-    finally:
-        sys.setrecursionlimit(limit)
     return _with_command(report, run.command)
 
 

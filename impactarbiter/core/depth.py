@@ -7,10 +7,42 @@ the end where it would without us.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import TracebackType
 
 #: Python 3.11 bounds calls of C functions together with Python's.
 _COUNTS_C = sys.version_info < (3, 12)
+#: Calls that a report may be deep in: Python's own limit.
+_DEEP_ENOUGH = 1000
+
+
+class Room:
+    """In it this thread may make the calls that a report takes, however few
+    the program has left, or allows.
+
+    What it needs is imported where it is made, not where it is entered.
+    """
+
+    def __init__(self) -> None:
+        self._lend: Callable[[int], None] | None = None
+        try:
+            from .. import _core
+        except ImportError:
+            return  # nothing is watched, nor reported
+        self._lend = _core.lend_calls
+
+    def __enter__(self) -> None:
+        if self._lend is not None:
+            self._lend(_DEEP_ENOUGH)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._lend is not None:
+            self._lend(-_DEEP_ENOUGH)
 
 
 class FromTheBottom:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 
 from .. import _signals
+from .depth import Room
 
 
 class _Handler(int):
@@ -14,9 +15,11 @@ class _Handler(int):
     that."""
 
     call: Callable[[int], object]
+    room: Room
 
     def __call__(self, number: int, _frame: object) -> None:
-        self.call(number)
+        with self.room:
+            self.call(number)
 
 
 class Signals:
@@ -37,6 +40,7 @@ class Signals:
         self._tell = tell
         self._handler = _Handler(signal.SIG_DFL)
         self._handler.call = self._came
+        self._handler.room = Room()
         self.taken: tuple[int, ...] = tuple(
             number
             for number in sorted(set(numbers))

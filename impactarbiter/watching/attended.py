@@ -21,6 +21,7 @@ from typing import Any
 
 from ..base.files import write_atomic
 from ..core import ledger
+from ..core.depth import Room
 from ..judging.allowlist import AllowList
 from ..judging.masks import obfuscated
 from ..model.finding import Finding
@@ -301,7 +302,7 @@ class Attended:
 
     def _at_exit(self) -> None:
         if getpid() == self.pid:
-            with suppress(Exception):
+            with suppress(Exception), Room():
                 self._finish()
 
 

@@ -14,6 +14,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from ..core.depth import Room
+
 #: Seconds to wait for a main thread that is inside of C code or waits for
 #: another; then the work is done on the thread that wants it.
 PATIENCE = 5.0
@@ -35,6 +37,7 @@ class _Errand:
     ) -> None:
         self._work = work
         self._good = good
+        self._room = Room()
         self._claim = _thread.allocate_lock()
         self.turned = threading.Event()
         self.over = threading.Event()
@@ -51,11 +54,12 @@ class _Errand:
 
     def attempt(self) -> None:
         """Does the work, unless the moment is bad or it is done."""
-        if self._good() and self._claim.acquire(blocking=False):
-            try:
-                self._work()
-            finally:
-                self.done = True
+        with self._room:
+            if self._good() and self._claim.acquire(blocking=False):
+                try:
+                    self._work()
+                finally:
+                    self.done = True
 
 
 def between_bytecodes(

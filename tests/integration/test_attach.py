@@ -207,6 +207,26 @@ def test_lets_go_when_the_attacher_is_killed(
     assert os.listdir(tmp_path / "ours") == []
 
 
+DEEP = """
+    import sys, time, torch
+    def deep(n):
+        if n:
+            return deep(n - 1)
+        print("ready", flush=True)
+        while True:
+            time.sleep(0.01)
+    sys.setrecursionlimit(120)
+    deep(100)
+"""
+
+
+def test_a_process_that_has_few_calls_left(tmp_path: Path) -> None:
+    with running(tmp_path, DEEP) as process:
+        done = attach(process, "--for", "500ms")
+    assert done.returncode == 0, done.stderr
+    assert "ImpactArbiter: no step was seen" in done.stdout
+
+
 WORKERS = """
     import torch
 

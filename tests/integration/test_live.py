@@ -520,6 +520,36 @@ def test_a_program_that_trains_in_a_module_named_as_a_library_s(
     assert report_of(tmp_path)["findings"]
 
 
+DEEP = """
+import os, signal, sys, time
+def deep(n):
+    if n:
+        return deep(n - 1)
+    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    for _ in range(10):
+        time.sleep(0.01)
+    print("back")
+deep(sys.getrecursionlimit() - int(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("left", [10, 25, 60])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1"])
+def test_a_program_that_has_few_calls_left(
+    tmp_path: Path, name: str, left: int
+) -> None:
+    """Its report takes more of them than it has."""
+    (tmp_path / "program.py").write_text(DEEP)
+    done = warm.run(
+        [*RUN, "-q", "program.py", name, str(left)], cwd=tmp_path
+    )
+    ends = name == "SIGTERM"
+    assert done.returncode == (-signal.SIGTERM if ends else 0), done.stderr
+    assert done.stdout == ("" if ends else "back\n")
+    assert done.stderr.count("ImpactArbiter: ") == (1 if ends else 2)
+    assert "RecursionError" not in done.stderr
+
+
 LAST_OFF_MAIN = """
 import signal, threading
 from impactarbiter.commands.live import ENDING, Live
