@@ -12,6 +12,7 @@ from importlib import import_module
 from os import getpid
 from typing import Any
 
+from ..base import imports
 from ..base.ranks import JOB, job_folder, rank
 from ..base.records import dataclass
 from ..base.signals import Tolerated
@@ -132,14 +133,24 @@ def are_wanted() -> bool:
 
 
 def wait_for_bootstrap() -> None:
-    """Has those watched that multiprocessing makes of this process."""
-    global _armed
-    if _armed:
-        return
-    from multiprocessing import util
+    """Has those watched that multiprocessing makes of this process.
 
-    _armed = True
-    util.register_after_fork(_marker, _bootstrapped)
+    It is imported by the program alone: it has an exit handler then, which
+    waits for children before older ones are called.
+    """
+    global _armed
+    if not _armed:
+        _armed = True
+        imports.after("multiprocessing.util", _util_has_come)
+
+
+def _util_has_come() -> None:
+    register = imports.names_in("multiprocessing.util").get(
+        "register_after_fork"
+    )
+    with Tolerated():  # a module of the program's by that name has another
+        if register is not None:
+            register(_marker, _bootstrapped)
 
 
 def _bootstrapped(_marker: _Marker) -> None:

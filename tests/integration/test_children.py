@@ -155,6 +155,42 @@ IMPORTED_BY_THE_CHILD = """
 """
 
 
+REMOVES = """\
+import atexit, os, shutil, tempfile
+folder = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, folder)
+import multiprocessing, time
+import torch
+
+def child():
+    time.sleep(0.5)
+    for _ in range(40):
+        torch.nn.Linear(10, 2)(torch.ones(3, 10))
+    with open(os.path.join(folder, "result"), "w") as stream:
+        stream.write("x")
+    print("written", flush=True)
+
+if __name__ == "__main__":
+    multiprocessing.get_context("fork").Process(target=child).start()
+"""
+
+
+def test_exit_handlers_run_in_the_order_of_the_program(tmp_path: Path) -> None:
+    """Children are waited for before older ones are called."""
+    (tmp_path / "program.py").write_text(REMOVES)
+    command = [sys.executable, "-m", "impactarbiter", "run", "-q"]
+    done = subprocess.run(
+        [*command, "--job", "J", "program.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "written\n"), done.stderr
+    roles = [file["process"]["role"] for file in files(tmp_path / "J")]
+    assert sorted(roles) == ["spawned", "train"]
+
+
 @pytest.mark.parametrize("name", ["torch", "numpy"])
 def test_what_a_forked_child_imports_by_itself(
     tmp_path: Path, name: str
