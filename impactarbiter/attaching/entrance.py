@@ -15,7 +15,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from ..base.errors import MissingExtraError
@@ -44,8 +44,22 @@ _GETREGSET, _SETREGSET = 0x4204, 0x4205
 _FLOATS = 2
 _VECTORS = {"x86_64": 0x202, "aarch64": 2}
 _MOST_STATE = 1 << 16
+#: <linux/ptrace.h>, the size of a set of signals, and those that say what
+#: the code does itself: a breakpoint is how we are told of its end.
+_GETSIGMASK, _SETSIGMASK = 0x420A, 0x420B
+_SIGMASK_SIZE = 8
+_OF_ITS_CODE = {
+    signal.SIGTRAP,
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGILL,
+    signal.SIGFPE,
+    signal.SIGSYS,
+}
 #: What pyinjector says where ptrace is refused.
 _FORBIDDEN = -8
+#: And where a signal came before the one that is to stop the process.
+_STOPPED_BY = re.compile(r"injector_attach: .*stopped by signal (\d+)")
 
 
 def check() -> None:
@@ -87,7 +101,7 @@ def _stopped_safely(target: Target) -> Iterator[Any]:
             with _undisturbed(), ExitStack() as stack:
                 injector = _attached(stack, pid)
                 if injector is not None and _is_safe(pid, unsafe):
-                    with _vectors_kept(pid):
+                    with _vectors_kept(pid), _signals_held(pid):
                         yield injector
                     return
             time.sleep(PAUSE)
@@ -95,15 +109,17 @@ def _stopped_safely(target: Target) -> Iterator[Any]:
         raise AttachError(_reason(target, error)) from None
     check_tracer(pid)
     raise AttachError(
-        f"the main thread of process {pid} was inside of libc whenever it was"
-        " looked at: try again"
+        f"the main thread of process {pid} was inside of libc, or got a signal"
+        " (of a timer?), whenever it was looked at: try again, or start the"
+        " program with `impactarbiter run`"
     )
 
 
 def _attached(stack: ExitStack, pid: int) -> Any:
-    """Who loads; None where another one traces the process for now.
+    """Who loads; None where another one traces the process for now, or a
+    signal came first: that goes on its way, and it is tried anew.
 
-    That looks like a prohibition, and may be over when we look.
+    The former looks like a prohibition, and may be over when we look.
     """
     from pyinjector import PyInjectorError
     from pyinjector.api import attach
@@ -112,6 +128,13 @@ def _attached(stack: ExitStack, pid: int) -> Any:
         try:
             return stack.enter_context(attach(pid))
         except PyInjectorError as error:
+            came = _STOPPED_BY.search(str(error))
+            if came is not None:
+                number = int(came[1])
+                if number not in _OF_ITS_CODE:
+                    with suppress(OSError):
+                        os.kill(pid, number)
+                return None
             if tracer_of(pid) is not None and _is_refusal(error):
                 return None
             if not left or not _is_refusal(error):
@@ -150,8 +173,7 @@ def _vectors_kept(pid: int) -> Iterator[None]:
     held = ctypes.create_string_buffer(_MOST_STATE)
     state = _Buffer(ctypes.addressof(held), len(held))
     kind = _VECTORS.get(platform.machine(), _FLOATS)
-    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
-    ptrace.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 3]
+    ptrace = _ptrace()
     if ptrace(_GETREGSET, pid, kind, ctypes.byref(state)) != 0:
         raise AttachError(
             f"the registers of process {pid} cannot be read:"
@@ -161,6 +183,30 @@ def _vectors_kept(pid: int) -> Iterator[None]:
         yield
     finally:
         ptrace(_SETREGSET, pid, kind, ctypes.byref(state))
+
+
+@contextmanager
+def _signals_held(pid: int) -> Iterator[None]:
+    """A signal, as of a timer, would break off what the thread does for us:
+    it waits until that is over."""
+    ptrace = _ptrace()
+    before = ctypes.c_uint64()
+    if ptrace(_GETSIGMASK, pid, _SIGMASK_SIZE, ctypes.byref(before)) != 0:
+        yield  # a kernel without it
+        return
+    held = ~sum(1 << (number - 1) for number in _OF_ITS_CODE)
+    mask = ctypes.c_uint64(before.value | held)
+    ptrace(_SETSIGMASK, pid, _SIGMASK_SIZE, ctypes.byref(mask))
+    try:
+        yield
+    finally:
+        ptrace(_SETSIGMASK, pid, _SIGMASK_SIZE, ctypes.byref(before))
+
+
+def _ptrace() -> Any:
+    call = ctypes.CDLL(None, use_errno=True).ptrace
+    call.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 3]
+    return call
 
 
 def _unsafe_ranges(pid: int) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ import ctypes
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -205,6 +206,29 @@ def test_lets_go_when_the_attacher_is_killed(
     until_free(trainer)
     nothing_is_left(trainer, threads)
     assert os.listdir(tmp_path / "ours") == []
+
+
+TIMER = """
+    import signal, time, torch
+    came = []
+    signal.signal(signal.SIGALRM, lambda *_: came.append(1))
+    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+    print("ready", flush=True)
+    while True:
+        time.sleep(0.001)
+        if len(came) > 200:
+            came.clear()
+"""
+
+
+def test_a_process_with_a_timer(tmp_path: Path) -> None:
+    with running(tmp_path, TIMER) as process:
+        for _ in range(3):
+            done = attach(process, "--for", "200ms")
+            assert done.returncode == 0, done.stderr
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        (blocked,) = re.findall(r"SigBlk:\s*(\w+)", status)
+        assert int(blocked, 16) == 0
 
 
 DEEP = """
