@@ -214,14 +214,26 @@ def from_here(file: str) -> str | None:
 MOST_READ = 256 << 20
 
 
-def read_whole(path: str | os.PathLike[str]) -> bytes:
-    """A file's bytes; OSError also where there are more than MOST_READ."""
-    with open(path, "rb") as stream:
+def read_whole(path: str | os.PathLike[str], regular: bool = False) -> bytes:
+    """A file's bytes; OSError also where there are more than MOST_READ.
+
+    ``regular``: nothing else is read, and nobody waited for who has the other
+    end of a pipe.
+    """
+    with open(path, "rb", opener=_open_regular if regular else None) as stream:
         data = stream.read(MOST_READ + 1)
     if len(data) > MOST_READ:
         why = os.strerror(errno.EFBIG)
         raise OSError(errno.EFBIG, why, os.fspath(path))
     return data
+
+
+def _open_regular(path: str, flags: int) -> int:
+    number = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "no regular file", path)
+    return number
 
 
 def kernel_file(pid: int, name: str) -> TextIO:

@@ -67,7 +67,7 @@ def execute(args: list[str]) -> int:
                 " that `run --job` or IMPACTARBITER_JOB named; --watch waits"
                 " for the first"
             )
-        job = read_job(files, curves="--html" in given)
+        job = read_job(files, curves="--html" in given, regular=folder)
         goes_on = "--watch" in given and not job.is_over()
         _show(job, given, goes_on)
         if not goes_on or not _pause(given):

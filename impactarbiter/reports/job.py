@@ -351,12 +351,15 @@ def files_of_host(folder: str) -> list[str]:
     ]
 
 
-def read_job(files: Iterable[str], curves: bool = False) -> Job:
+def read_job(
+    files: Iterable[str], curves: bool = False, regular: bool = True
+) -> Job:
     """The job of these files; one that cannot be read is named in
-    ``skipped``."""
+    ``skipped``, and so is what is no ``regular`` file: nobody may ever write
+    into a pipe that lies in a folder."""
     job = Job()
     seen: dict[tuple[str, int, float], float] = {}
-    for file, report in _reports(files, job, curves):
+    for file, report in _reports(files, job, curves, regular):
         process = report.process
         if process is not None and process.role not in ROLES:
             said = f"role {clean(process.role)!r} is of no version known here"
@@ -373,14 +376,12 @@ def read_job(files: Iterable[str], curves: bool = False) -> Job:
 
 
 def _reports(
-    files: Iterable[str], job: Job, curves: bool
+    files: Iterable[str], job: Job, curves: bool, regular: bool
 ) -> Iterator[tuple[str, Report]]:
     for file in files:
         try:
-            yield (
-                file,
-                report_from_dict(_needed(read_json(file), curves), file),
-            )
+            data = _needed(read_json(file, regular), curves)
+            yield file, report_from_dict(data, file)
         except ReportError as error:
             reason = str(error).partition("; ")[0]
             job.skipped.append((os.path.basename(file), _short(reason, file)))

@@ -88,11 +88,12 @@ def load_report(path: str | os.PathLike[str]) -> Report:
     return report_from_dict(read_json(path), os.fspath(path))
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
-    """A file's JSON, whatever it is; ReportError where there is none."""
+def read_json(path: str | os.PathLike[str], regular: bool = False) -> Any:
+    """A file's JSON, whatever it is; ReportError where there is none, and of
+    a pipe or device where it is to be a ``regular`` file."""
     name = os.fspath(path)
     try:
-        raw = read_whole(name)
+        raw = read_whole(name, regular)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ReportError(f"cannot read {name!r}: {reason}; {_REMEDY}") from (

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 import tracemalloc
 from dataclasses import replace
@@ -235,6 +236,39 @@ def test_what_cannot_be_read_is_named(
         assert f"skipped {name}.json: " in out
     assert "notes" not in out
     assert "rank 0 of 1 leaks" in out
+
+
+def test_a_pipe_in_the_folder_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """Nobody may ever write into it: not `merge`, nor a program at its end."""
+    folder, script = tmp_path / "job", tmp_path / "prog.py"
+    folder.mkdir()
+    put(folder, leak(), world_size=1)
+    os.mkfifo(folder / "pipe.json")
+    call = ["-m", "impactarbiter"]
+    merged = warm.run([*call, "merge", "job"], cwd=tmp_path, timeout=30)
+    assert merged.returncode == 0, merged.stderr
+    assert "skipped pipe.json: no regular file" in merged.stdout
+    assert "rank 0 of 1 leaks" in merged.stdout
+    script.write_text(
+        "import os\n"
+        "folder = os.environ['IMPACTARBITER_CHILDREN']\n"
+        "os.makedirs(folder)\n"
+        "os.mkfifo(folder + '/pipe.json')\n"
+        "print('done')\n"
+    )
+    done = warm.run([*call, "run", "prog.py"], cwd=tmp_path, timeout=30)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_a_pipe_that_is_named_is_read(tmp_path: Path) -> None:
+    """As of `merge <(zcat rank0.json.gz) rank1.json`."""
+    file, pipe = put(tmp_path, leak(), rank=1), tmp_path / "pipe"
+    whole = put(tmp_path, rank=0).read_bytes()
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(whole,))
+    writer.start()
+    assert main(["merge", str(pipe), str(file)]) == 0
+    writer.join()
 
 
 def test_merge_for_programs_and_gates(
