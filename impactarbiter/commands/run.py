@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from os import getpid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base.convert import decimal, filename
 from ..base.errors import ImpactArbiterError, UsageError
@@ -35,7 +37,7 @@ from ..reports.outputs import (
 )
 from ..reports.text import Detail, print_report
 from . import distributed, launch, lead
-from .family import family_of, gate_of_job, last_words
+from .family import Family, family_of, gate_of_job, last_words
 from .live import Live, signal_number
 from .options import QUIET, Option, detail, parse
 from .watch_options import REPORT, WATCH, keywords_of, words_of
@@ -43,6 +45,8 @@ from .watch_options import REPORT, WATCH, keywords_of, words_of
 if TYPE_CHECKING:
     from ..integrations.dashboard import Dashboard
     from ..reports.job import Job
+
+_Given = TypeVar("_Given")
 
 HELP = """\
 usage: impactarbiter run [OPTIONS] (SCRIPT | -m MODULE) [ARGS...]
@@ -168,7 +172,7 @@ def execute(args: list[str]) -> int:
     if getpid() != run.pid:
         return _child_exit(error)
     if live is not None:
-        live.end()
+        _spared(run.stream, "the status line goes on", live.end)
     room = Room()  # whatever their limit is
     with launch.library_back(), room:
         report = _make_report(run, error)
@@ -176,7 +180,8 @@ def execute(args: list[str]) -> int:
     with launch.library_back(), room:
         family = _last_words(run, report)
     if dashboard is not None:
-        dashboard.end(report)
+        ending = partial(dashboard.end, report)
+        _spared(run.stream, "the page has no last word", ending)
     if live is not None:
         live.let_go()
     _leave_by_interrupt(error)
@@ -206,7 +211,8 @@ def _lead(plan: distributed.Handover, given: dict[str, Any]) -> int:
     leading = lead.Lead(plan, given.get("--job"), given.get("--json"))
     error = launch.run_target(leading.target)
     code = _settle(error)
-    job = leading.end(sys.stderr, detail(given))
+    end = partial(leading.end, sys.stderr, detail(given))
+    job = _spared(sys.stderr, "what was found is not told", end)
     _leave_by_interrupt(error)
     threshold = given.get("--fail-on")
     return gate_of_job(job, threshold) if threshold and not code else code
@@ -366,10 +372,24 @@ def _child_exit(error: BaseException | None) -> int:
 
 def _last_words(run: _Run, report: Report | None) -> Job | None:
     """The report, then what children have found; that is given back."""
-    family = family_of(run.children, run.rank)
+    untold = "what children have found is not told"
+    gathered = partial(family_of, run.children, run.rank)
+    family = _spared(run.stream, untold, gathered) or Family(None, None)
     _publish(run, report and family.join(report))
-    last_words(family, run.rank, run.stream, run.detail)
+    told = partial(last_words, family, run.rank, run.stream, run.detail)
+    _spared(run.stream, untold, told)
     return family.children
+
+
+def _spared(
+    stream: TextStream | None, what: str, work: Callable[[], _Given]
+) -> _Given | None:
+    """What ``work`` gives; None where it fails, which is a warning."""
+    try:
+        return work()
+    except BaseException as failure:
+        _warn(stream, what, failure)
+        return None
 
 
 def _publish(run: _Run, report: Report | None) -> None:

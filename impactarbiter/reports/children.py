@@ -5,10 +5,9 @@ Most programs have none: what reads jobs is imported where there are.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from dataclasses import replace
-from os import getpid
+from os import getpid, listdir
 from typing import TYPE_CHECKING
 
 from ..base.errors import ImpactArbiterError
@@ -22,7 +21,7 @@ def job_of(folder: str | None, whole: bool = True) -> Job | None:
     """The job of a folder, else what of it is this host's; None where there
     is nothing."""
     with suppress(ImpactArbiterError, OSError):
-        if folder is None or not os.listdir(folder):
+        if folder is None or not listdir(folder):
             return None
         from .job import files_of, files_of_host, read_job
 

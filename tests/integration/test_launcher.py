@@ -797,6 +797,34 @@ def test_a_process_number_that_the_program_left_patched(
     assert (tmp_path / "r.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("patched", "warnings"),
+    [("os.listdir", 0), ("os.scandir", 1), ("shutil.rmtree", 1)],
+)
+def test_what_the_program_left_patched_costs_a_line_at_most(
+    tmp_path: Path, patched: str, warnings: int
+) -> None:
+    """Neither the exit code nor the report."""
+    script(
+        tmp_path,
+        f"""
+        import os, shutil
+        folder = os.environ["IMPACTARBITER_CHILDREN"]
+        os.makedirs(folder)
+        def fake(*args, **options):
+            raise RuntimeError("no real file system here")
+        {patched} = fake
+        print("done")
+        """,
+    )
+    done = warm_call(["--json", "r.json", "prog.py"], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert (tmp_path / "r.json").exists() and REPORT in done.stderr
+    assert "Traceback" not in done.stderr
+    said = "warning: what children have found is not told: RuntimeError: no"
+    assert done.stderr.count(said) == warnings, done.stderr
+
+
 def test_without_a_folder_that_can_be_written(tmp_path: Path) -> None:
     """As where the root is read-only: no child's findings can be kept."""
     script(tmp_path, "import os; print(os.environ['IMPACTARBITER_CHILDREN'])")
