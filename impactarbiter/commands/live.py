@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 #: Signals that end a program, and that are waited with until the report is
 #: written.
 ENDING = (signal.SIGTERM, signal.SIGHUP)
+#: The first process of a container, which the kernel lets no signal end by
+#: default: each asks for a report there, and the program goes on.
+INIT = 1
 #: Seconds between two drawings of the status line.
 REDRAW = 0.5
 #: Seconds until it is looked again whether a report can be made by now.
@@ -142,7 +145,7 @@ class Live:
     # -- signals ------------------------------------------------------------
 
     def _signal(self, number: int) -> bool:
-        if number == self.asking:
+        if number == self.asking or getpid() == INIT:
             if not self._over:
                 self.arbiter.when_free(self._write_now)
             return True

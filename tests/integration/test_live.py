@@ -467,6 +467,53 @@ def test_an_import_that_goes_on_keeps_no_program_from_its_end(
     assert ended == [(os.getpid(), signal.SIGTERM)] and not written
 
 
+FIRST = """
+import os, signal, torch
+kept = []
+net = torch.nn.Linear(4, 1)
+opt = torch.optim.SGD(net.parameters())
+for step in range(80):
+    loss = net(torch.ones(2, 4)).sum()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    kept.append(loss)
+    if step == 20:
+        signal.raise_signal(signal.SIGTERM)
+print(os.getpid(), len(kept), flush=True)
+"""
+
+
+def test_the_first_process_of_a_container_goes_on(tmp_path: Path) -> None:
+    """SIGTERM does nothing to it by default; it is watched to its end."""
+    alone = ["unshare", "--user", "--pid", "--fork", "--map-root-user"]
+    if subprocess.run([*alone, "true"], capture_output=True).returncode:
+        pytest.skip("no namespaces can be made here")
+    (tmp_path / "prog.py").write_text(FIRST)
+    done = subprocess.run(
+        [*alone, sys.executable, *RUN, "--json", "r.json", "prog.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "1 80\n"), done.stderr
+    report = report_of(tmp_path)
+    assert report["steps"] >= 79 and report["findings"]
+    assert done.stderr.count("ImpactArbiter: ") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_no_first_process_asks_for_a_report(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr("impactarbiter.commands.live.getpid", lambda: 1)
+    written: list[Report] = []
+    ours = live(written.append, Watch())
+    assert ours._signal(number)
+    assert len(written) == 1 and not ours.came and not ours._over
+
+
 def test_where_no_thread_is_left_a_program_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
