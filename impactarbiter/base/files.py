@@ -32,7 +32,8 @@ def _is_special(target: str) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-#: Modes of new files, before the umask: a report's, and one for everybody.
+#: Modes of new files, before the umask: a report's, which its owner can read
+#: and write whatever that says, and one for everybody.
 PRIVATE, PUBLIC = 0o600, 0o666
 
 
@@ -172,11 +173,22 @@ def _create(target: str, mode: int) -> str:
         beside = os.path.join(folder, f".{name}.{getpid()}.{attempt}.tmp")
         try:
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-            os.close(os.open(beside, flags, mode))
+            number = os.open(beside, flags, mode)
         except FileExistsError:
             continue
+        _open_to_owner(number)
         return beside
     raise FileExistsError(17, "too many unfinished files beside it")
+
+
+def _open_to_owner(number: int) -> None:
+    """Whatever the program's umask takes away; closes it."""
+    try:
+        mode = stat.S_IMODE(os.fstat(number).st_mode)
+        if mode & PRIVATE != PRIVATE:
+            os.fchmod(number, mode | PRIVATE)
+    finally:
+        os.close(number)
 
 
 def _unwritable(path: str | os.PathLike[str], error: OSError) -> ReportError:

@@ -93,6 +93,19 @@ def test_a_file_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
     assert mode(path) == 0o644 and path.stat().st_size > 100
 
 
+@pytest.mark.parametrize("umask", [0o777, 0o277, 0o477])
+def test_a_umask_takes_nothing_from_the_owner(
+    tmp_path: Path, umask: int
+) -> None:
+    """A file that nobody could open again would be lost."""
+    path = tmp_path / "x.json"
+    os.umask(umask)
+    REPORT.to_json(path)
+    assert mode(path) == 0o600
+    write_atomic(path.with_suffix(".txt"), b"for all", mode=PUBLIC)
+    assert mode(path.with_suffix(".txt")) == PUBLIC & ~umask | 0o600
+
+
 def test_what_all_must_read_is_everybodys(tmp_path: Path) -> None:
     path = tmp_path / "x.pth"
     startup_file.write(str(path))
