@@ -66,7 +66,7 @@ OPTIONS = {
 
 
 def execute(args: list[str]) -> int:
-    """0, or 3 for ``--fail-on``; AttachError where it cannot be watched."""
+    """0, or what the gate says; AttachError where it cannot be watched."""
     given, rest = parse("attach", OPTIONS, args, interleave=True)
     pid = decimal(rest[0]) if len(rest) == 1 else None
     if pid is None:

@@ -16,7 +16,7 @@ from ..model.report import Report
 from ..model.words import severity_rank
 from ..reports.children import children_of, job_of, joined
 from ..reports.console import TextStream, emit, line
-from ..reports.outputs import FOUND
+from ..reports.outputs import FOUND, UNJUDGED
 from ..reports.text import Detail
 
 if TYPE_CHECKING:
@@ -93,9 +93,11 @@ def forget(folder: str | None) -> None:
 
 
 def gate_of_job(job: Job | None, threshold: str) -> int:
-    """3 where somebody's leak is at least so severe, else 0."""
+    """3 where somebody's leak is at least so severe, 4 where somebody's last
+    report could not be made, else 0."""
+    if job is None:
+        return 0
     least = severity_rank(threshold)
-    found = job is not None and any(
-        severity_rank(group.worst.severity) >= least for group in job.alarms()
-    )
-    return FOUND if found else 0
+    if any(severity_rank(g.worst.severity) >= least for g in job.alarms()):
+        return FOUND
+    return UNJUDGED if job.unjudged() else 0

@@ -32,7 +32,8 @@ is left the exit code is 2.
 
   --json F            for programs, - for stdout
   --html F            one page with a curve for each process
-  --fail-on SEVERITY  exit 3 if a leak is at least info, warning or critical
+  --fail-on SEVERITY  exit 3 if a leak is at least info, warning or critical,
+                      4 if a process could make no last report
   --watch             again and again, until all processes have ended
   --interval T        so often (default 5s)
 """
@@ -49,7 +50,7 @@ INTERVAL = 5.0
 
 
 def execute(args: list[str]) -> int:
-    """0, or 3 for --fail-on; UsageError for what cannot be merged."""
+    """0, or what --fail-on says; UsageError for what cannot be merged."""
     given, paths = parse("merge", OPTIONS, args, interleave=True)
     folder = len(paths) == 1
     if folder:

@@ -30,7 +30,8 @@ Nothing in the files is ever executed. - is a report on stdin, and as F stdout.
   --flame F           a page: live bytes by allocating stack
   --csv F             the same as a table
   --perfetto F        a trace for ui.perfetto.dev: memory, phases, findings
-  --fail-on SEVERITY  exit 3 if a leak is at least info, warning or critical
+  --fail-on SEVERITY  exit 3 if a leak is at least info, warning or critical,
+                      4 if no report could be made
   -q, --quiet         the first line alone
   -v, --verbose       all that is known of each finding
 """
@@ -50,7 +51,7 @@ OPTIONS = {
 
 
 def execute(args: list[str]) -> int:
-    """0, or 3 for ``--fail-on``; ReportError for a file that is no report."""
+    """0, or what the gate says; ReportError for a file that is no report."""
     given, files = parse("report", OPTIONS, args, interleave=True)
     if len(files) != 1:
         raise UsageError(

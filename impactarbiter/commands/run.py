@@ -28,8 +28,10 @@ from ..model.report import Report
 from ..reports.children import with_children
 from ..reports.console import Standing, TextStream, say
 from ..reports.outputs import (
+    FOUND,
     OUTPUTS,
     STDOUT,
+    UNJUDGED,
     check_outputs,
     check_spared,
     gate,
@@ -82,7 +84,8 @@ Report:
   --job DIR           a folder that each process of the job writes a file
                       into, for `merge`; inherited as IMPACTARBITER_JOB
   --fail-on SEVERITY  exit 3 if the script succeeded and a leak is at least
-                      info, warning or critical; bounded growth never counts
+                      info, warning or critical; bounded growth never counts;
+                      4 if no report could be made
   F may be - for stdout.
 
 While it runs (findings are told on stderr as they come):
@@ -140,7 +143,7 @@ class _Run:
 
 
 def execute(args: list[str]) -> int:
-    """Runs the program; returns its exit code, or 3 for ``--fail-on``.
+    """Runs the program; returns its exit code, or that of ``--fail-on``.
 
     Raises UsageError before anything has run.  A program that ended by an
     interrupt ends us by KeyboardInterrupt, so that the shell sees SIGINT.
@@ -187,8 +190,10 @@ def execute(args: list[str]) -> int:
     _leave_by_interrupt(error)
     # A rank that fails early has the others killed at whatever they do.
     threshold = None if run.rank else given.get("--fail-on")
-    if code == 0 and threshold and report is not None:
-        return gate(report, threshold) or gate_of_job(family, threshold)
+    if code == 0 and threshold:
+        own = UNJUDGED if report is None else gate(report, threshold)
+        others = gate_of_job(family, threshold)
+        return FOUND if FOUND in (own, others) else own or others
     return code
 
 

@@ -260,6 +260,16 @@ class Job:
         """Findings that are no bounded growth."""
         return [f for f in self.findings() if f.confirmed]
 
+    def unjudged(self) -> list[int]:
+        """Members of the newest attempt without a last report: it could not
+        be made."""
+        old = self.earlier()
+        return [
+            n
+            for n, member in enumerate(self.members)
+            if n not in old and not member.complete
+        ]
+
     # -- how they ended -----------------------------------------------------
 
     def state(self, number: int) -> str:

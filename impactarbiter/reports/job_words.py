@@ -110,7 +110,8 @@ def sentence(job: Job) -> str:
     old = job.earlier()
     there = [n for n in range(len(job.members)) if n not in old]
     parts += _without(job, there, {n for g in alarms for n in g.rates})
-    if not alarms:
+    unjudged = there and len(job.unjudged()) == len(there)
+    if not alarms and not unjudged:
         short = there and all(job.members[n].too_short for n in there)
         clear = "no leak" if job.members else "no report"
         if short:

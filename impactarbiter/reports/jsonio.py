@@ -41,7 +41,9 @@ def report_to_dict(report: Report) -> dict[str, Any]:
 
 def _encode(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [item.name for item in dataclasses.fields(value)]
+        # Not by fields(): a dataclasses that the program has imported anew
+        # knows none of those that were made before.
+        names = type(value).__dataclass_fields__
         data = {name: _encode(getattr(value, name)) for name in names}
         if isinstance(value, Path):
             # For readers of the file only: from_dict makes it again.

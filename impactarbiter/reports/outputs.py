@@ -36,8 +36,9 @@ OUTPUTS = {
 }
 #: As a file: standard output, or input where a file is read.
 STDOUT = "-"
-#: Exit code of ``--fail-on`` where something was found.
-FOUND = 3
+#: Exit codes of ``--fail-on``: where something was found, and where nothing
+#: was, but no last report could be made.
+FOUND, UNJUDGED = 3, 4
 #: File name's end -> the method of Report that writes such a file.
 _WRITERS = {
     ".html": "to_html",
@@ -50,8 +51,11 @@ _WRITERS = {
 
 
 def gate(report: Report, threshold: str) -> int:
-    """3 where a leak is at least so severe, else 0; bounds are no leaks."""
-    return FOUND if reaches(alarming(report), threshold) else 0
+    """3 where a leak is at least so severe, 4 where that could not be judged,
+    else 0; bounds are no leaks."""
+    if reaches(alarming(report), threshold):
+        return FOUND
+    return 0 if report.complete else UNJUDGED
 
 
 def check_outputs(given: dict[str, Any]) -> dict[str, str]:

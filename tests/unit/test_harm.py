@@ -33,7 +33,7 @@ from impactarbiter.core import hooks
 from impactarbiter.judging.diagnostician import Diagnostician
 from impactarbiter.model.report import Report
 from impactarbiter.reports.first_line import alarming
-from impactarbiter.reports.outputs import gate
+from impactarbiter.reports.outputs import UNJUDGED, gate
 from impactarbiter.watching.arbiter import current
 
 needs_fork = pytest.mark.skipif(
@@ -730,7 +730,7 @@ def test_a_report_that_cannot_be_made_says_nothing_else(
         "ImpactArbiter: no report could be made",
         "warning: no report could be made: MemoryError",
     ]
-    assert gate(report, "critical") == 0
+    assert gate(report, "critical") == UNJUDGED
 
 
 @pytest.mark.parametrize("step", ["auto", "manual"])

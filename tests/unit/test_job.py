@@ -373,6 +373,21 @@ def test_merge_of_nothing(
     assert said.err.startswith("impactarbiter: no report is among 1 file")
 
 
+def test_where_no_last_report_could_be_made_a_gate_does_not_pass(
+    tmp_path: Path,
+) -> None:
+    made = put(tmp_path, world_size=1)
+    replace(Report.load(made), complete=False).to_json(made)
+    assert answer(tmp_path) == "rank 0 could make no last report"
+    gated = ["merge", str(tmp_path), "--fail-on", "info"]
+    assert main(gated) == 4
+    put(tmp_path, rank=1, world_size=2)
+    assert answer(tmp_path).startswith("no leak in 2 of 2 ranks; rank 0 could")
+    assert main(gated) == 4
+    put(tmp_path, leak(), rank=2, world_size=3)
+    assert main(gated) == 3
+
+
 def test_many_files_in_little_memory(tmp_path: Path) -> None:
     """A finding that all have is kept once, and no history."""
     frames = tuple(Site(f"/home/me/{n}.py", n, "f") for n in range(100))

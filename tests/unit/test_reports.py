@@ -37,7 +37,7 @@ from impactarbiter.reports.console import broken, emit, line, plain
 from impactarbiter.reports.first_line import ROOM, summary
 from impactarbiter.reports.html import report_fragment, report_page
 from impactarbiter.reports.jsonio import report_json
-from impactarbiter.reports.outputs import FOUND, gate
+from impactarbiter.reports.outputs import FOUND, UNJUDGED, gate
 from impactarbiter.reports.sarif import sarif_log
 from impactarbiter.reports.text import report_lines, report_text
 from impactarbiter.reports.wording import announcement
@@ -478,8 +478,8 @@ def test_a_report_that_could_not_be_made() -> None:
     """What it has is told; what it has not is no good news."""
     made = report(complete=False)
     assert str(made).startswith("ImpactArbiter: no report could be made\n")
-    # A failure of ours is nothing found; what looks have found is.
-    assert gate(made, "critical") == 0
+    # Nothing is known to be clean; what looks have found is found.
+    assert gate(made, "critical") == UNJUDGED
     assert gate(report(leak(), complete=False), "critical") == FOUND
     assert summary(report(leak(), complete=False)).startswith("CRITICAL, 1")
     assert not sarif_log(made)["runs"][0]["invocations"][0][
