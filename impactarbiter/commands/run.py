@@ -31,7 +31,6 @@ from ..reports.outputs import (
     FOUND,
     OUTPUTS,
     STDOUT,
-    UNJUDGED,
     check_outputs,
     check_spared,
     gate,
@@ -84,8 +83,7 @@ Report:
   --job DIR           a folder that each process of the job writes a file
                       into, for `merge`; inherited as IMPACTARBITER_JOB
   --fail-on SEVERITY  exit 3 if the script succeeded and a leak is at least
-                      info, warning or critical; bounded growth never counts;
-                      4 if no report could be made
+                      info, warning or critical; bounded growth never counts
   F may be - for stdout.
 
 While it runs (findings are told on stderr as they come):
@@ -143,7 +141,7 @@ class _Run:
 
 
 def execute(args: list[str]) -> int:
-    """Runs the program; returns its exit code, or that of ``--fail-on``.
+    """Runs the program; returns its exit code, or 3 for ``--fail-on``.
 
     Raises UsageError before anything has run.  A program that ended by an
     interrupt ends us by KeyboardInterrupt, so that the shell sees SIGINT.
@@ -190,10 +188,10 @@ def execute(args: list[str]) -> int:
     _leave_by_interrupt(error)
     # A rank that fails early has the others killed at whatever they do.
     threshold = None if run.rank else given.get("--fail-on")
-    if code == 0 and threshold:
-        own = UNJUDGED if report is None else gate(report, threshold)
-        others = gate_of_job(family, threshold)
-        return FOUND if FOUND in (own, others) else own or others
+    if code == 0 and threshold and report is not None:
+        gates = gate(report, threshold), gate_of_job(family, threshold)
+        # What we could not judge is no failure of the program's.
+        return FOUND if FOUND in gates else 0
     return code
 
 
@@ -220,7 +218,8 @@ def _lead(plan: distributed.Handover, given: dict[str, Any]) -> int:
     job = _spared(sys.stderr, "what was found is not told", end)
     _leave_by_interrupt(error)
     threshold = given.get("--fail-on")
-    return gate_of_job(job, threshold) if threshold and not code else code
+    found = threshold and not code and gate_of_job(job, threshold) == FOUND
+    return FOUND if found else code
 
 
 def _target(rest: list[str]) -> launch.Target:
