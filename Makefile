@@ -137,11 +137,11 @@ traces: build
 	@echo '== traces: lines that the criterion names, and lines that leak'
 	@$(PY) -P tools/traces/replay.py --jobs 2 $(ARGS)
 
-# MIRRORS=D: a folder of mirrors, OWNER+NAME each; else from GitHub.
 drawn: build
 	@echo '== programs drawn by lot'
 	@$(PY) tests/drawn/run.py $(ARGS)
 
+# MIRRORS=D: a folder of mirrors, OWNER+NAME each; else from GitHub.
 public: build
 	@echo '== programs of public repositories, untouched and with a leak'
 	@$(PY) tests/public/run.py $(if $(MIRRORS),--mirrors $(MIRRORS)) $(ARGS)

@@ -241,6 +241,9 @@ def read_whole(path: str | os.PathLike[str], regular: bool = False) -> bytes:
 
 
 def _open_regular(path: str, flags: int) -> int:
+    # Opened, a pipe would let go of who waits to write into it.
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "no regular file", path)
     number = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)

@@ -22,9 +22,9 @@ BUILD_UP = 2
 #: Growth is steady where the least rises from window to window, but for one
 #: that takes no more away than another brings, and goes on: in the younger
 #: half at least this part of that in the older.  What comes with each
-#: evaluation rises in stairs, of which a window may see none: it never falls.
+#: evaluation rises in stairs: it never falls, and a window may see none of
+#: them, but no two in a row.
 MOST_FALLS = 1
-LEAST_STAIRS = 2
 GOES_ON = 0.5
 #: Bytes that a process must gain in a window: the arrays of our own walks are
 #: some MiB, and malloc may keep them.
@@ -125,7 +125,8 @@ def _steady(
     rises = [b - a for a, b in itertools.pairwise(minima)]
     if len(rises) < 2:
         return 0.0
-    stairs = min(rises) == 0 and sum(r > 0 for r in rises) >= LEAST_STAIRS
+    pairs = itertools.pairwise(rises)
+    stairs = min(rises) == 0 and all(max(pair) > 0 for pair in pairs)
     if not stairs and sum(r <= 0 for r in rises) > MOST_FALLS:
         return 0.0
     if _slope([after for _least, after in least]) <= 0:

@@ -17,7 +17,6 @@ from ..base.ranks import job_folder
 from ..base.signals import Tolerated
 from ..core import failures, frameworks, hooks
 from ..core.code import is_users
-from ..core.depth import Room
 from ..judging.allowlist import AllowList, AllowRule
 
 if TYPE_CHECKING:
@@ -383,7 +382,7 @@ class Arbiter:
 
     def _catch_up(self) -> None:
         while self._waiting:
-            with Room():
+            with looks.Room():
                 self._waiting.pop(0)()
 
     # -- reports ----------------------------------------------------------

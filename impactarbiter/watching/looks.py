@@ -5,6 +5,7 @@ The arbiter has it loaded at its first step (``base.later``): most of what
 """
 
 from ..core import ledger
+from ..core.depth import Room
 from ..core.wire import STEP_KINDS
 from ..judging.diagnostician import Diagnostician
 from ..judging.masks import obfuscated
@@ -21,6 +22,7 @@ __all__ = [
     "JobFile",
     "Moment",
     "Report",
+    "Room",
     "armed",
     "ledger",
     "obfuscated",
