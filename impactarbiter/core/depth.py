@@ -7,13 +7,22 @@ the end where it would without us.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from types import TracebackType
+from types import ModuleType, TracebackType
 
 #: Python 3.11 bounds calls of C functions together with Python's.
 _COUNTS_C = sys.version_info < (3, 12)
 #: Calls that a report may be deep in: Python's own limit.
 _DEEP_ENOUGH = 1000
+
+
+def _built() -> ModuleType | None:
+    """What lends calls, with NumPy, which other commands do without; None:
+    nothing is watched, nor reported."""
+    try:
+        from .. import _core
+    except ImportError:
+        return None
+    return _core
 
 
 class Room:
@@ -24,16 +33,11 @@ class Room:
     """
 
     def __init__(self) -> None:
-        self._lend: Callable[[int], None] | None = None
-        try:
-            from .. import _core
-        except ImportError:
-            return  # nothing is watched, nor reported
-        self._lend = _core.lend_calls
+        self._core = _built()
 
     def __enter__(self) -> None:
-        if self._lend is not None:
-            self._lend(_DEEP_ENOUGH)
+        if self._core is not None:
+            self._core.lend_calls(_DEEP_ENOUGH)
 
     def __exit__(
         self,
@@ -41,8 +45,8 @@ class Room:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._lend is not None:
-            self._lend(-_DEEP_ENOUGH)
+        if self._core is not None:
+            self._core.lend_calls(-_DEEP_ENOUGH)
 
 
 class FromTheBottom:
@@ -57,13 +61,12 @@ class FromTheBottom:
         self._lent = 0
 
     def __enter__(self) -> None:
-        try:
-            from .. import _core  # with NumPy: other commands do without
-        except ImportError:
-            return  # nothing is watched, nor measured
-        here = _core.depth_of_calls() - 1 - _COUNTS_C
+        core = _built()
+        if core is None:
+            return
+        here = core.depth_of_calls() - 1 - _COUNTS_C
         self._lent = here + (self._by_c and _COUNTS_C)
-        _core.lend_calls(self._lent)
+        core.lend_calls(self._lent)
 
     def __exit__(
         self,
@@ -71,7 +74,6 @@ class FromTheBottom:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._lent:
-            from .. import _core
-
-            _core.lend_calls(-self._lent)
+        core = _built() if self._lent else None
+        if core is not None:
+            core.lend_calls(-self._lent)
