@@ -316,3 +316,35 @@ def test_a_graph_that_began_late_is_as_large_as_its_steps() -> None:
     # look.
     off = 3 * 600 * walks.LONGEST_PAUSE
     assert finding.graph.nodes == pytest.approx(3 * 200, abs=off)
+
+
+class Seen:
+    def __init__(self, seen: torch.Tensor) -> None:
+        self.seen = seen
+
+
+class Recurrent:
+    """Has the state of the step before, too."""
+
+    def __init__(self) -> None:
+        self.before: Seen | None = None
+        self.now = Seen(torch.ones(64))
+
+    def step(self) -> None:
+        more = torch.cat([self.now.seen, torch.ones(64)])
+        self.before = self.now
+        self.now = Seen(more)
+
+
+def test_a_state_made_anew_whose_old_self_goes_by_another_name() -> None:
+    with impactarbiter.watch(step="manual") as arbiter:
+        trainer = Recurrent()
+        for _step in range(300):
+            trainer.step()
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = report.findings
+    assert (finding.verdict, finding.rule) == ("leak", "keeps-all")
+    assert finding.holder is not None
+    assert finding.holder.expression.endswith("trainer.now.seen")
+    assert finding.bytes_per_step == pytest.approx(256)

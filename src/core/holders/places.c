@@ -13,7 +13,8 @@ meet(PyObject *op, void *arg)
     ia_search *s = arg;
     if (s->count == s->place)
         s->there = (uintptr_t)op;
-    if ((uintptr_t)op == s->wanted && s->found < 0)
+    if ((uintptr_t)op == s->wanted &&
+        (s->found < 0 || s->count == s->place))
         s->found = s->count;
     s->count++;
     return s->found >= 0 && s->count > s->place;
@@ -57,23 +58,46 @@ search_items(ia_search *s, PyObject *op)
             return;
 }
 
+/* Whether the search is over. */
+static int
+meet_named(ia_search *s, PyObject *key, PyObject *value, Py_ssize_t at)
+{
+    uintptr_t mark = ia_key_mark(key);
+    if (mark == s->key)
+        s->there = (uintptr_t)value;
+    if ((uintptr_t)value == s->wanted && (s->found < 0 || mark == s->key)) {
+        s->found = at;
+        s->found_key = mark;
+    }
+    return s->found >= 0 && (s->key == 0 || s->there != 0);
+}
+
 /* A place in a dict is a key; a key itself has the place that it is shown at. */
 static void
 search_dict(ia_search *s, PyObject *op)
 {
     PyObject *key, *value;
     Py_ssize_t at = 0;
-    while (PyDict_Next(op, &at, &key, &value)) {
-        uintptr_t mark = ia_key_mark(key);
-        if (mark == s->key)
-            s->there = (uintptr_t)value;
-        if ((uintptr_t)value == s->wanted && s->found < 0) {
-            s->found = at;
-            s->found_key = mark;
-        }
-        if (s->found >= 0 && (s->key == 0 || s->there != 0))
+    while (PyDict_Next(op, &at, &key, &value))
+        if (meet_named(s, key, value, at))
             return;
-    }
+    if (s->key == 0 && s->found < 0)
+        Py_TYPE(op)->tp_traverse(op, meet, s);
+}
+
+/* Attributes that lie in the instance; its type and its slots have the place
+ * that they are shown at. */
+static void
+search_instance(ia_search *s, PyObject *op)
+{
+    ia_inline_values v;
+    if (ia_get_inline_values(op, &v))
+        for (Py_ssize_t i = 0; i < v.count; i++) {
+            PyObject *key = ia_inline_name(&v, i);
+            if (key != NULL && v.values[i] != NULL &&
+                meet_named(s, key, v.values[i], i))
+                return;
+        }
     if (s->key == 0 && s->found < 0)
         Py_TYPE(op)->tp_traverse(op, meet, s);
 }
@@ -98,7 +122,7 @@ search_object(ia_search *s, PyObject *op, int still)
     else if (kind > IA_KIND_PLAIN && kind < IA_KIND_NDARRAY && !still)
         return; /* another thread may be changing it */
     else if (type->tp_traverse != NULL && ia_is_gc(op))
-        type->tp_traverse(op, meet, s);
+        search_instance(s, op);
 }
 
 void
@@ -124,4 +148,14 @@ ia_has_places(uintptr_t ref)
     if (IA_TAG(ref) != IA_TAG_OBJECT)
         return IA_TAG(ref) == IA_TAG_FRAME;
     return PyList_CheckExact(op) || PyTuple_Check(op) || PyDict_CheckExact(op);
+}
+
+int
+ia_has_names(uintptr_t ref)
+{
+    PyObject *op = (PyObject *)ref;
+    ia_inline_values v;
+    if (IA_TAG(ref) != IA_TAG_OBJECT)
+        return IA_TAG(ref) == IA_TAG_FRAME;
+    return PyDict_CheckExact(op) || ia_get_inline_values(op, &v);
 }

@@ -6,9 +6,7 @@
  * only when every link held: each object is alive because the one before it
  * has just shown it.  A container that another one stands in for, which begins
  * with the same item and is no shorter (`x = x + (y,)`), is the same holder, as
- * is a pair that leads on to it (`x = (y, x)`).  Addresses do not say which of
- * several alike an object is, where each step makes all of them anew: a weak
- * reference does, and where there is none, its index, key or variable.
+ * is a pair that leads on to it (`x = (y, x)`).
  * Some microseconds, no user code, no reference kept but weak ones.
  * Needs the GIL.
  */
@@ -16,30 +14,10 @@
 #define IA_VISITS_H
 
 #include "chain.h"
+#include "seen.h"
 #include "../heap/walk.h"
 
 #define IA_NO_PATH 0u
-
-typedef enum {
-    IA_PATH_BROKEN,   /* some link does not hold any more */
-    IA_PATH_INTACT,
-    IA_PATH_UNKNOWN,  /* forgotten, or its root is nothing to start from */
-} ia_path_state;
-
-typedef struct {
-    ia_path_state state;
-    Py_ssize_t length;   /* items; -1 where the holder is no container */
-    Py_ssize_t names;    /* attributes of one that is no container, or -1 */
-    int linked;          /* a pair in front of the one of visits before */
-    uintptr_t value;     /* what the last link leads to */
-    uintptr_t first;     /* the item that a container shows first, or 0 */
-    uintptr_t eldest;    /* the one that has been in it for longest, or 0 */
-    size_t bytes;        /* memory of one that is a tensor or array, or 0 */
-    void *graph;         /* node behind a holder that is a tensor, or NULL */
-    /* Whether the graph of a tensor that is another than at the visit before
-     * leads back to that one's; IA_UNKNOWN where there was none before. */
-    enum { IA_UNKNOWN, IA_LEADS_BACK, IA_MADE_ANEW } recurs;
-} ia_visit;
 
 /* Remembers the path down to entry `holder`: its number, or IA_NO_PATH where
  * it can't be followed again.  `container` is nonzero where the holder has
