@@ -53,7 +53,7 @@ class Errand:
 
     def ask_to_stop(self) -> None:
         """Tells the other side to report and to let go."""
-        with open(os.path.join(self.folder, "stop"), "w"):
+        with open(os.path.join(self.folder, "stop"), "wb"):
             pass
 
     def report(self) -> Report | None:
@@ -83,7 +83,9 @@ def sent(target: Target, task: dict[str, Any]) -> Iterator[Errand]:
         task = {"build": inside.build_of(_package()), **task}
         _write(folder, "task.json", json.dumps(task))
         _write(folder, _CODE, _code(folder))
-        with open(os.path.join(folder, "alive"), "w") as alive:
+        with open(
+            os.path.join(folder, "alive"), "w", encoding="utf-8"
+        ) as alive:
             fcntl.flock(alive, fcntl.LOCK_EX)
             errand = Errand(target, folder)
             _go_in(errand)

@@ -18,7 +18,7 @@ def enter(folder: str) -> None:
 
     answer: dict[str, Any] = {"thread": threading.get_native_id()}
     try:
-        with open(os.path.join(folder, "task.json")) as stream:
+        with open(os.path.join(folder, "task.json"), "rb") as stream:
             task = json.load(stream)
         refusal = other_build(task)
         if refusal:
@@ -31,7 +31,7 @@ def enter(folder: str) -> None:
         answer["failed"] = f"{type(error).__name__}: {error}"
     try:
         name = os.path.join(folder, "answer.json")
-        with open(name + ".tmp", "w") as stream:
+        with open(name + ".tmp", "w", encoding="utf-8") as stream:
             json.dump(answer, stream)
         os.replace(name + ".tmp", name)
     except OSError:

@@ -209,7 +209,7 @@ def may_trace() -> str:
 def _scope() -> int:
     """Yama's setting; 0 where there is none."""
     try:
-        with open("/proc/sys/kernel/yama/ptrace_scope") as stream:
+        with open("/proc/sys/kernel/yama/ptrace_scope", "rb") as stream:
             return int(stream.read())
     except (OSError, ValueError):
         return 0
