@@ -14,14 +14,16 @@ import contextlib
 import copy
 import gc
 import importlib.util
+import os
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.runner import runtestprotocol
 
 from ..base.errors import UsageError
 from ..base.units import plural
+from .pytest_random import generators_kept
 from .pytest_settings import Settings, changed
 
 if TYPE_CHECKING:
@@ -199,9 +201,10 @@ def pytest_runtest_protocol(
         return None
     where = {"nodeid": item.nodeid, "location": item.location}
     item.ihook.pytest_runtest_logstart(**where)
-    reports = _run(item)
+    reports, parts = _run(item)
     asked = item.get_closest_marker(MARKER) is not None
-    if all(r.passed for r in reports) and (asked or _is_possible()):
+    passed = all(report.passed for report in [*reports, *parts])
+    if passed and (asked or _is_possible()):
         _check(item, reports, asked)
     for report in reports[:-1]:
         item.ihook.pytest_runtest_logreport(report=report)
@@ -255,13 +258,56 @@ def _watch(settings: Settings) -> Arbiter:
     )
 
 
-def _run(item: pytest.Item) -> list[pytest.TestReport]:
-    """One whole run: setup, call, teardown; wider fixtures stay set up."""
+def _run(
+    item: pytest.Item,
+) -> tuple[list[pytest.TestReport], list[pytest.TestReport]]:
+    """One whole run: reports of setup, call and teardown, and of subtests.
+
+    Wider fixtures stay set up.
+    """
     for name in ("_instance", "_obj"):  # of a class: a new one, as always
         vars(item).pop(name, None)
     item._report_sections.clear()
-    # What pytest tears down depends on the next test: it is one like this.
-    return runtestprotocol(item, log=False, nextitem=copy.copy(item))
+    with _reports_of_parts(item) as parts:
+        # What pytest tears down depends on the next test: it is one like this.
+        again = copy.copy(item)
+        return runtestprotocol(item, log=False, nextitem=again), parts
+
+
+class _Hooks:
+    """The hooks of a test, which passes reports of subtests on by itself:
+    those of the first run go on their way, those of later ones do not."""
+
+    def __init__(
+        self, hooks: Any, parts: list[pytest.TestReport], is_first: bool
+    ) -> None:
+        self._hooks = hooks
+        self._parts = parts
+        self._is_first = is_first
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._hooks, name)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._parts.append(report)
+        if self._is_first:
+            self._hooks.pytest_runtest_logreport(report=report)
+
+
+@contextlib.contextmanager
+def _reports_of_parts(item: pytest.Item) -> Iterator[list[pytest.TestReport]]:
+    session, parts = item.session, list[pytest.TestReport]()
+    is_first = _REPEATING not in item.stash
+    of_path = session.gethookproxy
+
+    def gethookproxy(path: os.PathLike[str]) -> _Hooks:
+        return _Hooks(of_path(path), parts, is_first)
+
+    vars(session)["gethookproxy"] = gethookproxy
+    try:
+        yield parts
+    finally:
+        del vars(session)["gethookproxy"]
 
 
 def _teardown(
@@ -300,9 +346,10 @@ def _check(
     settings = _settings(item)
     item.stash[_REPEATING] = True
     try:
-        with _watch(settings) as arbiter:
+        with generators_kept(), _watch(settings) as arbiter:
             for number in range(settings.runs):
-                again = _run(item)
+                again, parts = _run(item)
+                again[1:1] = [part for part in parts if part.failed]
                 if not all(report.passed for report in again):
                     _cannot_repeat(item, reports, again, number + 2, asked)
                     return
@@ -325,6 +372,7 @@ def _cannot_repeat(
 ) -> None:
     """A later run failed: that counts where the test was marked for it."""
     if not asked:
+        _forget_failed_parts(item)
         _warn(
             item,
             "was not checked for tensor leaks, as it cannot be run twice:"
@@ -336,6 +384,14 @@ def _cannot_repeat(
         ("tensor leaks", f"{MARKER} runs a test again: this is run {number}")
     )
     reports[:] = again
+
+
+def _forget_failed_parts(item: pytest.Item) -> None:
+    """pytest fails a test that has passed where a subtest of it has not."""
+    with contextlib.suppress(ImportError, AttributeError, KeyError):
+        from _pytest.subtests import failed_subtests_key
+
+        item.config.stash[failed_subtests_key].pop(item.id, None)
 
 
 def _fail(item: pytest.Item, report: pytest.TestReport, message: str) -> None:

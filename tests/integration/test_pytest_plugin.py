@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -421,3 +422,97 @@ def test_while_something_else_watches(tmp_path: Path) -> None:
         "test_unmarked": "passed",
     }
     assert "watching already" in done.messages["test_marked"]
+
+
+SUBTESTS = """
+    import unittest
+    import torch
+
+    kept = []
+
+    def test_parts(subtests):
+        for i in range(3):
+            with subtests.test(i=i):
+                kept.append(torch.ones(64))
+
+    def test_bad_part(subtests):
+        for i in range(3):
+            with subtests.test(i=i):
+                assert torch.ones(1).item() * i != 1
+
+    class Case(unittest.TestCase):
+        def test_bad_case(self):
+            for i in range(3):
+                with self.subTest(i=i):
+                    self.assertNotEqual(torch.ones(1).item() * i, 1)
+
+    runs = []
+
+    def test_a_later_part(subtests):
+        runs.append(1)
+        with subtests.test():
+            assert torch.ones(1).item() and len(runs) < 3
+"""
+
+
+def cases(folder: Path) -> int:
+    suite = next(ElementTree.parse(folder / "out.xml").iter("testsuite"))
+    return int(suite.get("tests", 0))
+
+
+def test_subtests_are_reported_once(tmp_path: Path) -> None:
+    without = run(tmp_path, SUBTESTS)
+    before = cases(tmp_path)
+    watched = run(tmp_path, SUBTESTS, "--tensor-leaks")
+    assert cases(tmp_path) == before
+    assert "test_it.kept keeps" in watched.messages["test_parts"]
+    del watched.outcomes["test_parts"], without.outcomes["test_parts"]
+    assert watched.outcomes == without.outcomes
+
+
+LATER = """
+    import pytest
+    import torch
+
+    runs = []
+
+    @pytest.mark.no_tensor_leaks
+    def test_a_later_part(subtests):
+        runs.append(1)
+        with subtests.test():
+            assert torch.ones(1).item() and len(runs) < 3
+"""
+
+
+def test_a_subtest_of_a_later_run_that_fails(tmp_path: Path) -> None:
+    done = run(tmp_path, LATER)
+    assert done.code == 1
+    assert "this is run 3" in done.output
+
+
+RANDOM = """
+    import random
+    import numpy, torch
+
+    def draw():
+        return random.random(), numpy.random.rand(), torch.rand(1).item()
+
+    def test_first():
+        draw()
+
+    def test_second():
+        print("drew", *draw())
+"""
+
+
+def test_the_next_test_draws_what_it_would_have_drawn(tmp_path: Path) -> None:
+    seeds = """
+        import random
+        import numpy, torch
+        random.seed(1), numpy.random.seed(1), torch.manual_seed(1)
+    """
+    drawn = []
+    for args in ([], ["--tensor-leaks"]):
+        output = run(tmp_path, RANDOM, "-s", *args, conftest_py=seeds).output
+        drawn.append(re.findall("drew .*", output)[0])
+    assert drawn[0] == drawn[1]
