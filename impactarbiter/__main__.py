@@ -7,4 +7,6 @@ import sys
 from impactarbiter.commands import console
 
 if __name__ == "__main__":
-    sys.exit(console())
+    code = console()
+    if code:  # `python -i` shows any exit, and goes on
+        sys.exit(code)

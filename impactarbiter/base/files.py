@@ -176,7 +176,11 @@ def _create(target: str, mode: int) -> str:
             number = os.open(beside, flags, mode)
         except FileExistsError:
             continue
-        _open_to_owner(number)
+        try:
+            _open_to_owner(number)
+        except OSError:
+            os.unlink(beside)
+            raise
         return beside
     raise FileExistsError(17, "too many unfinished files beside it")
 

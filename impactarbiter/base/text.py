@@ -38,3 +38,10 @@ def clean(text: str) -> str:
         else char.encode("unicode_escape").decode("ascii")
         for char in text
     )
+
+
+def lines_of(text: str) -> list[str]:
+    """As a file has them; str.splitlines() also parts at what a source may
+    have in the middle of a line, such as a form feed."""
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]

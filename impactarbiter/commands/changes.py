@@ -58,16 +58,17 @@ def _change(file: str, findings: Iterable[Finding]) -> Change | None:
 
 
 def show(change: Change) -> None:
-    """Its diff, for a reader on a terminal, else for ``patch``: in the file's
-    own bytes."""
+    """Its diff, for a reader on a terminal, whom a source's control characters
+    do not reach; else for ``patch``, in the file's own bytes."""
     what = change.file, change.before, change.after
     out = getattr(sys.stdout, "buffer", None)
     if out is None:
         sys.stdout.write(diff(*what))
         return
     if sys.stdout.isatty():
+        lines = diff(*what).split("\n")
         try:
-            sys.stdout.write(diff(*what))
+            sys.stdout.write("\n".join(map(clean, lines)))
             return
         except UnicodeEncodeError:  # it has no such characters
             pass

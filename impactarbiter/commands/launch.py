@@ -275,7 +275,7 @@ def _has_module(place: str, top: str) -> bool:
     found last of all, wherever it is."""
     try:
         found = importlib.machinery.PathFinder.find_spec(top, [place])
-    except (ImportError, OSError):
+    except Exception:  # as a finder of somebody else's may raise
         return False
     return found is not None and found.loader is not None
 

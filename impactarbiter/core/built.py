@@ -37,7 +37,7 @@ class Build(NamedTuple):
 def build() -> Build:
     """What the installed modules were built for."""
     try:
-        with open(os.path.join(_PACKAGE, "built.json")) as stream:
+        with open(os.path.join(_PACKAGE, "built.json"), "rb") as stream:
             told = json.load(stream)
         return Build(**told | {"modules": tuple(told["modules"])})
     except (OSError, ValueError, TypeError, KeyError):

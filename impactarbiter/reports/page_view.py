@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ..base.records import dataclass
+from ..base.text import lines_of
 from ..base.units import format_bytes, format_count, plural
 from ..model.finding import Finding, TensorExample
 from ..model.history import Excerpt
@@ -256,9 +257,7 @@ def _held(finding: Finding) -> HeldView:
 
 def diff_lines(patch: str | None) -> tuple[DiffLine, ...]:
     """A unified diff, line by line."""
-    return tuple(
-        DiffLine(_kind(line), line) for line in (patch or "").splitlines()
-    )
+    return tuple(DiffLine(_kind(line), line) for line in lines_of(patch or ""))
 
 
 def _kind(line: str) -> str:

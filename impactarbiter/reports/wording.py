@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..base.records import dataclass
+from ..base.text import lines_of
 from ..base.units import (
     GIB,
     format_bytes,
@@ -245,7 +246,7 @@ def facts(finding: Finding) -> list[Fact]:
             found.append(Fact(label, text))
     if finding.patch and finding.verdict != "growing":
         found.append(
-            Fact("patch", "suggested:", tuple(finding.patch.splitlines()))
+            Fact("patch", "suggested:", tuple(lines_of(finding.patch)))
         )
     return found
 

@@ -158,7 +158,7 @@ def _show(watching: Arbiter, folder: str, over: bool) -> float:
 def _is_alone(folder: str) -> bool:
     """Whether who asked is gone."""
     try:
-        with open(os.path.join(folder, "alive")) as stream:
+        with open(os.path.join(folder, "alive"), encoding="utf-8") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return False

@@ -277,7 +277,7 @@ def draw(seed: int) -> Drawn:
     end, every = lot.choice(ENDS), lot.choice((1, 1, 1, 2, 5))
     bound = lot.choice((8, 20, 40))
     work = lot.choice(WORK)
-    # Enough for what is bounded to be full by the middle of the run.
+    # Enough for what is bounded to be full before the end of the run.
     steps = max(lot.choice((240, 300, 400)), 3 * 2 * bound * every)
     # A service is told from what comes before a training by its calls, and the
     # turns of any loop from a preparation by their time.

@@ -9,6 +9,7 @@ The exit status is 1 where an answer is wrong.
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,14 @@ TOLERANCE = 0.1
 
 
 def of_one(seed: int, folder: Path) -> list[str]:
-    """What is wrong of it."""
+    """What is wrong of it; one that could not be run ends no other."""
+    try:
+        return answer(seed, folder)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return [f"not run: {error}"]
+
+
+def answer(seed: int, folder: Path) -> list[str]:
     drawn = draw(seed)
     file = folder / f"drawn_{seed}.py"
     file.write_text(drawn.text)

@@ -911,3 +911,36 @@ def test_an_output_that_is_a_pipe_which_nobody_reads(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     said = done.stderr.count("nobody reads this pipe")
     assert said == 2, done.stderr  # by the signal, and at the end
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(3)"])
+def test_an_interactive_python_goes_on(tmp_path: Path, end: str) -> None:
+    path = script(tmp_path, f"value = 7\n{end}\n")
+    entered = "print('value is', value)\n"
+    plain = call([sys.executable, "-i", path.name], tmp_path, input=entered)
+    command = [sys.executable, "-i", *WATCHED[1:], path.name]
+    ours = call(command, tmp_path, input=entered)
+    assert ours.stdout == plain.stdout == "value is 7\n"
+    assert ours.returncode == plain.returncode
+    assert ("Traceback" in ours.stderr) == ("Traceback" in plain.stderr)
+
+
+def test_files_of_ours_are_opened_with_an_encoding(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        """
+        import torch
+        kept = []
+        for i in range(300):
+            kept.append(torch.ones(300))
+        """,
+    )
+    command = [sys.executable, "-X", "warn_default_encoding", *WATCHED[1:]]
+    done = call([*command, "--json", "out.json", path.name], tmp_path)
+    assert done.returncode == 0
+    warned = [
+        line
+        for line in done.stderr.splitlines()
+        if "EncodingWarning" in line and "impactarbiter/" in line
+    ]
+    assert warned == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import linecache
 import os
 import shutil
@@ -17,6 +18,8 @@ import pytest
 import warm
 
 import impactarbiter
+from impactarbiter.base.text import lines_of
+from impactarbiter.commands.changes import Change, show
 from impactarbiter.judging.diffs import (
     diff,
     is_no_file,
@@ -1062,3 +1065,24 @@ def test_positions() -> None:
 def test_nothing_is_found_in_an_f_string() -> None:
     """Python before 3.12 does not say where in it."""
     assert Source('f"{h.append(x)}"\n').additions(1) == []
+
+
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_diff_does_not_steer_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = "kept.append(x)  # \x1b]0;title\x07 \u202e \x0c\n"
+    after = before.replace("x)", "x.detach())")
+    change = Change("a.py", before, after, "utf-8", ())
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", Terminal(written, encoding="utf-8"))
+    show(change)
+    sys.stdout.flush()
+    shown = written.getvalue().decode()
+    assert not {"\x1b", "\x07", "\u202e", "\x0c"} & set(shown)
+    assert "\n+kept.append(x.detach())" in shown
+    assert lines_of("a\x0cb\nc\n") == ["a\x0cb", "c"]
