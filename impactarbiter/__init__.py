@@ -219,13 +219,9 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    from .base.later import part_of
 
-    from .base.waiting import handlers_wait
-
-    with handlers_wait():
-        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
+    value = globals()[name] = part_of(f"{__name__}.{_HOME[name]}", name)
     return value
 
 

@@ -17,10 +17,16 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any
 
-from .errors import UsageError
+from .errors import ImpactArbiterError, UsageError
 from .waiting import handlers_wait
 
 _PACKAGE = __name__.partition(".")[0]
+_TOO_EARLY = (
+    "asked for something in the middle of the import of what it needs: ask"
+    " again afterwards"
+)
+#: Threads that import something of ours, once for each import.
+_threads: list[int] = []
 
 
 class Later:
@@ -53,13 +59,10 @@ class Later:
         if self._module is not None:  # a handler that came before has done it
             return
         if self._loads == get_ident():
-            raise UsageError(
-                "asked for something in the middle of the import of what it"
-                " needs: ask again afterwards"
-            )
+            raise UsageError(_TOO_EARLY)
         self._loads = get_ident()
         try:
-            with _in_place(self._ours), _found_by_us():
+            with _whole(), _in_place(self._ours), _found_by_us():
                 self._module = import_module(self._name)
         finally:
             self._loads = None
@@ -67,6 +70,29 @@ class Later:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.load(), name)
+
+
+def part_of(module: str, name: str) -> Any:
+    """What a module of ours has by that name; UsageError where a finalizer,
+    say, asks in the middle of an import of ours that it came into."""
+    with handlers_wait(), _whole():
+        return getattr(import_module(module), name)
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """What is half imported by this thread itself is told as such."""
+    thread = get_ident()
+    is_inside = thread in _threads
+    _threads.append(thread)
+    try:
+        yield
+    except Exception as error:
+        if not is_inside or isinstance(error, ImpactArbiterError):
+            raise
+        raise UsageError(_TOO_EARLY) from None
+    finally:
+        _threads.remove(thread)
 
 
 def _is_ours(name: str) -> bool:

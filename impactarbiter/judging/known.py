@@ -62,6 +62,7 @@ class KnownHolders(dict[str, HolderHistory]):
         parts = set(map(apart, self))
         for signature in [one for one in self if one not in parts]:
             self._part_as_seen(signature, at)
+        self._see_who_has_it_now()
 
     def _part_as_seen(self, signature: str, at: Moment) -> None:
         """Tells siblings that let go from those that do not wait to, as
@@ -103,6 +104,18 @@ class KnownHolders(dict[str, HolderHistory]):
                 for other in self.values()
             )
 
+    def _see_who_has_it_now(self) -> None:
+        """What those hold that were seen after a holder's path broke is not
+        what that one has kept."""
+        for history in self.values():
+            broken = history.broken_at
+            history.elsewhere = broken is not None and sum(
+                other.last.storages
+                for other in self.values()
+                if other.last.at.now > broken.now
+                and not other.sites.keys().isdisjoint(history.sites)
+            )
+
     def take_in(self, look: Look, *, only_known: bool = False) -> None:
         """Remembers what a walk has found, or ``only_known`` holders of it;
         what it has not is broken."""
@@ -126,6 +139,7 @@ class KnownHolders(dict[str, HolderHistory]):
             if signature not in found and history.broken_at is None:
                 history.broken_at = look.at
         self._see_whose_graphs()
+        self._see_who_has_it_now()
         self._fates.keep(f for one in self.values() for f in one.fellows)
 
     def _by_signature(self, look: Look) -> dict[str, Siblings]:
@@ -360,6 +374,8 @@ class KnownHolders(dict[str, HolderHistory]):
                 and part.shares_a_way_with(history)
             ):
                 history.told = history.told or part.told
+                if part.held.lies_in(history.held):
+                    history.sightings.inherit(part.sightings)
                 del self[other]
 
     def _let_go_beside(self, held: Held) -> int:

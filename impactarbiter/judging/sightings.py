@@ -99,6 +99,12 @@ class Sightings(Changing):
             self.idle = {**self.idle, key: idle}
             self.calls = {key: s.calls, **self.calls}
 
+    def inherit(self, part: Sightings) -> None:
+        """What was seen to grow a part of it has grown it, too."""
+        if not self.grown:
+            self.grown, self.idle = part.grown, part.idle
+            self.calls = part.calls
+
     def resume(self) -> None:
         """It grows again: by another statement, maybe."""
         self.resumed |= bool(self.grown)

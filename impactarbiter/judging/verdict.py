@@ -291,8 +291,9 @@ def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
     then as it was found with.
 
     A confirmed container whose path broke before, by a call that returned or
-    a name that was given away, was there where its lines went on growing, or
-    where no step came after it: `train()` returns, and the model is tried.  A
+    a name that was given away, was there where its lines went on growing, by
+    what nobody else was seen to hold since, or where no step came after it:
+    `train()` returns, and the model is tried.  A
     cycle that nothing led to does not go with the end: it was collected, and
     is worth a word only where it was seen to wait for that.  What else nothing
     led to may have been in a running call's hands.
@@ -314,7 +315,7 @@ def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
     last = history.last
     age = max(last.at.now - history.since, 1)
     more = GOES_ON * (status.now - last.at.now) / age
-    return at_tick >= max(last.storages, 1) * (1 + more)
+    return at_tick - history.elsewhere >= max(last.storages, 1) * (1 + more)
 
 
 def _fits(history: HolderHistory, room: int | None) -> bool:

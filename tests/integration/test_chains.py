@@ -6,6 +6,7 @@ import functools
 import random
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -115,3 +116,32 @@ def test_a_chain_is_told_by_the_link_that_it_goes_by(
         "['inputs']",
     ]
     assert "leads to ever more, such as by `.parent`" in finding.advice
+
+
+def wrapping(inner: Callable[[], int], kept: torch.Tensor) -> Any:
+    def wrapped() -> int:
+        return inner() + len(kept)
+
+    return wrapped
+
+
+class Wrapper:
+    def __init__(self, inner: object, kept: torch.Tensor) -> None:
+        self.parts = [inner, kept]
+
+
+@pytest.mark.parametrize("wrap", [wrapping, Wrapper])
+def test_what_is_wrapped_again_and_again(wrap: Callable[..., Any]) -> None:
+    """Each level wraps what there was before, and trains for a while."""
+    with impactarbiter.watch(step="manual") as arbiter:
+        policy = wrap(int, torch.ones(256))
+        for step in range(600):
+            if step % 15 == 14:
+                policy = wrap(policy, torch.ones(256))
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = report.findings
+    assert finding.verdict == "leak"
+    assert finding.holder is not None
+    assert ".policy" in finding.holder.expression
+    assert finding.bytes_per_step == pytest.approx(1024 / 15, rel=0.1)

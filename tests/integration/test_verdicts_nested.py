@@ -1128,3 +1128,60 @@ def test_an_array_that_holds_tensors_grows_by_these() -> None:
     finding = only(watched(turn, 120))
     assert finding.verdict in ("leak", "growing")
     assert finding.bytes_per_step == pytest.approx(256, rel=0.2)
+
+
+class Dialog:
+    def __init__(self) -> None:
+        self.state = torch.zeros(64)
+        self.outputs: list[torch.Tensor] = []
+
+    def advance(self) -> None:
+        self.state = self.state + 1
+        self.outputs.append(torch.ones(256))
+
+
+def test_full_lists_of_many_items_are_not_what_grows() -> None:
+    """One user's dialogs come after the other's: the list of each has some
+    steps in it, the dict of three lists all of them."""
+    by_user: dict[str, list[Dialog]] = {}
+    with impactarbiter.watch(step="manual") as arbiter:
+        for user in ("ann", "bo", "cy"):
+            by_user[user] = []
+            for _ in range(60):
+                dialog = Dialog()
+                by_user[user].append(dialog)
+                for _turn in range(4):
+                    dialog.advance()
+                    arbiter.step()
+        report = arbiter.report()
+    (finding,) = (f for f in report.findings if f.severity != "info")
+    assert finding.verdict == "leak"
+    assert finding.holder is not None
+    assert finding.holder.expression.endswith(".by_user")
+    assert finding.bytes_per_step == pytest.approx(1024 + 64, rel=0.05)
+    assert finding.grown_at is not None
+    assert finding.grown_at.source == "by_user[user].append(dialog)"
+
+
+class FeatureBank:
+    def __init__(self) -> None:
+        self.features = torch.ones(4, 64)
+
+    def push(self) -> None:
+        self.features = torch.cat([self.features, torch.ones(4, 64)])
+
+
+def test_who_has_the_whole_is_told_before_who_looks_at_a_part() -> None:
+    bank = FeatureBank()
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(200):
+            negatives = bank.features[-8:]
+            arbiter.step()
+            bank.push()
+        report = arbiter.report()
+    (finding,) = report.findings
+    assert len(negatives) == 8
+    assert (finding.verdict, finding.rule) == ("leak", "keeps-all")
+    assert finding.holder is not None
+    assert finding.holder.expression.endswith("bank.features")
+    assert finding.bytes_per_step == pytest.approx(4 * 64 * 4)

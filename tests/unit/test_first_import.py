@@ -165,3 +165,37 @@ def test_numbers_that_are_none() -> None:
         _signals.hold([signal.SIGUSR2])  # type: ignore[arg-type]
     assert _signals.hold((-1, 10**6))
     _signals.let_go()
+
+
+NESTED = """
+import sys
+import impactarbiter
+
+class Asks:
+    count = 0
+
+    def find_spec(self, name, path=None, target=None):
+        self.count += name.startswith("impactarbiter.")
+        if self.count == 20:  # others wait half-made for this one
+            self.count += 1
+            try:
+                impactarbiter.watch
+            except Exception as error:
+                said.append(type(error).__name__)
+        return None
+
+said = []
+sys.meta_path.insert(0, Asks())
+assert callable(impactarbiter.watch)
+print(*said)
+"""
+
+
+def test_a_question_in_the_middle_of_another_gets_one_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", NESTED],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert (done.stdout, done.stderr) == ("UsageError\n", "")

@@ -44,6 +44,7 @@ ia_parting_free(ia_parting *s)
     free(s->low);
     free(s->high);
     free(s->score);
+    free(s->within);
     free(s->level);
     free(s->run);
     free(s->head);
@@ -66,7 +67,7 @@ allocate(ia_parting *s, size_t n)
                            &s->run,     &s->head,    &s->best,   &s->weight,
                            &s->root,    &s->above,   &s->depth,  &s->level,
                            &s->low,     &s->high,    &s->count,
-                           &s->repeats, &s->longest};
+                           &s->repeats, &s->longest, &s->within};
     memset(s, 0, sizeof *s);
     s->branch = calloc(n + 1, sizeof *s->branch);
     if (s->branch == NULL)
@@ -264,6 +265,17 @@ older_ones_grow(const ia_stretch *branch, uint32_t n)
     return more > 0;
 }
 
+/* Of its branches that are containers, each one part at least. */
+static uint32_t
+parts_within(const ia_stretch *branch, uint32_t n)
+{
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (branch[i].container)
+            total += branch[i].score > 1 ? branch[i].score : 1;
+    return total;
+}
+
 /* A dict of lists: do they grow, or does it?  All of them are holders or none
  * is.  They are where no key has come for long, or where they grow beside each
  * other, and one of them parts more on the average than there are or those
@@ -272,12 +284,10 @@ static uint32_t
 level_of(const ia_parting *s, uint32_t n, uint32_t score)
 {
     const ia_stretch *branch = s->branch;
-    uint64_t containers = 0, nested = 0, total = 0;
+    uint64_t containers = 0, nested = 0, total = parts_within(branch, n);
     for (uint32_t i = 0; i < n; i++) {
         nested += (uint64_t)branch[i].nested;
         containers += (uint64_t)branch[i].container;
-        if (branch[i].container)
-            total += branch[i].score > 1 ? branch[i].score : 1;
     }
     if (nested < 2 || containers < 2 || !is_of_the_same_lines(branch, n))
         return EACH_FOR_ITSELF;
@@ -341,6 +351,9 @@ score_entries(const ia_walk *w, ia_parting *s)
             continue;
         s->score[parent] = score;
         s->level[parent] = level_of(s, n, score);
+        s->within[parent] = s->level[parent] == NONE_OF_THEM
+                                ? parts_within(s->branch, n)
+                                : 0;
     }
 }
 
@@ -473,6 +486,10 @@ choose_holders(const ia_walk *w, ia_parting *s)
             s->weight[i] = s->score[i];
             s->best[i] = s->score[i] == 2 ? s->head[i] : i;
         }
+        /* Beside it, what is in an item of its containers is as little as in
+         * one of its own. */
+        if (s->best[i] == i && s->within[i] > s->weight[i])
+            s->weight[i] = s->within[i];
         uint32_t length = s->longest[s->head[i]];
         if (s->run[i] > length)
             length = s->run[i];

@@ -39,6 +39,7 @@ typedef struct {
     uint32_t *low;    /* site + 1 below the entry: the lowest, */
     uint32_t *high;   /* and the highest */
     uint32_t *score;  /* branches of different parts */
+    uint32_t *within; /* those of its containers, where none is a holder */
     uint32_t *level;  /* whether its containers, or it, are the holders */
     uint32_t *run;    /* links of a chain down to this entry */
     uint32_t *head;   /* first link of that chain */

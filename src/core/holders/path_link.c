@@ -5,8 +5,9 @@
 
 #include "../base/kinds.h"
 #include "../base/read.h"
+#include "leads.h"
 
-/* Is its class a class statement's, or is it a container of Python's own?  Of
+/* Is its class a class statement's, or is it a container or a function?  Of
  * a class written in C nobody knows whether it keeps weak references in order:
  * one that does not would take us down with it. */
 static int
@@ -15,7 +16,7 @@ is_sure_to_clear(PyObject *op)
     PyTypeObject *type = Py_TYPE(op);
     return ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
             ((PyHeapTypeObject *)type)->ht_cached_keys != NULL) ||
-           ia_container_length(op) >= 0;
+           ia_container_length(op) >= 0 || PyFunction_Check(op);
 }
 
 /* What else is made where it lay is told by that: of lists, dicts and what has
@@ -155,6 +156,8 @@ ia_link_move_on(ia_link *l, uintptr_t parent, int still)
     PyObject *now = ia_link_at(l, parent, still);
     if (!ia_link_is_of_type(l, now))
         return 0;
+    int goes_on = l->life != NULL && ia_link_is_alive(l) &&
+                  ia_leads_to(now, (PyObject *)l->ref);
     ia_link_set(l, now);
-    return 1;
+    return goes_on ? IA_IN_FRONT : IA_INSTEAD;
 }

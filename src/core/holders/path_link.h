@@ -34,8 +34,11 @@ int ia_link_place(ia_link *, uintptr_t parent, int still);
 int ia_link_follow(ia_link *, uintptr_t parent, ia_bearing, int still);
 /* What stands where it led to, be that another; or NULL. */
 PyObject *ia_link_at(const ia_link *, uintptr_t parent, int still);
-/* 1: it leads to another object of the same type from now on, which stands
- * there: a state that each step makes anew, with more in it. */
+/* What leads to another object of its type from now on: one that stands there
+ * instead, as a state that each step makes anew, with more in it; or in front
+ * of the one before, which it leads to, as a function that wraps it. */
+enum { IA_INSTEAD = 1, IA_IN_FRONT };
+/* One of the two, or 0 where nothing of its type stands there. */
 int ia_link_move_on(ia_link *, uintptr_t parent, int still);
 /* It leads to `op` from now on. */
 void ia_link_set(ia_link *, PyObject *op);

@@ -26,6 +26,7 @@ typedef struct {
     uint32_t count;
     ia_link *links; /* owned; links[0] is the root */
     ia_seen seen;   /* the holder at the last visit */
+    int in_front;   /* at this one, of what it was then, by a link before it */
 } path;
 
 static path paths[MOST_PATHS];
@@ -291,8 +292,10 @@ follow(path *p, ia_bearing how, uint32_t *moved)
         }
         if (i < *moved)
             *moved = i;
-        if (!move_on(p, i))
+        int moved_on = move_on(p, i);
+        if (!moved_on)
             return 0;
+        p->in_front |= moved_on == IA_IN_FRONT;
     }
     return 1;
 }
@@ -314,7 +317,8 @@ container_now(path *p)
     *last = before;
     PyObject *there = at_link(p, i);
     int alike = ia_link_is_of_type(last, there);
-    int in_front = alike && ia_is_in_front(&p->seen, there, before.ref);
+    int in_front = alike && (p->in_front ||
+                             ia_is_in_front(&p->seen, there, before.ref));
     if (in_front || (alike && ia_stands_in(&p->seen, there))) {
         p->seen.linked = in_front;
         ia_link_set(last, there);
@@ -342,6 +346,7 @@ value_now(path *p)
 static PyObject *
 led_to(path *p, ia_bearing how, uint32_t *moved)
 {
+    p->in_front = 0;
     if (!follow(p, how, moved))
         return NULL;
     return p->container ? container_now(p) : value_now(p);
@@ -379,7 +384,7 @@ holder_now(path *p)
     uint32_t moved;
     keep_links(p, before);
     PyObject *op = led_to(p, IA_BY_PLACE, &moved);
-    if (moved < p->count - 1 &&
+    if (moved < p->count - 1 && !(op != NULL && p->in_front) &&
         (op == NULL || (p->container && !ia_has_its_eldest(&p->seen, op)))) {
         put_back_links(p, before);
         op = led_to(p, IA_BY_ADDRESS, &moved);
