@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from ..knowledge.containers import REMOVING
+from ..knowledge.containers import PUTTING, REMOVING, TAKING
 from .source_file import (
     FUNCTIONS,
     LOOPS,
@@ -100,6 +100,22 @@ def taken_from(call: ast.Call) -> ast.expr | None:
     return call.args[0] if name == "heappop" and call.args else None
 
 
+def _taken_from_queue(call: ast.Call) -> ast.expr | None:
+    """The same of a queue, where it is one: a key is asked for by position."""
+    called = call.func
+    is_key = any(not isinstance(arg, ast.Constant) for arg in call.args)
+    if isinstance(called, ast.Attribute) and called.attr in TAKING:
+        return None if is_key else called.value
+    return None
+
+
+def _is_put(grows: ast.stmt) -> bool:
+    return any(
+        isinstance(node, ast.Call) and name_of(node.func) in PUTTING
+        for node in ast.walk(grows)
+    )
+
+
 class _Reader:
     def __init__(
         self,
@@ -113,7 +129,12 @@ class _Reader:
         self._key, self._it = _key_of(it), bare(it)
         self._name = name_of(self._it)
         self._inside = inside  # of a function that it is handed to
-        self._aliases = {*self._read_into(), *self._gone_through()}
+        self._is_queue = _is_put(grows)
+        self._aliases = {
+            *self._read_into(),
+            *self._gone_through(),
+            *self._handed_in(),
+        }
 
     def is_emptied_by(self, node: ast.stmt | ast.Call) -> bool:
         if isinstance(node, ast.Call):
@@ -132,6 +153,8 @@ class _Reader:
         """By a method, a function that it is handed to, or one that puts
         another in its place."""
         taken = taken_from(call)
+        if taken is None and self._is_queue:
+            taken = _taken_from_queue(call)
         if taken is not None:
             return self._is(taken)
         called, name = call.func, name_of(call.func)
@@ -231,6 +254,37 @@ class _Reader:
             ):
                 yield self._source.variable(node.target)
 
+    def _handed_in(self) -> Iterator[Variable]:
+        """``Worker(rows)``, of a class whose ``__init__`` keeps that argument
+        by the attribute's name."""
+        for owner, name in self._kept_by_init():
+            for call in self._source.nodes:
+                if not isinstance(call, ast.Call):
+                    continue
+                if name_of(call.func) == owner.name:
+                    given = _argument(call, owner, name)
+                    if isinstance(given, ast.Name):
+                        yield self._source.variable(given)
+
+    def _kept_by_init(self) -> Iterator[tuple[ast.ClassDef, str]]:
+        """``self.rows = rows``: classes, and names of the arguments."""
+        source = self._source
+        for node in source.nodes:
+            if not (
+                self._is_attribute
+                and isinstance(node, ast.stmt)
+                and _is_in_init(source, node)
+            ):
+                continue
+            owner = _class_around(source, node)
+            for target, value in _pairs(node):
+                if (
+                    isinstance(owner, ast.ClassDef)
+                    and isinstance(value, ast.Name)
+                    and self._is_so_called(target)
+                ):
+                    yield owner, value.id
+
     def _is_put_anew(
         self, node: ast.stmt, target: ast.expr, value: ast.expr
     ) -> bool:
@@ -285,6 +339,21 @@ class _Reader:
             for part in ast.walk(value)
             if _is_part(part)
         )
+
+
+def _argument(
+    call: ast.Call, owner: ast.ClassDef, name: str
+) -> ast.expr | None:
+    """What a class is called with for that argument of its ``__init__``."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    for node in owner.body:
+        if isinstance(node, FUNCTIONS) and node.name == "__init__":
+            names = [one.arg for one in node.args.args[1:]]
+            at = names.index(name) if name in names else len(call.args)
+            return call.args[at] if at < len(call.args) else None
+    return None
 
 
 def _is_anothers(value: ast.expr) -> bool:

@@ -14,17 +14,22 @@ _HOOKS = frozenset(
 _LIST = frozenset({"append", "extend", "insert"})
 _DICT = frozenset({"setdefault", "update"}) | _HOOKS
 
+#: Methods of a queue: what adds to it, and what takes out of it.  A ``get`` of
+#: a dict or a context variable takes nothing.
+PUTTING = frozenset({"put", "put_nowait"})
+TAKING = frozenset({"get", "get_nowait"})
+
 #: Type -> methods that add to it.
 GROWING = {
     "list": _LIST,
-    "deque": _LIST | {"appendleft", "extendleft", "put", "put_nowait"},
+    "deque": _LIST | PUTTING | {"appendleft", "extendleft"},
     "set": frozenset({"add", "update"}),
     "dict": _DICT,
     "OrderedDict": _DICT,
     "defaultdict": _DICT | _LIST,
 }
 #: Methods that add to a container of another type.
-ANY = frozenset({"add", "push", "put", "put_nowait"}).union(*GROWING.values())
+ANY = PUTTING.union({"add", "push"}, *GROWING.values())
 #: Methods whose last argument, or what is in it, is added.
 ADDING = ANY - _HOOKS
 #: Methods that take something out of a container, or of what has some: a

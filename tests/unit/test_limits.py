@@ -267,6 +267,29 @@ EMPTIED = {
             def on_epoch(self):
                 self.__init__()  # there
         """,
+    "a queue that another takes from": """
+        class Worker:
+            def __init__(self, name, made, seen=None):
+                self.made, self.seen = made, seen
+            def run(self, row):
+                self.seen.put(row)  # here
+        def main():
+            rows = Queue()
+            worker = Worker("one", Queue(), seen=rows)
+            while not rows.empty():
+                write(rows.get(True))  # there
+        """,
+    "a list that another empties": """
+        class Worker:
+            def __init__(self, rows):
+                self.kept = rows
+            def run(self, row):
+                self.kept.append(row)  # here
+        def main():
+            rows = []
+            Worker(rows).run(1)
+            rows.clear()  # there
+        """,
     "what it is handed to": """
         def drain(queue):
             while queue:
@@ -333,6 +356,22 @@ EMPTIED = {
         """,
 }
 NEVER_EMPTIED = {
+    "a queue of another name": """
+        class Worker:
+            def __init__(self, made, seen):
+                self.made, self.seen = made, seen
+            def run(self, row):
+                self.seen.put(row)  # here
+        def main():
+            made, seen = Queue(), Queue()
+            Worker(made, seen).run(1)
+            made.get()
+        """,
+    "a key of a cache": """
+        def push(cache, key, row):
+            cache.put(key, row)  # here
+            return cache.get(key)
+        """,
     "another key's list is": """
         class History:
             def begin(self, trainer):
