@@ -50,7 +50,7 @@ class Later:
     def load(self) -> ModuleType:
         """The module."""
         if self._module is None:
-            with handlers_wait():
+            with handlers_wait(), _whole():
                 self._import()
         assert self._module is not None
         return self._module
@@ -62,7 +62,7 @@ class Later:
             raise UsageError(_TOO_EARLY)
         self._loads = get_ident()
         try:
-            with _whole(), _in_place(self._ours), _found_by_us():
+            with _in_place(self._ours), _found_by_us():
                 self._module = import_module(self._name)
         finally:
             self._loads = None
