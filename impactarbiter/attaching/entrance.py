@@ -9,7 +9,6 @@ call.  Python is never called on that thread; see src/door/door.c.
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import platform
 import re
@@ -48,8 +47,6 @@ _MOST_STATE = 1 << 16
 #: <linux/ptrace.h>, the size of a set of signals, and those that say what
 #: the code does itself: a breakpoint is how we are told of its end.
 _GETSIGMASK, _SETSIGMASK = 0x420A, 0x420B
-_SEIZE, _INTERRUPT, _DETACH = 0x4206, 0x4207, 17
-_WALL = 0x40000000
 _SIGMASK_SIZE = 8
 _OF_ITS_CODE = {
     signal.SIGTRAP,
@@ -101,12 +98,10 @@ def _stopped_safely(target: Target) -> Iterator[Any]:
     try:
         while time.monotonic() < give_up:
             unsafe = _unsafe_ranges(pid)
-            # The one closes after the other: signals come once it has let go.
-            with _undisturbed(), ExitStack() as last, ExitStack() as stack:
+            with _undisturbed(), ExitStack() as stack:
                 injector = _attached(stack, pid)
                 if injector is not None and _is_safe(pid, unsafe):
-                    _hold_signals(last, pid)
-                    with _vectors_kept(pid):
+                    with _vectors_kept(pid), _signals_held(pid):
                         yield injector
                     return
             time.sleep(PAUSE)
@@ -190,37 +185,22 @@ def _vectors_kept(pid: int) -> Iterator[None]:
         ptrace(_SETREGSET, pid, kind, ctypes.byref(state))
 
 
-def _hold_signals(until: ExitStack, pid: int) -> None:
-    """A signal, as of a timer, would break off what the thread does for us,
-    and what the one who loads does as he lets go of it: it waits until then.
-    """
+@contextmanager
+def _signals_held(pid: int) -> Iterator[None]:
+    """A signal, as of a timer, would break off what the thread does for us:
+    it waits until that is over."""
     ptrace = _ptrace()
     before = ctypes.c_uint64()
     if ptrace(_GETSIGMASK, pid, _SIGMASK_SIZE, ctypes.byref(before)) != 0:
-        return  # a kernel without it
+        yield  # a kernel without it
+        return
     held = ~sum(1 << (number - 1) for number in _OF_ITS_CODE)
     mask = ctypes.c_uint64(before.value | held)
-    until.callback(_put_mask_back, pid, before)
     ptrace(_SETSIGMASK, pid, _SIGMASK_SIZE, ctypes.byref(mask))
-
-
-def _put_mask_back(pid: int, mask: ctypes.c_uint64) -> None:
-    """Of a thread that was let go: it is stopped once more for that."""
-    ptrace = _ptrace()
-    new = (_SETSIGMASK, pid, _SIGMASK_SIZE, ctypes.byref(mask))
-    if ptrace(*new) == 0:
-        return  # it was not let go
-    give_up = time.monotonic() + PATIENCE
-    while ptrace(_SEIZE, pid, None, None) != 0:
-        if ctypes.get_errno() == errno.ESRCH or time.monotonic() > give_up:
-            return
-        time.sleep(PAUSE)  # another one traces it for now
-    ptrace(_INTERRUPT, pid, None, None)
-    _, status = os.waitpid(pid, _WALL)
-    if os.WIFSTOPPED(status):
-        came = 0 if status >> 16 else os.WSTOPSIG(status)
-        ptrace(*new)
-        ptrace(_DETACH, pid, None, came)
+    try:
+        yield
+    finally:
+        ptrace(_SETSIGMASK, pid, _SIGMASK_SIZE, ctypes.byref(before))
 
 
 def _ptrace() -> Any:

@@ -40,8 +40,8 @@ def clean(text: str) -> str:
     )
 
 
-def lines_of(text: str) -> list[str]:
-    """As a file has them; str.splitlines() also parts at what a source may
-    have in the middle of a line, such as a form feed."""
-    lines = text.split("\n")
+def shown_lines(text: str) -> list[str]:
+    """As a file has them, without their ends; str.splitlines() also parts at
+    what a source may have in the middle of a line, such as a form feed."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]

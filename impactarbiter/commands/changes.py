@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from ..base.records import dataclass
-from ..base.text import clean
+from ..base.text import clean, shown_lines
 from ..judging.diffs import diff, diff_bytes, patched, read_source
 from ..model.finding import Finding
 
@@ -66,9 +66,9 @@ def show(change: Change) -> None:
         sys.stdout.write(diff(*what))
         return
     if sys.stdout.isatty():
-        lines = diff(*what).split("\n")
         try:
-            sys.stdout.write("\n".join(map(clean, lines)))
+            for line in shown_lines(diff(*what)):
+                sys.stdout.write(clean(line) + "\n")
             return
         except UnicodeEncodeError:  # it has no such characters
             pass

@@ -25,11 +25,11 @@ def _states() -> Iterator[Callable[[], object]]:
     yield lambda: random.setstate(of_python)
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
-        of_numpy = numpy.get_state()
+        of_numpy = numpy.get_state(legacy=False)
         yield lambda: numpy.set_state(of_numpy)
     torch = sys.modules.get("torch")
-    if torch is None:
-        return
+    if torch is None or not hasattr(torch, "get_rng_state"):
+        return  # or a stand-in for it
     of_torch = torch.get_rng_state()
     yield lambda: torch.set_rng_state(of_torch)
     if torch.cuda.is_initialized():

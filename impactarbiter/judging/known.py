@@ -109,11 +109,14 @@ class KnownHolders(dict[str, HolderHistory]):
         what that one has kept."""
         for history in self.values():
             broken = history.broken_at
-            history.elsewhere = broken is not None and sum(
-                other.last.storages
-                for other in self.values()
-                if other.last.at.now > broken.now
-                and not other.sites.keys().isdisjoint(history.sites)
+            history.elsewhere = (
+                0
+                if broken is None
+                else sum(
+                    other.storages_of(history.sites)
+                    for other in self.values()
+                    if other is not history and other.last.at.now > broken.now
+                )
             )
 
     def take_in(self, look: Look, *, only_known: bool = False) -> None:

@@ -215,6 +215,14 @@ class HolderHistory(Changing):
         since = now - self.last.at.now
         return self.last.storages * (1 + since / max(self.age, 1))
 
+    def storages_of(self, sites: Container[int]) -> int:
+        """Of what it has, as many as are these lines': by the parts that the
+        last walk has found."""
+        groups = [group for held in self.fellows for group in held.groups]
+        count = sum(group.count for group in groups)
+        theirs = sum(g.count for g in groups if g.site in sites)
+        return self.last.storages * theirs // max(count, 1)
+
     def observe(self, now: Observation, made: int | None = None) -> None:
         """Takes in what a walk or a visit saw; ``made``: when the youngest of
         what a walk has found there was."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..base.errors import NOT_WATCHED
-from ..base.text import lines_of
+from ..base.text import shown_lines
 from ..base.units import format_bytes, plural
 from ..model.finding import Finding, in_words
 from ..model.order import by_urgency
@@ -156,7 +156,7 @@ def _todo(finding: Finding, room: int) -> str:
     clause = _CLAUSE.split(advice)[0]
     added = [
         line[1:].strip()
-        for line in lines_of(finding.patch or "")
+        for line in shown_lines(finding.patch or "")
         if line.startswith("+") and not line.startswith("+++")
     ]
     held_in, short = in_words(finding.held_in[:1]), clause.split(" in `")[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ..base.records import dataclass
-from ..base.text import lines_of
+from ..base.text import shown_lines
 from ..base.units import format_bytes, format_count, plural
 from ..model.finding import Finding, TensorExample
 from ..model.history import Excerpt
@@ -257,7 +257,9 @@ def _held(finding: Finding) -> HeldView:
 
 def diff_lines(patch: str | None) -> tuple[DiffLine, ...]:
     """A unified diff, line by line."""
-    return tuple(DiffLine(_kind(line), line) for line in lines_of(patch or ""))
+    return tuple(
+        DiffLine(_kind(line), line) for line in shown_lines(patch or "")
+    )
 
 
 def _kind(line: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..base.records import dataclass
-from ..base.text import lines_of
+from ..base.text import shown_lines
 from ..base.units import (
     GIB,
     format_bytes,
@@ -246,7 +246,7 @@ def facts(finding: Finding) -> list[Fact]:
             found.append(Fact(label, text))
     if finding.patch and finding.verdict != "growing":
         found.append(
-            Fact("patch", "suggested:", tuple(lines_of(finding.patch)))
+            Fact("patch", "suggested:", tuple(shown_lines(finding.patch)))
         )
     return found
 

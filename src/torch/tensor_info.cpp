@@ -58,6 +58,25 @@ put_text(char (&to)[N], std::string_view text)
     to[length] = '\0';
 }
 
+/* What is expanded, or slides over itself, has more elements than memory. */
+uint64_t
+span_of(const c10::TensorImpl &impl, c10::IntArrayRef sizes)
+{
+    c10::IntArrayRef strides = impl.strides_default();
+    uint64_t last = 0;
+    if (strides.size() != sizes.size()) {
+        return 0;
+    }
+    for (size_t i = 0; i < sizes.size(); i++) {
+        if (sizes[i] == 0) {
+            return 0;
+        }
+        last += static_cast<uint64_t>(sizes[i] - 1) *
+                static_cast<uint64_t>(strides[i]);
+    }
+    return (last + 1) * impl.dtype().itemsize();
+}
+
 void
 describe_shape(const c10::TensorImpl &impl, ia_tensor_info *info)
 {
@@ -70,6 +89,7 @@ describe_shape(const c10::TensorImpl &impl, ia_tensor_info *info)
     size_t shown = std::min<size_t>(sizes.size(), IA_MAX_DIMS);
     std::copy_n(sizes.begin(), shown, info->shape);
     info->dims = static_cast<int>(sizes.size());
+    info->span = span_of(impl, sizes);
 }
 
 bool

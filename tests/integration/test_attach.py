@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -230,29 +229,6 @@ def test_a_process_with_a_timer(tmp_path: Path) -> None:
         status = Path(f"/proc/{process.pid}/status").read_text()
         (blocked,) = re.findall(r"SigBlk:\s*(\w+)", status)
         assert int(blocked, 16) == 0
-
-
-SIGNALLED = """
-    import signal, time
-    signal.signal(signal.SIGUSR1, lambda *_: print("came", flush=True))
-    print("ready", flush=True)
-    while True:
-        time.sleep(0.001)
-"""
-
-
-def test_a_signal_that_comes_meanwhile_is_not_lost(tmp_path: Path) -> None:
-    with running(tmp_path, SIGNALLED) as process:
-        maps = Path(f"/proc/{process.pid}/maps")
-        before = len(maps.read_text().splitlines())
-        stat = target._stat(process.pid)
-        assert stat is not None
-        goal = target.Target(process.pid, stat[1])
-        with entrance._stopped_safely(goal):
-            os.kill(process.pid, signal.SIGUSR1)
-        assert select.select([process.stdout], [], [], 60)[0], "it was lost"
-        assert process.stdout.readline() == "came\n"
-        assert len(maps.read_text().splitlines()) == before
 
 
 DEEP = """

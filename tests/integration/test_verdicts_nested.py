@@ -1171,16 +1171,27 @@ class FeatureBank:
         self.features = torch.cat([self.features, torch.ones(4, 64)])
 
 
-def test_who_has_the_whole_is_told_before_who_looks_at_a_part() -> None:
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda whole: whole[-8:],
+        lambda whole: whole[:1].expand(9999, 64),
+        lambda whole: whole[:-1].unfold(0, 3, 1),
+    ],
+    ids=["slice", "expanded", "unfolded"],
+)
+def test_who_has_the_whole_is_told_before_who_looks_at_a_part(
+    look: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
     bank = FeatureBank()
     with impactarbiter.watch(step="manual") as arbiter:
         for _ in range(200):
-            negatives = bank.features[-8:]
+            negatives = look(bank.features)
             arbiter.step()
             bank.push()
         report = arbiter.report()
     (finding,) = report.findings
-    assert len(negatives) == 8
+    assert len(negatives) > 0
     assert (finding.verdict, finding.rule) == ("leak", "keeps-all")
     assert finding.holder is not None
     assert finding.holder.expression.endswith("bank.features")

@@ -18,7 +18,7 @@ import pytest
 import warm
 
 import impactarbiter
-from impactarbiter.base.text import lines_of
+from impactarbiter.base.text import shown_lines
 from impactarbiter.commands.changes import Change, show
 from impactarbiter.judging.diffs import (
     diff,
@@ -1085,4 +1085,4 @@ def test_a_diff_does_not_steer_a_terminal(
     shown = written.getvalue().decode()
     assert not {"\x1b", "\x07", "\u202e", "\x0c"} & set(shown)
     assert "\n+kept.append(x.detach())" in shown
-    assert lines_of("a\x0cb\nc\n") == ["a\x0cb", "c"]
+    assert shown_lines("a\x0cb\r\nc\n") == ["a\x0cb", "c"]

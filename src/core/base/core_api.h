@@ -14,7 +14,7 @@
 
 #include "device_event.h"
 
-#define IA_API_VERSION 8
+#define IA_API_VERSION 9
 #define IA_API_CAPSULE "impactarbiter._core._api"
 
 /* One block of tensor memory.  `data` is what the allocator returned, `impl`
@@ -83,6 +83,8 @@ typedef struct {
     ia_storage storage;          /* bytes 0 where there is none */
     int64_t shape[IA_MAX_DIMS];  /* the first IA_MAX_DIMS sizes */
     int dims;                    /* -1 where the shape can't be told */
+    uint64_t span;               /* bytes of the storage from its first element
+                                  * to its last; 0 where that can't be told */
     char dtype[24];              /* "float32" */
     char device[24];             /* "cuda:0" */
     int requires_grad;

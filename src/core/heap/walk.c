@@ -10,7 +10,6 @@
 #include "walk.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Queue entries looked at ahead of time: the walk waits for memory, not for
  * the processor. */
@@ -279,20 +278,17 @@ ia_walk_keep(const ia_walk *w, uint32_t first, uint32_t end)
     }
 }
 
-/* Elements of a tensor, or -1. */
-static int64_t
-elements_of(const ia_walk *w, uint32_t entry, ia_tensor_info *info)
+/* How much of its storage a tensor sees, from end to end; 0: unknown. */
+static uint64_t
+span_of(const ia_walk *w, uint32_t entry)
 {
+    ia_tensor_info info;
     uintptr_t ref = w->queue[entry].ref;
-    int64_t count = 1;
-    if (IA_TAG(ref) != IA_TAG_OBJECT ||
-        ia_kind_of(Py_TYPE((PyObject *)ref)) != IA_KIND_TENSOR ||
-        !ia_the_framework->describe_tensor((PyObject *)ref, info) ||
-        info->dims < 0 || info->dims > IA_MAX_DIMS)
-        return -1;
-    for (int i = 0; i < info->dims; i++)
-        count *= info->shape[i];
-    return count;
+    return IA_TAG(ref) == IA_TAG_OBJECT &&
+                   ia_kind_of(Py_TYPE((PyObject *)ref)) == IA_KIND_TENSOR &&
+                   ia_the_framework->describe_tensor((PyObject *)ref, &info)
+               ? info.span
+               : 0;
 }
 
 /* Is it a part that the storage was reached by, where this tensor has more of
@@ -300,13 +296,12 @@ elements_of(const ia_walk *w, uint32_t entry, ia_tensor_info *info)
 static int
 has_more(const ia_walk *w, const ia_reached *item)
 {
-    ia_tensor_info here, before;
     if (w->parent == item->entry ||
         (w->libraries && item->entry < w->storages->near_entries))
         return 0;
-    int64_t more = elements_of(w, w->parent, &here);
-    int64_t part = more < 0 ? -1 : elements_of(w, item->entry, &before);
-    return part >= 0 && more > part && strcmp(here.dtype, before.dtype) == 0;
+    uint64_t more = span_of(w, w->parent);
+    uint64_t part = more == 0 ? 0 : span_of(w, item->entry);
+    return part != 0 && more > part;
 }
 
 static int

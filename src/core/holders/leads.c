@@ -49,11 +49,12 @@ meet(PyObject *op, void *arg)
 }
 
 int
-ia_leads_to(PyObject *from, PyObject *wanted)
+ia_leads_to(PyObject *from, PyObject *wanted, uintptr_t by)
 {
     search s = {.wanted = wanted};
     s.queue = malloc(MOST_OBJECTS * sizeof *s.queue);
-    if (s.queue != NULL && is_of_interest(from))
+    if (s.queue != NULL && is_of_interest(from) &&
+        ia_ptrmap_add(&s.met, by, 0) == 1)
         s.queue[s.count++] = from;
     for (uint32_t i = 0; i < s.count && !s.found; i++) {
         s.shown = 0;

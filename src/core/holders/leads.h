@@ -7,7 +7,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* 1, or 0 where it does not, as far as was looked, or memory is short. */
-int ia_leads_to(PyObject *from, PyObject *wanted);
+/* 1, or 0 where it does not, as far as was looked, or memory is short.  `by`
+ * is not gone through: what has both of them in hand is no way. */
+int ia_leads_to(PyObject *from, PyObject *wanted, uintptr_t by);
 
 #endif /* IA_LEADS_H */

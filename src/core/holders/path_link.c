@@ -157,7 +157,7 @@ ia_link_move_on(ia_link *l, uintptr_t parent, int still)
     if (!ia_link_is_of_type(l, now))
         return 0;
     int goes_on = l->life != NULL && ia_link_is_alive(l) &&
-                  ia_leads_to(now, (PyObject *)l->ref);
+                  ia_leads_to(now, (PyObject *)l->ref, parent);
     ia_link_set(l, now);
     return goes_on ? IA_IN_FRONT : IA_INSTEAD;
 }

@@ -14,7 +14,7 @@
  * visit: under a millisecond. */
 #define MOST_PAIRS 16384
 
-/* -- tensors and arrays ------------------------------------------------------ */
+/* -- tensors and arrays ----------------------------------------------------- */
 
 /* The node behind a gradient, be that a Python object or none. */
 typedef struct {
@@ -73,9 +73,10 @@ read_tensor(ia_seen *seen, PyObject *op, ia_visit *v)
         v->bytes = memory.bytes;
     if (node == NULL || node == seen->node)
         return;
-    int back = seen->node == NULL ? -1
-                               : ia_graphs_lead_back(node, seen->node, seen->sequence,
-                                                     IA_NODES_BACK);
+    int back = seen->node == NULL
+                   ? -1
+                   : ia_graphs_lead_back(node, seen->node, seen->sequence,
+                                         IA_NODES_BACK);
     if (back >= 0)
         v->recurs = back ? IA_LEADS_BACK : IA_MADE_ANEW;
     seen->node = node;
@@ -102,7 +103,7 @@ count_names(PyObject *op)
     return dict != NULL && PyDict_Check(dict) ? PyDict_GET_SIZE(dict) : -1;
 }
 
-/* -- holders ----------------------------------------------------------------- */
+/* -- holders ---------------------------------------------------------------- */
 
 static void
 read_container(ia_seen *seen, PyObject *op, ia_visit *v)

@@ -319,7 +319,7 @@ container_now(path *p)
     int alike = ia_link_is_of_type(last, there);
     int in_front = alike && (p->in_front ||
                              ia_is_in_front(&p->seen, there, before.ref));
-    if (in_front || (alike && ia_stands_in(&p->seen, there))) {
+    if (alike && (in_front || ia_stands_in(&p->seen, there))) {
         p->seen.linked = in_front;
         ia_link_set(last, there);
         return there;
@@ -328,8 +328,8 @@ container_now(path *p)
     return same;
 }
 
-/* An object of the user's is the one that it was while that lives; any other
- * value is what goes by the name. */
+/* An object of the user's is the one that it was while that lives, unless its
+ * name has been given to another; any other value is what goes by the name. */
 static PyObject *
 value_now(path *p)
 {
@@ -382,11 +382,13 @@ holder_now(path *p)
 {
     ia_link before[MOST_LINKS];
     uint32_t moved;
+    int linked = p->seen.linked;
     keep_links(p, before);
     PyObject *op = led_to(p, IA_BY_PLACE, &moved);
     if (moved < p->count - 1 && !(op != NULL && p->in_front) &&
         (op == NULL || (p->container && !ia_has_its_eldest(&p->seen, op)))) {
         put_back_links(p, before);
+        p->seen.linked = linked;
         op = led_to(p, IA_BY_ADDRESS, &moved);
     } else {
         drop_links(p, before);
