@@ -29,6 +29,7 @@ from impactarbiter.judging.memory import HolderHistory
 from impactarbiter.judging.observation import Moment, Observation, observed
 from impactarbiter.judging.scaled import scaled
 from impactarbiter.judging.turnover import Turnover
+from impactarbiter.judging.verdict import stood_at_the_end
 from impactarbiter.judging.watch import StatementWatch
 from impactarbiter.model.finding import GraphCost
 from impactarbiter.model.history import Ages
@@ -466,6 +467,31 @@ def test_garbage_that_is_gone_was_collected(type_, gone, collected):
     known["before"].held = cycle(type_)
     known["before"].broken_at = at(60) if gone else None
     assert known._was_collected(cycle("Trainer")) == collected
+
+
+@pytest.mark.parametrize(
+    ("others", "stood"), [(0, True), (2000, False), (100, True)]
+)
+def test_what_others_hold_since_is_not_what_a_broken_path_kept(
+    monkeypatch: pytest.MonkeyPatch, others: int, stood: bool
+) -> None:
+    """A call's list, found at an early step, beside a holder of the same line
+    and of another one, which has half of what it holds."""
+    known = KnownHolders(AllowList(()))
+    gone = known["gone"] = history(seen(36, 4, 4))
+    gone.confirmed_at, gone.broken_at = at(36), at(40)
+    other = known["other"] = history(seen(900, 3, 2 * others))
+    other.sites = {LINE: other.sites[LINE], LINE + 1: other.sites[LINE]}
+    groups = [SimpleNamespace(site=s, count=others // 2) for s in other.sites]
+    other.fellows = (cast(Held, SimpleNamespace(groups=groups)),)
+    known._see_who_has_it_now()
+    assert (gone.elsewhere, other.elsewhere) == (others, 0)
+    monkeypatch.setattr(heap, "site_now", lambda _site: alive(2000)[LINE])
+    counts = Counts(optimizer=900)
+    status = SimpleNamespace(
+        ticks=900, now=900, counts=counts, strongest_kind=OPTIMIZER
+    )
+    assert stood_at_the_end(gone, cast(Status, status)) == stood
 
 
 @pytest.mark.parametrize(
