@@ -292,11 +292,13 @@ span_of(const ia_walk *w, uint32_t entry)
 }
 
 /* Is it a part that the storage was reached by, where this tensor has more of
- * it?  What keeps the whole is told of, not what looks at some of it. */
+ * it?  What keeps the whole is told of, not what looks at some of it, unless it
+ * is that which keeps the whole: a slice has what it is a slice of. */
 static int
 has_more(const ia_walk *w, const ia_reached *item)
 {
     if (w->parent == item->entry ||
+        w->queue[w->parent].parent == item->entry ||
         (w->libraries && item->entry < w->storages->near_entries))
         return 0;
     uint64_t more = span_of(w, w->parent);
