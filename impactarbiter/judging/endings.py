@@ -269,12 +269,10 @@ class _Reader:
     def _kept_by_init(self) -> Iterator[tuple[ast.ClassDef, str]]:
         """``self.rows = rows``: classes, and names of the arguments."""
         source = self._source
+        if not self._is_attribute:
+            return
         for node in source.nodes:
-            if not (
-                self._is_attribute
-                and isinstance(node, ast.stmt)
-                and _is_in_init(source, node)
-            ):
+            if not isinstance(node, ast.stmt) or not _is_in_init(source, node):
                 continue
             owner = _class_around(source, node)
             for target, value in _pairs(node):

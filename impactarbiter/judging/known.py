@@ -109,15 +109,12 @@ class KnownHolders(dict[str, HolderHistory]):
         what that one has kept."""
         for history in self.values():
             broken = history.broken_at
-            history.elsewhere = (
-                0
-                if broken is None
-                else sum(
+            if broken is not None:
+                history.elsewhere = sum(
                     other.storages_of(history.sites)
                     for other in self.values()
                     if other is not history and other.last.at.now > broken.now
                 )
-            )
 
     def take_in(self, look: Look, *, only_known: bool = False) -> None:
         """Remembers what a walk has found, or ``only_known`` holders of it;

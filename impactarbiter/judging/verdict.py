@@ -293,10 +293,10 @@ def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
     A confirmed container whose path broke before, by a call that returned or
     a name that was given away, was there where its lines went on growing, by
     what nobody else was seen to hold since, or where no step came after it:
-    `train()` returns, and the model is tried.  A
-    cycle that nothing led to does not go with the end: it was collected, and
-    is worth a word only where it was seen to wait for that.  What else nothing
-    led to may have been in a running call's hands.
+    `train()` returns, and the model is tried.  A cycle that nothing led to
+    does not go with the end: it was collected, and is worth a word only where
+    it was seen to wait for that.  What else nothing led to may have been in a
+    running call's hands.
     """
     broken, walked = history.broken_at, history.walked
     if broken is None:
