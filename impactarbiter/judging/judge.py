@@ -67,8 +67,9 @@ class Judge:
         for history in self.known.values():
             if history.broken_at is None or history.finding is None:
                 continue
+            elsewhere = self.known.held_elsewhere(history)
             if not (
-                stood_at_the_end(history, self.status)
+                stood_at_the_end(history, self.status, elsewhere)
                 or has_just_gone(history, self.status.now)
             ):
                 continue

@@ -62,7 +62,6 @@ class KnownHolders(dict[str, HolderHistory]):
         parts = set(map(apart, self))
         for signature in [one for one in self if one not in parts]:
             self._part_as_seen(signature, at)
-        self._see_who_has_it_now()
 
     def _part_as_seen(self, signature: str, at: Moment) -> None:
         """Tells siblings that let go from those that do not wait to, as
@@ -104,17 +103,17 @@ class KnownHolders(dict[str, HolderHistory]):
                 for other in self.values()
             )
 
-    def _see_who_has_it_now(self) -> None:
-        """What those hold that were seen after a holder's path broke is not
-        what that one has kept."""
-        for history in self.values():
-            broken = history.broken_at
-            if broken is not None:
-                history.elsewhere = sum(
-                    other.storages_of(history.sites)
-                    for other in self.values()
-                    if other is not history and other.last.at.now > broken.now
-                )
+    def held_elsewhere(self, history: HolderHistory) -> int:
+        """Storages of its lines that others were seen to hold after its path
+        broke: those are not what it has kept."""
+        broken = history.broken_at
+        return sum(
+            other.storages_of(history.sites)
+            for other in self.values()
+            if other is not history
+            and broken is not None
+            and other.last.at.now > broken.now
+        )
 
     def take_in(self, look: Look, *, only_known: bool = False) -> None:
         """Remembers what a walk has found, or ``only_known`` holders of it;
@@ -139,7 +138,6 @@ class KnownHolders(dict[str, HolderHistory]):
             if signature not in found and history.broken_at is None:
                 history.broken_at = look.at
         self._see_whose_graphs()
-        self._see_who_has_it_now()
         self._fates.keep(f for one in self.values() for f in one.fellows)
 
     def _by_signature(self, look: Look) -> dict[str, Siblings]:

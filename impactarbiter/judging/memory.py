@@ -70,8 +70,6 @@ class HolderHistory(Changing):
     broken_at: Moment | None = None  # a tick at which its path did not hold
     # Nothing is alive of what the last walk saw: that went with its path.
     is_gone: bool = False
-    #: Storages of its lines that others were seen to hold since then.
-    elsewhere: int = 0
     # Its path held again after that, or not while its statement was sought.
     comes_and_goes: bool = False
     recurs: bool | None = None  # a tensor made from the one before it

@@ -131,8 +131,26 @@ class Telling:
             verdict: Verdict = (
                 "accumulation" if history.departures.lets_go else "cache"
             )
-            found.append(_taken(finding, verdict, _last_seen(history, status)))
+            found.append(
+                _taken(finding, verdict, self._last_seen(history, status))
+            )
         return found
+
+    def _last_seen(self, history: HolderHistory, status: Status) -> str:
+        """What became of it, as far as it was seen."""
+        elsewhere = self._known.held_elsewhere(history)
+        stands = stood_at_the_end(history, status, elsewhere)
+        if history.broken_at is not None and not stands:
+            return "but was let go before the end"
+        if history.departures.lets_go:
+            return "but was seen to let go since"
+        if history.is_remade:
+            return "but is one value in place of another"
+        items = history.length
+        size = "" if items is None else f" ({plural(items, 'item')})"
+        if stands:
+            return f"but had stopped growing at the end{size}"
+        return f"but has stopped growing{size}"
 
 
 def _evidence(finding: Finding, history: HolderHistory) -> int:
@@ -188,19 +206,3 @@ def _taken(finding: Finding, verdict: Verdict, note: str) -> Finding:
         seconds_to_oom=None,
         note=note,
     )
-
-
-def _last_seen(history: HolderHistory, status: Status) -> str:
-    """What became of it, as far as it was seen."""
-    stands = stood_at_the_end(history, status)
-    if history.broken_at is not None and not stands:
-        return "but was let go before the end"
-    if history.departures.lets_go:
-        return "but was seen to let go since"
-    if history.is_remade:
-        return "but is one value in place of another"
-    items = history.length
-    size = "" if items is None else f" ({plural(items, 'item')})"
-    if stands:
-        return f"but had stopped growing at the end{size}"
-    return f"but has stopped growing{size}"

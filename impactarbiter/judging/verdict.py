@@ -286,13 +286,15 @@ def _longer(graph: GraphCost, factor: float) -> GraphCost:
 GOES_ON = 0.5
 
 
-def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
+def stood_at_the_end(
+    history: HolderHistory, status: Status, elsewhere: int
+) -> bool:
     """Whether it was there until the last tick: its lines still had as many
     then as it was found with.
 
     A confirmed container whose path broke before, by a call that returned or
     a name that was given away, was there where its lines went on growing, by
-    what nobody else was seen to hold since, or where no step came after it:
+    less what was seen ``elsewhere`` since, or where no step came after it:
     `train()` returns, and the model is tried.  A cycle that nothing led to
     does not go with the end: it was collected, and is worth a word only where
     it was seen to wait for that.  What else nothing led to may have been in a
@@ -315,7 +317,7 @@ def stood_at_the_end(history: HolderHistory, status: Status) -> bool:
     last = history.last
     age = max(last.at.now - history.since, 1)
     more = GOES_ON * (status.now - last.at.now) / age
-    return at_tick - history.elsewhere >= max(last.storages, 1) * (1 + more)
+    return at_tick - elsewhere >= max(last.storages, 1) * (1 + more)
 
 
 def _fits(history: HolderHistory, room: int | None) -> bool:

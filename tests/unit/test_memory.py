@@ -484,14 +484,14 @@ def test_what_others_hold_since_is_not_what_a_broken_path_kept(
     other.sites = {LINE: other.sites[LINE], LINE + 1: other.sites[LINE]}
     groups = [SimpleNamespace(site=s, count=others // 2) for s in other.sites]
     other.fellows = (cast(Held, SimpleNamespace(groups=groups)),)
-    known._see_who_has_it_now()
-    assert (gone.elsewhere, other.elsewhere) == (others, 0)
+    elsewhere = known.held_elsewhere(gone)
+    assert (elsewhere, known.held_elsewhere(other)) == (others, 0)
     monkeypatch.setattr(heap, "site_now", lambda _site: alive(2000)[LINE])
     counts = Counts(optimizer=900)
     status = SimpleNamespace(
         ticks=900, now=900, counts=counts, strongest_kind=OPTIMIZER
     )
-    assert stood_at_the_end(gone, cast(Status, status)) == stood
+    assert stood_at_the_end(gone, cast(Status, status), elsewhere) == stood
 
 
 @pytest.mark.parametrize(

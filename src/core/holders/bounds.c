@@ -153,7 +153,7 @@ tee_bound(const ia_walk *w, uint32_t entry)
         Py_TYPE(block)->tp_traverse(block, find_block, &next);
         blocks += next != NULL;
     }
-    return blocks < 3 ? PyLong_FromLong(2 * TEE_BLOCK) : Py_NewRef(Py_None);
+    return blocks < 3 ? PyLong_FromLong(2L * TEE_BLOCK) : Py_NewRef(Py_None);
 }
 
 /* The most by the type alone, or None. */

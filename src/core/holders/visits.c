@@ -23,10 +23,10 @@ typedef struct {
     PyCodeObject *code; /* of a frame; compared, never followed */
     int container;
     int kept;
+    int in_front; /* of what it was at the last visit, by a link before it */
     uint32_t count;
     ia_link *links; /* owned; links[0] is the root */
     ia_seen seen;   /* the holder at the last visit */
-    int in_front;   /* at this one, of what it was then, by a link before it */
 } path;
 
 static path paths[MOST_PATHS];
