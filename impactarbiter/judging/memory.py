@@ -262,7 +262,7 @@ class HolderHistory(Changing):
 
     def _as_old_as_walked(self, older: Callable[[int, int], int]) -> int:
         """Storages of its lines that were there when it was walked to."""
-        tick = self.walked.at.tick
+        tick = self.turnover.old_at
         return sum(older(site, tick) for site in self.sites)
 
     def told_apart(

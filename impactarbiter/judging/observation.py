@@ -128,6 +128,12 @@ class Observation:
         """Whether it is a tensor without a graph: its size says all."""
         return self.size > 0 and self.graph == 0
 
+    @property
+    def has_no_length(self) -> bool:
+        """Whether it is neither a container nor a tensor: an object that has
+        its tensors by attributes."""
+        return self.items is None and self.size == 0 and self.graph == 0
+
     def lost_some(self, older: Observation) -> bool:
         """Whether something that it held then is gone."""
         if self.items is None:

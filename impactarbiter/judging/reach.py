@@ -51,6 +51,8 @@ class Reach(Changing):
             return False
         if last.reaches_further(self.probed):
             return True
+        if last.has_no_length and any(last.probed.values()):
+            return False  # more nodes may be those of more graphs
         # One item's graph may have been in use beside at the first.
         items = last.items or 1
         own = last.nodes / items if items > 1 else 0

@@ -31,14 +31,22 @@ class Turnover(Changing):
     freed_in_time: bool = False
     # Storages alive of those that the walk saw, at most: never more again.
     remaining: int = field(init=False)
+    # The tick of what is said to be old, and as many as there were: a walk's,
+    # or when nothing was left of those in a holder that has no length.
+    old_at: int = field(init=False)
+    had: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.remaining = self.walked.storages
+        self._counts_from(self.walked.at.tick, self.walked.storages)
 
     def walked_again(self, now: Observation) -> None:
         """Takes in another walk."""
         self.fills = self._fills(now)
-        self.walked, self.remaining = now, now.storages
+        self.walked = now
+        self._counts_from(now.at.tick, now.storages)
+
+    def _counts_from(self, tick: int, storages: int) -> None:
+        self.old_at, self.remaining, self.had = tick, storages, storages
 
     def _fills(self, now: Observation) -> bool:
         """Whether each of its items gets its own: that ends when all have."""
@@ -73,11 +81,16 @@ class Turnover(Changing):
         all_died = not old and self.remaining > 0
         if all_died and not gone:
             self.renews |= self._is_renewed(now, last, alive)
+        emptied = not counted_anew and self.is_emptied(now.items, alive, old)
+        thinned = self.thins(old)
+        if all_died and now.has_no_length:
+            # Others are there now, and no more than there were.
+            emptied = alive <= self.had
+            self._counts_from(now.at.tick, alive)
         return replace(
             now,
-            emptied=gone
-            or (not counted_anew and self.is_emptied(now.items, alive, old)),
-            thinned=self.thins(old),
+            emptied=gone or emptied,
+            thinned=thinned,
             carried_over=(
                 all_died
                 and of_a_turn
@@ -107,7 +120,8 @@ class Turnover(Changing):
     @property
     def is_thinner(self) -> bool:
         """Whether that was seen since the walk."""
-        return self.remaining < self.walked.storages
+        anew = self.old_at > self.walked.at.tick
+        return anew or self.remaining < self.walked.storages
 
     def _has_others(
         self, items: int | None, had: int | None, alive: int

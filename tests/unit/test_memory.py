@@ -27,6 +27,7 @@ from impactarbiter.judging.growth import Pace
 from impactarbiter.judging.known import KnownHolders
 from impactarbiter.judging.memory import HolderHistory
 from impactarbiter.judging.observation import Moment, Observation, observed
+from impactarbiter.judging.reach import Reach
 from impactarbiter.judging.scaled import scaled
 from impactarbiter.judging.turnover import Turnover
 from impactarbiter.judging.verdict import stood_at_the_end
@@ -154,6 +155,33 @@ def test_a_list_that_kept_one_item_was_not_emptied():
 )
 def test_what_the_ledger_cannot_tell_was_not_emptied(then, items):
     assert not Turnover(then).is_emptied(items, alive=9, old=0)
+
+
+def test_an_object_whose_attributes_were_all_replaced_lets_go_each_time():
+    """`setattr(store, f"item_{n}", value)`, and the 20th before it goes: what
+    has more than the last time may still fill."""
+    known, asked = history(seen(20, None, 9)), []
+
+    def older(site: int, tick: int) -> int:
+        asked.append(tick)
+        return 0
+
+    for tick, count, emptied in ((200, 40, False), (400, 40, True)):
+        now = known.told_apart(seen(tick, None, count), alive(count), older)
+        assert now.emptied == emptied
+        known.observe(now)
+        assert known.departures.lets_go == emptied
+    assert asked == [20, 200] and known.first.at.tick == 400
+
+
+def test_more_nodes_behind_an_object_may_be_those_of_more_graphs():
+    known = history(replace(seen(20, None, 9), nodes=36, probed={LINE: 4}))
+    known.reach = Reach({LINE: 4})
+    now = replace(seen(40, None, 18), nodes=72, probed={LINE: 4})
+    known.observe(now)
+    assert not known.graph_grows
+    known.observe(replace(now, probed={LINE: 8}))
+    assert known.graph_grows
 
 
 def test_a_list_that_was_read_from_a_checkpoint_was_not_emptied():
