@@ -277,6 +277,7 @@ class HolderHistory(Changing):
             now,
             self.last,
             _alive(lines),
+            sum(line.live_bytes for line in lines.values()),
             self._as_old_as_walked(older),
             gone=self.is_gone,
             counted_anew=self._counted_anew,

@@ -31,22 +31,23 @@ class Turnover(Changing):
     freed_in_time: bool = False
     # Storages alive of those that the walk saw, at most: never more again.
     remaining: int = field(init=False)
-    # The tick of what is said to be old, and as many as there were: a walk's,
-    # or when nothing was left of those in a holder that has no length.
+    # The tick of what is said to be old, and how many and bytes there were: a
+    # walk's, or when nothing was left of those in a holder without a length.
     old_at: int = field(init=False)
-    had: int = field(init=False)
+    had: tuple[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._counts_from(self.walked.at.tick, self.walked.storages)
+        self._counts_from(self.walked)
 
     def walked_again(self, now: Observation) -> None:
         """Takes in another walk."""
         self.fills = self._fills(now)
         self.walked = now
-        self._counts_from(now.at.tick, now.storages)
+        self._counts_from(now)
 
-    def _counts_from(self, tick: int, storages: int) -> None:
-        self.old_at, self.remaining, self.had = tick, storages, storages
+    def _counts_from(self, now: Observation) -> None:
+        self.old_at, self.remaining = now.at.tick, now.storages
+        self.had = now.storages, now.held
 
     def _fills(self, now: Observation) -> bool:
         """Whether each of its items gets its own: that ends when all have."""
@@ -63,6 +64,7 @@ class Turnover(Changing):
         now: Observation,
         last: Observation,
         alive: int,
+        size: int,
         old: int,
         *,
         gone: bool,
@@ -70,8 +72,8 @@ class Turnover(Changing):
         of_a_turn: bool,
     ) -> Observation:
         """What is seen now, with what is gone of what the walk saw; ``last``
-        is the look before, and ``alive`` what its lines have, of which so much
-        is as ``old`` as the walk.
+        is the look before, and ``alive`` what its lines have, of that ``size``
+        in bytes, of which so much is as ``old`` as the walk.
 
         ``gone``: all that was there had gone with its path, so that nothing
         stays, whatever lies at the old addresses; ``counted_anew``: what went
@@ -85,8 +87,8 @@ class Turnover(Changing):
         thinned = self.thins(old)
         if all_died and now.has_no_length:
             # Others are there now, and no more than there were.
-            emptied = alive <= self.had
-            self._counts_from(now.at.tick, alive)
+            emptied = alive <= self.had[0] and size <= self.had[1]
+            self._counts_from(replace(now, storages=alive, held=size))
         return replace(
             now,
             emptied=gone or emptied,

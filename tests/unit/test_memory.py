@@ -166,12 +166,17 @@ def test_an_object_whose_attributes_were_all_replaced_lets_go_each_time():
         asked.append(tick)
         return 0
 
-    for tick, count, emptied in ((200, 40, False), (400, 40, True)):
-        now = known.told_apart(seen(tick, None, count), alive(count), older)
+    larger = {LINE: alive(40)[LINE]._replace(live_bytes=8000)}
+    for tick, lines, emptied in (
+        (200, alive(40), False),
+        (300, larger, False),
+        (400, alive(40), True),
+    ):
+        now = known.told_apart(seen(tick, None, 40), lines, older)
         assert now.emptied == emptied
         known.observe(now)
         assert known.departures.lets_go == emptied
-    assert asked == [20, 200] and known.first.at.tick == 400
+    assert asked == [20, 200, 300] and known.first.at.tick == 400
 
 
 def test_more_nodes_behind_an_object_may_be_those_of_more_graphs():
