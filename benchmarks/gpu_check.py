@@ -31,6 +31,7 @@ PARTS = {
     "equality": 60,
     "oom": 60,
     "overhead": 150,
+    "shares": 60,
     "long": 240,
     "lab": 240,
     "models": 120,

@@ -192,6 +192,49 @@ def overhead() -> dict[str, Any]:
     return {"rows": as_printed(rows)}
 
 
+# -- what of it takes how long ------------------------------------------------
+
+#: Steps from which on a watch seldom looks, and those of a measurement.
+SETTLED = 400
+MEASURED = 200
+
+
+def shares() -> dict[str, Any]:
+    """A step of a settled training, in ms: plain, with a hook attached that
+    says nothing, with births and deaths alone, watched, and with the hook
+    again, by which the machine's own drift shows: torch lets nobody detach."""
+    from steps import pieces
+
+    step = training_step(*LAUNCHES)
+    rows: list[dict[str, Any]] = []
+
+    def measure(what: str) -> None:
+        timed = step, MEASURED, PIECE, torch.cuda.synchronize
+        mean, fastest = pieces(*timed)
+        rows.append(
+            {
+                "what": what,
+                "mean_ms": round(1e3 * mean, 3),
+                "fastest_tenth_ms": round(1e3 * fastest, 3),
+            }
+        )
+
+    for _ in range(10):
+        step()
+    measure("plain")
+    impactarbiter.watch().stop()
+    measure("a hook that says nothing")
+    with impactarbiter.watch(step="manual"):
+        measure("births and deaths")
+    with impactarbiter.watch() as arbiter:
+        for _ in range(SETTLED):
+            step()
+        measure("watched")
+        own = arbiter.report().cost.ms_per_step
+    measure("a hook that says nothing, again")
+    return {"rows": rows, "own_clock_ms": own}
+
+
 # -- a whole training ---------------------------------------------------------
 
 #: A training's steps are timed in spans that end here: a watch looks more
@@ -554,6 +597,7 @@ PARTS: dict[str, Callable[..., dict[str, Any]]] = {
     "equality": equality,
     "oom": oom,
     "overhead": overhead,
+    "shares": shares,
     "long": long,
     "long_one": long_one,
     "lab": lab,

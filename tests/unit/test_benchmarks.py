@@ -188,6 +188,24 @@ def test_the_overhead_on_a_gpu_is_measured_without_one(
     assert all(row["ratio"] > 0 for row in found)
 
 
+def test_what_a_step_costs_on_a_gpu_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched: list[bool] = []
+    monkeypatch.setattr(
+        gpu_parts,
+        "training_step",
+        lambda *_: lambda: watched.append(gpu_parts._core.is_active()),
+    )
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    found = gpu_parts.shares()
+    each = gpu_parts.MEASURED + gpu_parts.MEASURED // 5
+    assert len(found["rows"]) == 5
+    assert watched.count(True) == 2 * each + gpu_parts.SETTLED
+    assert watched.count(False) == 10 + 3 * each
+
+
 def test_a_long_training_on_a_gpu_is_timed_span_by_span(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
