@@ -157,11 +157,20 @@ def of_an_iterator(finding: Finding, where: str) -> str:
 
 def of_a_gradient(finding: Finding, where: str) -> str:
     """Where the graph that hangs on a tensor made no tensor of it: it made
-    the gradient."""
-    holder, kept = finding.holder, finding.kept
+    the gradient; and where a gradient itself gets larger."""
+    holder, kept, path = finding.holder, finding.kept, finding.path
+    if holder is None:
+        return ""
+    depth = finding.holder_depth
+    leads = path.edges[depth - 1].kind if path is not None and depth else ""
+    if leads == "grad" and finding.graph is None:
+        return (
+            "call zero_grad() of its optimizer or module in each step:"
+            f" backward() adds to {where} while that is there, and a sparse"
+            " gradient keeps the rows of every step so far"
+        )
     if (
-        holder is None
-        or holder.type not in ("Parameter", "Tensor")
+        holder.type not in ("Parameter", "Tensor")
         or finding.graph is None
         or kept is None
         or kept.graphs

@@ -127,6 +127,9 @@ describe(PyObject *object, ia_tensor_info *info)
     info->requires_grad = meta != nullptr && meta->requires_grad();
     info->is_leaf = meta == nullptr || !meta->grad_fn_;
     info->is_parameter = is_parameter(object);
+    if (impl.version_counter().enabled()) {
+        info->writes = impl.version_counter().current_version();
+    }
     return 1;
 }
 

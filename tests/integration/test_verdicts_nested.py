@@ -1196,3 +1196,36 @@ def test_who_has_the_whole_is_told_before_who_looks_at_a_part(
     assert finding.holder is not None
     assert finding.holder.expression.endswith("bank.features")
     assert finding.bytes_per_step == pytest.approx(4 * 64 * 4)
+
+
+@pytest.mark.parametrize(
+    ("cleared", "leaks"),
+    [
+        (lambda optimizer: None, True),
+        (lambda optimizer: optimizer.zero_grad(), False),
+        (lambda optimizer: optimizer.zero_grad(set_to_none=False), False),
+    ],
+    ids=["never", "gone", "zeroed"],
+)
+def test_a_sparse_gradient_that_nobody_clears_grows(
+    cleared: Callable[[torch.optim.Optimizer], object], leaks: bool
+) -> None:
+    items = nn.Embedding(5000, 16, sparse=True)
+    optimizer = torch.optim.SparseAdam(list(items.parameters()))
+    chosen = torch.Generator().manual_seed(0)
+
+    def step(_: int) -> None:
+        count = int(torch.randint(20, 60, (), generator=chosen))
+        rows = torch.randint(5000, (count,), generator=chosen)
+        cleared(optimizer)
+        items(rows).square().sum().backward()
+        optimizer.step()
+
+    told = [f for f in watched(step, 200).findings if f.severity != "info"]
+    assert [f.verdict for f in told] == ["leak"] * leaks
+    for finding in told:
+        assert str(finding.path).endswith("items.weight.grad")
+        # Rows and their numbers, and 39.5 of them a step.
+        true = 39.5 * (16 * 4 + 8)
+        assert finding.advice.startswith("call zero_grad() of its")
+        assert finding.bytes_per_step == pytest.approx(true, rel=0.2)

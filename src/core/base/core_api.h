@@ -14,7 +14,7 @@
 
 #include "device_event.h"
 
-#define IA_API_VERSION 9
+#define IA_API_VERSION 10
 #define IA_API_CAPSULE "impactarbiter._core._api"
 
 /* One block of tensor memory.  `data` is what the allocator returned, `impl`
@@ -90,6 +90,7 @@ typedef struct {
     int requires_grad;
     int is_leaf;
     int is_parameter;
+    uint32_t writes;             /* in place, as the framework counts them */
 } ia_tensor_info;
 
 /* An autograd node by the numbers that it got when it was made. */

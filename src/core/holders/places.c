@@ -3,6 +3,7 @@
 #include "../base/compat.h"
 #include "places.h"
 
+#include "../base/frameworks.h"
 #include "../base/kinds.h"
 #include "../base/ndarray.h"
 #include "../ledger/frames.h"
@@ -102,9 +103,49 @@ search_instance(ia_search *s, PyObject *op)
         Py_TYPE(op)->tp_traverse(op, meet, s);
 }
 
-/* What the framework knows beyond tp_traverse may change under us: a path
- * that leads through it is not followed.  A generator's tp_traverse shows no
- * variable while it runs. */
+typedef struct {
+    ia_sink sink;
+    ia_search *search;
+} search_sink;
+
+static int
+meet_object(ia_sink *sink, PyObject *op, ia_edge_kind kind, const char *name,
+            Py_ssize_t index)
+{
+    (void)kind, (void)name, (void)index;
+    return meet(op, ((search_sink *)sink)->search);
+}
+
+static int
+pass_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
+          Py_ssize_t index)
+{
+    (void)sink, (void)node, (void)kind, (void)name, (void)index;
+    return 0;
+}
+
+static int
+pass_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
+             const char *name, Py_ssize_t index)
+{
+    (void)sink, (void)storage, (void)kind, (void)name, (void)index;
+    return 0;
+}
+
+/* A tensor's gradient has the place that it is shown at, behind all that
+ * tp_traverse shows. */
+static void
+search_tensor(ia_search *s, PyObject *op)
+{
+    search_sink sink = {{meet_object, pass_node, pass_storage, NULL}, s};
+    search_instance(s, op);
+    if (s->key == 0 && s->found < 0)
+        ia_the_framework->expand_object(op, IA_KIND_TENSOR, &sink.sink);
+}
+
+/* What the framework knows beyond tp_traverse may change under us: it is asked
+ * for where nothing does.  A generator's tp_traverse shows no variable while
+ * it runs. */
 static void
 search_object(ia_search *s, PyObject *op, int still)
 {
@@ -121,6 +162,8 @@ search_object(ia_search *s, PyObject *op, int still)
         ia_ndarray_traverse(op, meet, s);
     else if (kind > IA_KIND_PLAIN && kind < IA_KIND_NDARRAY && !still)
         return; /* another thread may be changing it */
+    else if (kind == IA_KIND_TENSOR)
+        search_tensor(s, op);
     else if (type->tp_traverse != NULL && ia_is_gc(op))
         search_instance(s, op);
 }

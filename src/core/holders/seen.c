@@ -16,20 +16,34 @@
 
 /* -- tensors and arrays ----------------------------------------------------- */
 
-/* The node behind a gradient, be that a Python object or none. */
+/* The node behind a tensor's gradient, be that a Python object or none, and
+ * the memory of a tensor's parts: a sparse one has none of its own. */
 typedef struct {
     ia_sink sink;
     void *node;
-} gradient_sink;
+    size_t bytes;
+} tensor_sink;
 
 static int
-meet_gradient(ia_sink *sink, PyObject *op, ia_edge_kind kind, const char *name,
-              Py_ssize_t index)
+is_part(ia_edge_kind kind, const char *name)
 {
-    gradient_sink *g = (gradient_sink *)sink;
-    (void)name, (void)index;
-    if (kind == IA_EDGE_GRAD && ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR)
-        g->node = ia_the_framework->grad_fn_of(op);
+    return kind == IA_EDGE_STORAGE && name != NULL;
+}
+
+static int
+meet_object(ia_sink *sink, PyObject *op, ia_edge_kind kind, const char *name,
+            Py_ssize_t index)
+{
+    tensor_sink *t = (tensor_sink *)sink;
+    ia_storage memory;
+    (void)index;
+    if (ia_kind_of(Py_TYPE(op)) != IA_KIND_TENSOR)
+        return 0;
+    if (kind == IA_EDGE_GRAD)
+        t->node = ia_the_framework->grad_fn_of(op);
+    else if (is_part(kind, name) &&
+             ia_the_framework->storage_of(op, &memory))
+        t->bytes += memory.bytes;
     return 0;
 }
 
@@ -37,40 +51,57 @@ static int
 meet_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
           Py_ssize_t index)
 {
-    gradient_sink *g = (gradient_sink *)sink;
+    tensor_sink *t = (tensor_sink *)sink;
     (void)index;
     if (kind == IA_EDGE_GRAD_FN && name != NULL && strcmp(name, "grad") == 0)
-        g->node = node;
+        t->node = node;
     return 0;
 }
 
 static int
-pass_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
+meet_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
              const char *name, Py_ssize_t index)
 {
-    (void)sink, (void)storage, (void)kind, (void)name, (void)index;
+    tensor_sink *t = (tensor_sink *)sink;
+    (void)index;
+    if (is_part(kind, name))
+        t->bytes += storage->bytes;
     return 0;
 }
 
-/* What made a tensor; of one that nothing made, what made its gradient: that
- * hangs on it, and a parameter that no optimizer clears adds up. */
-static void *
-graph_of(PyObject *op)
+/* One that has parts is the one before, larger, where it was written to and
+ * lies where that lay: a sparse gradient that nobody clears. */
+static void
+read_parts(ia_seen *seen, PyObject *op, ia_visit *v)
 {
-    gradient_sink g = {{meet_gradient, meet_node, pass_storage, NULL}, NULL};
-    void *node = ia_the_framework->grad_fn_of(op);
-    if (node == NULL)
-        ia_the_framework->expand_object(op, IA_KIND_TENSOR, &g.sink);
-    return node != NULL ? node : g.node;
+    ia_tensor_info info;
+    if (!ia_the_framework->describe_tensor(op, &info))
+        return;
+    if (seen->parted == (uintptr_t)op && info.writes > seen->writes &&
+        v->bytes > seen->bytes)
+        v->recurs = IA_LEADS_BACK;
+    seen->parted = (uintptr_t)op;
+    seen->writes = info.writes;
+    seen->bytes = v->bytes;
 }
 
+/* Its graph is what made it; of one that nothing made, what made its gradient:
+ * that hangs on it, and a parameter that no optimizer clears adds up. */
 static void
 read_tensor(ia_seen *seen, PyObject *op, ia_visit *v)
 {
-    void *node = v->graph = graph_of(op);
+    tensor_sink t = {{meet_object, meet_node, meet_storage, NULL}, NULL, 0};
+    void *node = ia_the_framework->grad_fn_of(op);
     ia_storage memory;
-    if (ia_the_framework->storage_of(op, &memory))
+    if (node == NULL)
+        ia_the_framework->expand_object(op, IA_KIND_TENSOR, &t.sink);
+    v->graph = node = node != NULL ? node : t.node;
+    if (ia_the_framework->storage_of(op, &memory)) {
         v->bytes = memory.bytes;
+    } else if (t.bytes > 0) {
+        v->bytes = t.bytes;
+        read_parts(seen, op, v);
+    }
     if (node == NULL || node == seen->node)
         return;
     int back = seen->node == NULL

@@ -36,6 +36,9 @@ typedef struct {
     int linked; /* a pair that leads to the one before it, and so on */
     void *node; /* behind a tensor */
     uint64_t sequence;
+    uintptr_t parted; /* a tensor that has its memory in parts */
+    size_t bytes;     /* of these */
+    uint32_t writes;  /* to it */
 } ia_seen;
 
 /* ``still``: within a walk's brackets, where no other thread changes what only
