@@ -188,9 +188,8 @@ def test_the_overhead_on_a_gpu_is_measured_without_one(
     assert all(row["ratio"] > 0 for row in found)
 
 
-def test_what_a_step_costs_on_a_gpu_is_told_apart(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def steps_seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each training step of the parts, whether it was watched."""
     watched: list[bool] = []
     monkeypatch.setattr(
         gpu_parts,
@@ -198,6 +197,13 @@ def test_what_a_step_costs_on_a_gpu_is_told_apart(
         lambda *_: lambda: watched.append(gpu_parts._core.is_active()),
     )
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    return watched
+
+
+def test_what_a_step_costs_on_a_gpu_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched = steps_seen(monkeypatch)
     monkeypatch.setattr(sys, "path", list(sys.path))
     found = gpu_parts.shares()
     each = gpu_parts.MEASURED + gpu_parts.MEASURED // 5
@@ -209,13 +215,7 @@ def test_what_a_step_costs_on_a_gpu_is_told_apart(
 def test_a_long_training_on_a_gpu_is_timed_span_by_span(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    steps: list[int] = []
-    monkeypatch.setattr(
-        gpu_parts,
-        "training_step",
-        lambda *_: lambda: steps.append(gpu_parts._core.is_active()),
-    )
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    steps = steps_seen(monkeypatch)
     monkeypatch.setattr(gpu_parts, "SPANS", (2, 5))
 
     def here(

@@ -116,28 +116,13 @@ meet_object(ia_sink *sink, PyObject *op, ia_edge_kind kind, const char *name,
     return meet(op, ((search_sink *)sink)->search);
 }
 
-static int
-pass_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
-          Py_ssize_t index)
-{
-    (void)sink, (void)node, (void)kind, (void)name, (void)index;
-    return 0;
-}
-
-static int
-pass_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
-             const char *name, Py_ssize_t index)
-{
-    (void)sink, (void)storage, (void)kind, (void)name, (void)index;
-    return 0;
-}
-
 /* A tensor's gradient has the place that it is shown at, behind all that
  * tp_traverse shows. */
 static void
 search_tensor(ia_search *s, PyObject *op)
 {
-    search_sink sink = {{meet_object, pass_node, pass_storage, NULL}, s};
+    search_sink sink = {{meet_object, ia_pass_node, ia_pass_storage, NULL},
+                        s};
     search_instance(s, op);
     if (s->key == 0 && s->found < 0)
         ia_the_framework->expand_object(op, IA_KIND_TENSOR, &sink.sink);
