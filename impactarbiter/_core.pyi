@@ -71,6 +71,7 @@ class _Status(TypedDict):
 
 class _Retained(TypedDict):
     bytes: int
+    on: list[tuple[str, int]]
     storages: int
     nodes: int
     node_bytes: int
@@ -103,6 +104,7 @@ class _Suspect(TypedDict):
 class _Group(TypedDict):
     site: int
     count: int
+    objects: int
     generations: int
     first: int
     last: int

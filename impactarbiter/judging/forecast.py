@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..base import cgroups
 from ..core import devices, ledger
-from ..model.devices import is_on_host
+from ..model.devices import is_accelerator, is_on_host
 from ..model.finding import Finding
 
 
@@ -64,25 +64,36 @@ class Forecast:
             self.room = group.room
 
     def room_of(self, finding: Finding) -> int | None:
-        """Bytes left where the finding's tensors lie."""
-        device = finding.device
+        """Bytes left where most of the finding's tensors lie."""
+        return self._room_on(finding.device)
+
+    def _room_on(self, device: str) -> int | None:
         if is_on_host(device):
             return self.room
         if device not in self._rooms:
             self._rooms[device] = devices.room(device, self._given)
         return self._rooms[device]
 
+    def _steps(self, finding: Finding) -> int | None:
+        """Until the first of its devices has no room; None where that of one
+        is not known."""
+        on = {n: r for n, r in finding.rates.items() if is_accelerator(n)}
+        if len(on) < len(finding.rates):
+            on["cpu"] = finding.host_bytes_per_step
+        rooms = [
+            (self._room_on(n), rate) for n, rate in on.items() if rate > 0
+        ]
+        left = [room / rate for room, rate in rooms if room is not None]
+        return int(min(left)) if rooms and len(left) == len(rooms) else None
+
     def apply(self, finding: Finding, seconds: float) -> Finding:
         """The finding with its forecast; unchanged where none can be made.
 
         ``seconds`` is how long a step takes.
         """
-        on_cpu = is_on_host(finding.device)
-        rate = finding.cost_per_step if on_cpu else finding.bytes_per_step
-        room = self.room_of(finding)
-        if room is None or rate <= 0 or finding.goes_in_time:
+        steps = self._steps(finding)
+        if steps is None or finding.goes_in_time:
             return finding
-        steps = int(room / rate)
         return replace(
             finding,
             steps_to_oom=steps,

@@ -192,7 +192,9 @@ def finding_of(
         asked_at=_end_site(history, rule, case.last_word, of_keys=True),
     )
     made = replace(
-        made, object_bytes_per_step=_objects(made), **_of_the_living(made)
+        made,
+        object_bytes_per_step=_objects(history, made),
+        **_of_the_living(made),
     )
     seconds = status.elapsed_seconds / max(status.counts[kind], 1)
     made = forecast.apply(made, seconds)
@@ -216,14 +218,17 @@ def _of_the_living(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _objects(finding: Finding) -> float:
-    """Bytes a step of its tensors' own objects; a graph's saved tensors have
-    none in Python."""
+def _objects(history: HolderHistory, finding: Finding) -> float:
+    """Bytes a step of its tensors' own objects, of which several may show one
+    storage; a graph's saved tensors have none in Python."""
     if not finding.tensors:
         return 0.0
     device = finding.tensors[0].device
     size = frameworks.object_bytes(device, not finding.graph)
-    return max(finding.tensors_per_step, 0.0) * size
+    groups = [group for held in history.fellows for group in held.groups]
+    count = sum(g.count for g in groups)
+    each = sum(g.objects for g in groups) / count if count else 1.0
+    return max(finding.tensors_per_step, 0.0) * each * size
 
 
 def _cycle(history: HolderHistory, case: Case) -> Cycle | None:

@@ -9,7 +9,7 @@ import re
 from itertools import pairwise
 
 from ..base.units import A_PERCENT, format_share, plural
-from ..model.devices import is_on_host
+from ..model.devices import is_accelerator
 from ..model.finding import Cycle, Finding, Holder
 from ..model.words import BOUNDED
 from .autograd import cause_of
@@ -304,7 +304,7 @@ def _of_tensors(finding: Finding, where: str) -> str:
             f"{said}; what must be kept can be written to disk (`np.memmap`)"
         )
     devices = {t.device for t in finding.tensors}
-    if devices and not any(map(is_on_host, devices)):
+    if devices and all(map(is_accelerator, devices)):
         return f"{said}; what must be kept can go off the device by `.cpu()`"
     return f"{said}; what must be kept can be summed up"
 

@@ -13,6 +13,11 @@ def is_on_host(device: str) -> bool:
     return device in ("cpu", "numpy") or ":cpu:" in device
 
 
+def is_accelerator(device: str) -> bool:
+    """Whether a device has memory, and another than the process's."""
+    return device != "meta" and not is_on_host(device)
+
+
 def noun_of(devices: Iterable[str]) -> str:
     """What lies on all of these devices: "array" or "tensor"."""
     families = _families(devices)

@@ -233,6 +233,8 @@ class Finding:
     ``graph_bytes_per_step`` is the memory of autograd nodes, no tensors,
     that is kept beside ``bytes_per_step`` of tensor memory;
     ``object_bytes_per_step``, at least, that of the tensors' own objects.
+    ``shares``: what part of its tensors' bytes lies on which device, the most
+    first; empty where all are on one, the example's.
     ``needed_by`` are operations of live graphs that will read the example's
     memory, ``readers`` how many they are (the first of many are listed):
     none, and every backward that used it is done with it.  None: not known.
@@ -263,6 +265,7 @@ class Finding:
     steps_to_oom: int | None = None
     seconds_to_oom: float | None = None
     object_bytes_per_step: float = 0.0
+    shares: tuple[tuple[str, float], ...] = ()
     tensors: tuple[TensorExample, ...] = ()
     advice: str = ""
     patch: str | None = None
@@ -334,16 +337,27 @@ class Finding:
 
     @property
     def device(self) -> str:
-        """Where its tensors lie, as far as it is known."""
-        return self.tensors[0].device if self.tensors else "cpu"
+        """Where most of its tensors lie, as far as it is known."""
+        return self._shares[0][0]
+
+    @property
+    def _shares(self) -> tuple[tuple[str, float], ...]:
+        device = self.tensors[0].device if self.tensors else "cpu"
+        return self.shares or ((device, 1.0),)
 
     @property
     def host_bytes_per_step(self) -> float:
         """What of that lies in the process's own memory: a device's tensors
         do not, their nodes and objects do."""
-        if is_on_host(self.device):
-            return self.cost_per_step
-        return self.cost_per_step - self.bytes_per_step
+        rest = self.cost_per_step - self.bytes_per_step
+        rates = self.rates.items()
+        return rest + sum(rate for name, rate in rates if is_on_host(name))
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Tensor memory a step by the device that it lies on."""
+        rate = self.bytes_per_step
+        return {name: rate * share for name, share in self._shares}
 
     @property
     def noun(self) -> str:

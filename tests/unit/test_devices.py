@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,7 @@ def test_a_limit_of_the_users(watched: None) -> None:
 
 
 def test_no_forecast_where_nobody_knows_the_room(watched: None) -> None:
-    for device in ("cuda:0", "meta", "mps:0"):
+    for device in ("cuda:0", "mps:0"):
         assert devices.room(device) is None
         told = Forecast().apply(finding(device), 0.5)
         assert told.steps_to_oom is None
@@ -184,6 +185,33 @@ def test_no_forecast_where_nobody_knows_the_room(watched: None) -> None:
     assert Forecast().room_of(finding("cpu")) == pytest.approx(
         Forecast().room, rel=0.2
     )
+
+
+def test_what_runs_out_first_is_told(
+    watched: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rooms = {"cuda:0": 6_000_000}
+    monkeypatch.setattr(devices, "room", lambda name, _given: rooms.get(name))
+
+    def told(other: str) -> int | None:
+        forecast = Forecast()
+        forecast.room = 98_000_000
+        shares = (("cpu", 0.8), (other, 0.2))
+        found = replace(finding(other), shares=shares)
+        assert found.device == "cpu"
+        return forecast.apply(found, 0.5).steps_to_oom
+
+    assert told("cuda:0") == 98_000_000 // 9800
+    rooms["cuda:0"] = 1_000_000
+    assert told("cuda:0") == 1_000_000 // 200
+    assert told("mps:0") is None
+
+
+def test_what_has_no_memory_takes_that_of_its_nodes(watched: None) -> None:
+    forecast = Forecast()
+    forecast.room = 90_000
+    assert devices.room("meta") is None
+    assert forecast.apply(finding("meta"), 0.5).steps_to_oom == 10
 
 
 # -- what is said -------------------------------------------------------------

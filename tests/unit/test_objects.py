@@ -10,15 +10,14 @@ import pytest
 import torch
 
 import impactarbiter
-from impactarbiter import _torch
-from impactarbiter.core import frameworks
+from impactarbiter.core import built, frameworks
 
 STEPS = 60
 
 
 @pytest.fixture(autouse=True)
 def known() -> None:
-    frameworks.know_objects(_torch)
+    frameworks.know_objects(built.torch_module())
 
 
 #: What one more of each takes of the process's memory, in steady state.
@@ -67,6 +66,38 @@ def test_a_detached_number_costs_its_objects() -> None:
     assert f"at least {each} B of tensor objects" in str(found)
 
 
+def test_each_view_of_one_storage_costs_its_object() -> None:
+    found = watched(lambda _weight: list(torch.ones(8, 2)))
+    each = frameworks.object_bytes("cpu", True)
+    assert found.bytes_per_step == 64
+    # The views keep what they are views of, too.
+    assert found.object_bytes_per_step == 9 * each
+
+
+def test_views_that_others_hold_cost_others() -> None:
+    beside: list[torch.Tensor] = []
+
+    def keep(_weight: torch.Tensor) -> torch.Tensor:
+        made = torch.ones(8, 2)
+        beside[:] = list(made)
+        return made
+
+    found = watched(keep)
+    each = frameworks.object_bytes("cpu", True)
+    assert each <= found.object_bytes_per_step < 1.5 * each
+
+
+def test_items_are_counted_where_many_show_one_storage() -> None:
+    kept: list[torch.Tensor] = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(STEPS):
+            kept.extend(torch.ones(8, 2))
+            arbiter.step()
+        (found,) = arbiter.report().findings
+    assert found.holder is not None
+    assert found.holder.growth_per_step == 8
+
+
 def test_what_a_graph_saves_has_no_objects_in_python() -> None:
     found = watched(lambda weight: (weight * 2).exp())
     each = frameworks.object_bytes("cpu", False)
@@ -84,3 +115,18 @@ def test_who_is_not_known_has_none() -> None:
     assert frameworks.object_bytes("jax:cpu:0", True) == 0
     assert frameworks.object_bytes("tensorflow:cpu:0", True) == 0
     assert frameworks.object_bytes("numpy", True) == np.ndarray.__basicsize__
+
+
+def test_tensors_of_two_devices_are_told_apart() -> None:
+    found = watched(
+        lambda _weight: (torch.ones(100, device="meta"), torch.ones(300))
+    )
+    shares = dict(found.shares)
+    assert shares == {"cpu": pytest.approx(0.75), "meta": pytest.approx(0.25)}
+    assert found.device == "cpu"
+    assert found.rates == {
+        "cpu": pytest.approx(1200),
+        "meta": pytest.approx(400),
+    }
+    room = found.host_bytes_per_step * (found.steps_to_oom or 0)
+    assert 0.9 * (1 << 50) < room < 1 << 50

@@ -182,10 +182,12 @@ def _target(type_name: str, tensor: _Tensor) -> Target:
 
 @dataclass(frozen=True)
 class Group:
-    """Storages of one line on one holder; births by the clock in force."""
+    """Storages of one line on one holder, and the tensor objects there that
+    show them; births by the clock in force."""
 
     site: int
     count: int
+    objects: int
     generations: int
     first: int
     last: int
@@ -208,6 +210,7 @@ class Held:
     ``branches`` of its items lead to the storages of its groups, ``older`` to
     what was there before the watch.  ``doubles`` of its sort have mostly what
     it has.
+    ``on``: where those bytes of its groups are, by device.
     ``alone``: the share of its items that nothing else has; 0 where it was
     not measured.  ``others`` of its sort, too many to be told singly, hold so
     many ``others_storages`` of ``others_bytes``; ``bytes`` counts them too.
@@ -234,6 +237,7 @@ class Held:
     groups: tuple[Group, ...]
     bytes: int
     storages: int
+    on: tuple[tuple[str, int], ...]
     nodes: int
     node_bytes: int
     graph: GraphCost | None
@@ -338,6 +342,7 @@ def held_of(raw: _Holder) -> Held:
         groups=tuple(Group(**group) for group in raw["groups"]),
         bytes=cost["bytes"],
         storages=cost["storages"],
+        on=tuple(cost["on"]),
         nodes=cost["nodes"],
         node_bytes=cost["node_bytes"],
         alone=cost["freed_items"] / max(cost["items"], 1),

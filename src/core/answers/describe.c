@@ -20,9 +20,16 @@ ia_cost_build(const ia_cost *cost)
                                             (unsigned long long)n->count,
                                             (unsigned long long)n->bytes));
     }
-    if (biggest == NULL)
+    PyObject *on = biggest ? PyList_New(0) : NULL;
+    for (int i = 0; on && i < cost->non; i++)
+        ia_list_add(&on, Py_BuildValue(
+                             "(NK)", ia_device_build(cost->on[i].device),
+                             (unsigned long long)cost->on[i].bytes));
+    if (on == NULL) {
+        Py_XDECREF(biggest);
         return NULL;
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N}",
+    }
+    return Py_BuildValue("{s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N}", "on", on,
                          "bytes",
                          (unsigned long long)cost->bytes, "storages",
                          (unsigned long long)cost->storages, "nodes",

@@ -338,8 +338,8 @@ static PyObject *
 build_group(const ia_group *g)
 {
     return Py_BuildValue(
-        "{s:K,s:I,s:I,s:I,s:I,s:I,s:K}", "site", number_of_site(g->site),
-        "count", g->count,
+        "{s:K,s:I,s:I,s:I,s:I,s:I,s:I,s:K}", "site",
+        number_of_site(g->site), "count", g->count, "objects", g->objects,
         "generations", g->generations, "first", g->first_generation, "last",
         g->last_generation, "depth", g->depth, "bytes",
         (unsigned long long)g->bytes);

@@ -14,8 +14,18 @@ void
 ia_storages_free(ia_storages *s)
 {
     free(s->items);
+    free(s->beside);
     ia_ptrmap_free(&s->index);
     *s = (ia_storages){0};
+}
+
+void
+ia_storages_add_beside(ia_storages *s, ia_reached *item, uint32_t entry)
+{
+    if (IA_ROOM(s->beside, s->beside_room, (uint64_t)s->nbeside + 2) < 0)
+        return;
+    s->beside[++s->nbeside] = (ia_beside){entry, item->beside};
+    item->beside = s->nbeside;
 }
 
 static ia_reached *

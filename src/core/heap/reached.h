@@ -36,12 +36,22 @@ typedef struct {
     uint8_t claimed; /* a cut would free it */
     /* State of an optimizer that steps, or what it steps by. */
     uint8_t accounted_for;
+    uint8_t asked_for; /* its holder is */
+    uint32_t beside; /* last of the others that lead to it, or 0 */
 } ia_reached;
+
+/* A tensor object that leads to a storage which another led to before. */
+typedef struct {
+    uint32_t entry;
+    uint32_t next; /* of the same storage, or 0 */
+} ia_beside;
 
 typedef struct {
     ia_reached *items; /* owned */
     uint32_t count, capacity;
     ia_ptrmap index; /* key -> item */
+    ia_beside *beside; /* owned; from 1 */
+    uint32_t nbeside, beside_room;
     /* Entries of a first pass before it went on to libraries' modules. */
     uint32_t near_entries;
     /* With what was cut, such modules led to some that were met before them:
@@ -58,6 +68,9 @@ ia_is_older(const ia_reached *r)
 }
 
 void ia_storages_free(ia_storages *);
+/* What leads to a storage besides what did first; where memory is short, it
+ * goes uncounted. */
+void ia_storages_add_beside(ia_storages *, ia_reached *, uint32_t entry);
 /* Item of a storage, added when it is new; NULL when memory is short. */
 ia_reached *ia_storages_get(ia_storages *, const ia_storage *);
 

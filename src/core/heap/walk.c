@@ -297,13 +297,27 @@ span_of(const ia_walk *w, uint32_t entry)
 static int
 has_more(const ia_walk *w, const ia_reached *item)
 {
-    if (w->parent == item->entry ||
-        w->queue[w->parent].parent == item->entry ||
+    if (w->queue[w->parent].parent == item->entry ||
         (w->libraries && item->entry < w->storages->near_entries))
         return 0;
     uint64_t more = span_of(w, w->parent);
     uint64_t part = more == 0 ? 0 : span_of(w, item->entry);
     return part != 0 && more > part;
+}
+
+/* A storage that something else has led to before. */
+static void
+meet_again(ia_walk *w, ia_reached *item, ia_edge_kind kind)
+{
+    note_storage(w, item);
+    if (kind != IA_EDGE_STORAGE || w->parent == item->entry)
+        return;
+    uint32_t beside = w->parent;
+    if (has_more(w, item)) {
+        beside = item->entry;
+        item->entry = w->parent;
+    }
+    ia_storages_add_beside(w->storages, item, beside);
 }
 
 static int
@@ -329,9 +343,7 @@ sink_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
                           ? ia_walk_append(w, ref, w->parent)
                           : w->parent;
     else
-        note_storage(w, item);
-    if (kind == IA_EDGE_STORAGE && has_more(w, item))
-        item->entry = w->parent;
+        meet_again(w, item, kind);
     ia_purpose purpose = kind == IA_EDGE_GRAD    ? IA_FOR_GRADIENT
                          : kind == IA_EDGE_SAVED ? IA_FOR_GRAPH
                          : item->device == IA_DEVICE_NUMPY

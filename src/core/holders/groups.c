@@ -203,19 +203,35 @@ list_pairs(items_met *m, const ia_walk *w, uint32_t holder)
     }
 }
 
-/* Whether no storage before this one hangs on the same item. */
+/* Whether nothing before this hangs on the same item of the holder. */
 static int
-is_new_item(const ia_walk *w, const ia_member *member, items_met *m)
+is_new_item(const ia_walk *w, uint32_t item, uint32_t holder, items_met *m)
 {
-    uint32_t item = item_above(w, w->storages->items[member->storage].entry,
-                               member->holder);
     if (item == IA_NO_ENTRY || m->entries[item / 64] & UINT64_C(1) << item % 64)
         return 0;
     m->entries[item / 64] |= UINT64_C(1) << item % 64;
-    if (m->dict != member->holder)
-        list_pairs(m, w, member->holder);
+    if (m->dict != holder)
+        list_pairs(m, w, holder);
     uint32_t pair = ia_ptrmap_get(&m->pairs, IA_ADDRESS(w->queue[item].ref));
     return pair == IA_PTRMAP_NONE || ia_ptrmap_add(&m->met, pair, 0) != 0;
+}
+
+/* The holder's items that lead to a storage, and the tensor objects that show
+ * it there. */
+static void
+count_ways(const ia_walk *w, const ia_member *member, ia_group *g,
+           items_met *m)
+{
+    const ia_storages *all = w->storages;
+    const ia_reached *r = &all->items[member->storage];
+    uint32_t item = item_above(w, r->entry, g->holder);
+    g->branches += (uint32_t)is_new_item(w, item, g->holder, m);
+    g->objects++;
+    for (uint32_t at = r->beside; at != 0; at = all->beside[at].next) {
+        item = item_above(w, all->beside[at].entry, g->holder);
+        g->branches += (uint32_t)is_new_item(w, item, g->holder, m);
+        g->objects += item != IA_NO_ENTRY;
+    }
 }
 
 static int
@@ -240,7 +256,7 @@ make_groups(const ia_walk *w, const ia_parting *s, ia_member *members, uint32_t 
             g->holder = members[i].holder;
             g->site = members[i].site;
         }
-        g->branches += (uint32_t)is_new_item(w, &members[i], &met);
+        count_ways(w, &members[i], g, &met);
         add_member(w, s, branch, g, &members[i], i ? &members[i - 1] : NULL);
     }
     items_free(&met);
@@ -265,7 +281,7 @@ static int
 list_targets(const ia_walk *w, const ia_wanted *wanted, ia_member **out,
              uint32_t *count)
 {
-    const ia_storages *all = w->storages;
+    ia_storages *all = w->storages;
     uint32_t n = 0;
     for (uint32_t i = 0; i < all->count; i++)
         n += (uint32_t)is_target(w, wanted, &all->items[i]);
@@ -273,9 +289,10 @@ list_targets(const ia_walk *w, const ia_wanted *wanted, ia_member **out,
     if (list == NULL)
         return -1;
     for (uint32_t i = 0; n > 0 && i < all->count; i++) {
-        const ia_reached *r = &all->items[i];
+        ia_reached *r = &all->items[i];
         if (!is_target(w, wanted, r))
             continue;
+        r->asked_for = 1;
         uint32_t birth =
             ia_birth_by(wanted->clock, r->position, r->generation);
         int how = wanted->of_site[r->site];

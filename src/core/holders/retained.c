@@ -180,6 +180,19 @@ count_nodes(const ia_walk *full, const loose_nodes *loose, const owners *of,
 }
 
 static void
+add_on_device(ia_cost *cost, const ia_reached *r)
+{
+    int i = 0;
+    while (i < cost->non && cost->on[i].device != r->device)
+        i++;
+    if (i == IA_MOST_COSTS)
+        return;
+    if (i == cost->non)
+        cost->on[cost->non++].device = r->device;
+    cost->on[i].bytes += r->bytes;
+}
+
+static void
 count_storages(const ia_walk *full, const owners *of, uint32_t group,
                uint32_t limit, ia_cost *cost)
 {
@@ -191,6 +204,8 @@ count_storages(const ia_walk *full, const owners *of, uint32_t group,
         r->claimed = 1;
         cost->bytes += r->bytes;
         cost->storages++;
+        if (r->asked_for)
+            add_on_device(cost, r);
     }
 }
 

@@ -14,6 +14,15 @@ typedef struct {
 
 #define IA_BIGGEST_NODES 5
 
+/* What a cut would free, of what was asked for, on one device. */
+typedef struct {
+    uint16_t device;
+    uint64_t bytes;
+} ia_device_cost;
+
+/* A machine rarely has more for one process; the rest is not told apart. */
+#define IA_MOST_COSTS 16
+
 typedef struct {
     uint64_t bytes;
     uint64_t storages;
@@ -25,6 +34,8 @@ typedef struct {
     uint64_t freed_items; /* and that nothing else has */
     ia_node_cost biggest[IA_BIGGEST_NODES];
     int nbiggest;
+    ia_device_cost on[IA_MOST_COSTS];
+    int non;
 } ia_cost;
 
 #define IA_MAX_CUT_GROUPS 64
