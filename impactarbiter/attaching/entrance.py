@@ -13,9 +13,9 @@ import os
 import platform
 import re
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from time import monotonic, perf_counter, sleep
 from typing import Any
 
 from ..base.errors import MissingExtraError
@@ -73,9 +73,9 @@ def check() -> None:
 def load(target: Target, library: str) -> tuple[int, float]:
     """Loads a library; its handle there, and the seconds of the pause."""
     with _stopped_safely(target) as injector:
-        began = time.perf_counter()
+        began = perf_counter()
         handle: int = injector.inject(os.fsencode(library))
-        took = time.perf_counter() - began
+        took = perf_counter() - began
     return handle, took
 
 
@@ -94,9 +94,9 @@ def _stopped_safely(target: Target) -> Iterator[Any]:
     from pyinjector import PyInjectorError
 
     pid = target.pid
-    give_up = time.monotonic() + PATIENCE
+    give_up = monotonic() + PATIENCE
     try:
-        while time.monotonic() < give_up:
+        while monotonic() < give_up:
             unsafe = _unsafe_ranges(pid)
             with _undisturbed(), ExitStack() as stack:
                 injector = _attached(stack, pid)
@@ -104,7 +104,7 @@ def _stopped_safely(target: Target) -> Iterator[Any]:
                     with _vectors_kept(pid), _signals_held(pid):
                         yield injector
                     return
-            time.sleep(PAUSE)
+            sleep(PAUSE)
     except PyInjectorError as error:
         raise AttachError(_reason(target, error)) from None
     check_tracer(pid)
@@ -139,7 +139,7 @@ def _attached(stack: ExitStack, pid: int) -> Any:
                 return None
             if not left or not _is_refusal(error):
                 raise
-        time.sleep(PAUSE)
+        sleep(PAUSE)
     raise AssertionError("the last try raises")
 
 

@@ -14,9 +14,9 @@ import shutil
 import stat
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic, sleep
 from typing import Any
 
 import impactarbiter
@@ -96,7 +96,7 @@ def sent(target: Target, task: dict[str, Any]) -> Iterator[Errand]:
 
 def wait_for(errand: Errand, name: str, what: str) -> dict[str, Any]:
     """What stands in a file, once it is there."""
-    began = time.monotonic()
+    began = monotonic()
     said = False
     while True:
         data = errand.read(name)
@@ -106,7 +106,7 @@ def wait_for(errand: Errand, name: str, what: str) -> dict[str, Any]:
             raise AttachError(
                 f"process {errand.target.pid} ended before {what}"
             )
-        waited = time.monotonic() - began
+        waited = monotonic() - began
         if waited > PATIENCE:
             raise AttachError(
                 f"process {errand.target.pid} does not answer: it has been in"
@@ -118,7 +118,7 @@ def wait_for(errand: Errand, name: str, what: str) -> dict[str, Any]:
                 f"impactarbiter: process {errand.target.pid} is busy in C"
                 " code; waiting until it comes back to Python\n"
             )
-        time.sleep(POLL)
+        sleep(POLL)
 
 
 def _package() -> str:
@@ -197,9 +197,9 @@ def _door() -> str:
 def _await_thread(target: Target, number: int) -> None:
     """The library is not taken from under the thread that it started."""
     task = f"/proc/{target.pid}/task/{number}"
-    give_up = time.monotonic() + PATIENCE
-    while os.path.exists(task) and time.monotonic() < give_up:
-        time.sleep(POLL / 10)
+    give_up = monotonic() + PATIENCE
+    while os.path.exists(task) and monotonic() < give_up:
+        sleep(POLL / 10)
 
 
 def _check_answer(target: Target, answer: dict[str, Any]) -> None:

@@ -8,9 +8,9 @@ table in rules.py.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from time import monotonic
 
 from ..base.records import dataclass
 from ..core import frameworks, heap, hooks, ledger
@@ -242,7 +242,7 @@ class Diagnostician:
     def _forecast(self) -> Forecast:
         """The room that is left, from files that take longer to read than all
         the rest of a look: what was read a moment ago serves again."""
-        now = time.monotonic()
+        now = monotonic()
         room = self._room
         if room is None or now - room[0] > ROOM_SECONDS:
             self._room = room = now, Forecast(self.memory_limit)

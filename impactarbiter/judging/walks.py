@@ -12,10 +12,10 @@ the time that the program has had.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
+from time import process_time, thread_time
 
 from ..base.records import dataclass
 from ..core import heap, ledger
@@ -106,13 +106,13 @@ class Walks:
 
     def begin_look(self) -> None:
         """Notes when one begins, in the thread's seconds without walks."""
-        self._look_began = time.thread_time() - self._seconds
+        self._look_began = thread_time() - self._seconds
 
     def ticks_to_look(self, tick: int, status: Status) -> int:
         """Ticks until the one that is being made has paid for itself: each
         costs the program a little, and the more often ticks come, the more
         rarely are they due."""
-        took = time.thread_time() - self._seconds - self._look_began
+        took = thread_time() - self._seconds - self._look_began
         return min(status.ticks_in(took / LOOK_SHARE), longest_pause(tick))
 
     def due(
@@ -235,7 +235,7 @@ class Walks:
         near = status.by_turns and self._near_is_enough()
         one = self._near_seconds if near else self._last_seconds
         free = max(allowance, walks * one)
-        missing = (self._seconds + one - free) / share - time.process_time()
+        missing = (self._seconds + one - free) / share - process_time()
         return status.ticks_in(missing)
 
     def weigh(self, status: Status, findings: Sequence[Finding]) -> int:
@@ -257,7 +257,7 @@ class Walks:
             # Many a program fills what it has for as long as that takes.
             self._rises_from = self._rises_from or status.ticks
             cost = self._seconds + WEIGHS * self._last_seconds
-            missing = (cost - ALLOWANCE) / WALK_SHARE - time.process_time()
+            missing = (cost - ALLOWANCE) / WALK_SHARE - process_time()
             wait = max(
                 AGAIN * self._rises_from - status.ticks,
                 status.ticks_in(missing),
@@ -293,11 +293,11 @@ class Walks:
     @contextmanager
     def _paid(self) -> Iterator[None]:
         """What a walk costs is counted however it ends."""
-        began = time.thread_time()
+        began = thread_time()
         try:
             yield
         finally:
-            self._walk_seconds = time.thread_time() - began
+            self._walk_seconds = thread_time() - began
             self._seconds += self._walk_seconds
 
     def _expect(self, walk: Walk) -> None:

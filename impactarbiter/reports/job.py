@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from time import time
 from typing import Any
 
 from ..base.errors import ReportError
@@ -116,7 +116,7 @@ class Job:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     left_out: int = 0
     _found: dict[tuple[str, str], JobFinding] = field(default_factory=dict)
-    _now: float = field(default_factory=time.time)
+    _now: float = field(default_factory=time)
 
     def add(self, file: str, report: Report, curves: bool = False) -> None:
         """One more process."""

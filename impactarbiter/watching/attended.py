@@ -13,10 +13,10 @@ import fcntl
 import json
 import os
 import shutil
-import time
 from contextlib import suppress
 from dataclasses import asdict
 from os import getpid
+from time import monotonic, sleep, thread_time
 from typing import Any
 
 from ..base.files import write_atomic
@@ -137,9 +137,9 @@ def _follow(watching: Arbiter, folder: str) -> None:
 
 def _waits(folder: str, pause: float) -> bool:
     """So many seconds; whether who asked is still there then."""
-    give_up = time.monotonic() + pause
-    while time.monotonic() < give_up:
-        time.sleep(POLL)
+    give_up = monotonic() + pause
+    while monotonic() < give_up:
+        sleep(POLL)
         if _is_alone(folder):
             return False
     return True
@@ -149,10 +149,10 @@ def _show(watching: Arbiter, folder: str, over: bool) -> float:
     """One picture; seconds until the next one is paid for."""
     from ..reports.live_view import live_view
 
-    began = time.thread_time()
+    began = thread_time()
     view = live_view(watching.glance(), watching.moment(), over)
     _write(folder, "view.json", json.dumps(view).encode())
-    return max(VIEW_PAUSE, VIEW_COST * (time.thread_time() - began))
+    return max(VIEW_PAUSE, VIEW_COST * (thread_time() - began))
 
 
 def _is_alone(folder: str) -> bool:
@@ -215,7 +215,7 @@ class Attended:
     def _attend(self) -> None:
         turn = 0
         while True:
-            time.sleep(POLL)
+            sleep(POLL)
             if getpid() != self.pid or self._ends:
                 return
             try:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from os import getpid
+from time import monotonic, time
 
 from ..base.files import write_atomic
 from ..base.ranks import MASKED_HOST, host_name, place
@@ -39,7 +39,7 @@ def this_process(
 ) -> Process:
     """This process as its environment knows it, from now on."""
     where = place()
-    now = time.time()
+    now = time()
     return Process(
         role=role,
         rank=where.rank,
@@ -152,7 +152,7 @@ class JobFile:
             known = {
                 (f.signature, f.verdict, f.severity) for f in report.findings
             }
-            if known == self._known and time.monotonic() < self._due:
+            if known == self._known and monotonic() < self._due:
                 return
             self._known = known
             self._write(report)
@@ -166,7 +166,7 @@ class JobFile:
             atexit.unregister(self._at_exit)
         self.process = replace(
             self.process,
-            end=time.time(),
+            end=time(),
             ended=self.ending or FINISHED,
         )
         if not report.steps and self.only_with_steps:
@@ -188,12 +188,12 @@ class JobFile:
 
     def _write(self, report: Report, sync: bool = False) -> Report:
         """Writes it; what fails is said once and tried again later."""
-        began = time.monotonic()
-        self.process = replace(with_rank(self.process), seen=time.time())
+        began = monotonic()
+        self.process = replace(with_rank(self.process), seen=time())
         report = replace(report, process=self.process)
         self._try_to_put(report, sync)
-        took = time.monotonic() - began
-        self._due = time.monotonic() + max(EARLY * REFRESH, took / SHARE)
+        took = monotonic() - began
+        self._due = monotonic() + max(EARLY * REFRESH, took / SHARE)
         return report
 
     def _try_to_put(self, report: Report, sync: bool) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import _thread
 import ctypes
 import threading
-import time
 from collections.abc import Callable
+from time import monotonic, sleep
 
 from ..core.depth import Room
 
@@ -73,20 +73,20 @@ def between_bytecodes(
     one; it is asked again until it is.  What ``work`` raises is lost.
     """
     _asked[:] = [errand for errand in _asked if not errand.over.is_set()]
-    give_up = time.monotonic() + patience
+    give_up = monotonic() + patience
     errand = _Errand(work, good)
-    while time.monotonic() < give_up:
+    while monotonic() < give_up:
         if _add(errand.callback, None) != 0:
-            time.sleep(PAUSE)  # its queue is full
+            sleep(PAUSE)  # its queue is full
             continue
         _asked.append(errand)
-        if not errand.turned.wait(give_up - time.monotonic()):
+        if not errand.turned.wait(give_up - monotonic()):
             break
         if errand.done:
             return
-        time.sleep(PAUSE)
+        sleep(PAUSE)
         errand = _Errand(work, good)
     while not errand.done:
         errand.attempt()
         if not errand.done:
-            time.sleep(PAUSE)
+            sleep(PAUSE)

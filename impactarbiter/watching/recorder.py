@@ -15,10 +15,10 @@ import math
 import os
 import re
 import shutil
-import time
 from contextlib import suppress
 from dataclasses import asdict
 from os import getpid
+from time import monotonic
 from types import TracebackType
 
 import numpy as np
@@ -200,7 +200,7 @@ class FlightRecorder:
         this way too, but none within ``interval`` of the last bundle: that
         one is returned.
         """
-        young = time.monotonic() - self._written < self.interval
+        young = monotonic() - self._written < self.interval
         if self.last == self._settled and not young:
             return self.capture(reason)
         self._settled = self.last
@@ -209,7 +209,7 @@ class FlightRecorder:
     def _second_stage(self, name: str) -> None:
         """Adds what Python knows; nothing that fails here is told."""
         path = os.path.join(self.folder, name)
-        self.last, self._written = path, time.monotonic()
+        self.last, self._written = path, monotonic()
         report = self._report()
         with Tolerated():
             write_atomic(os.path.join(path, "report.json"), report)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import warnings
 import weakref
@@ -731,6 +732,33 @@ def test_a_report_that_cannot_be_made_says_nothing_else(
         "warning: no report could be made: MemoryError",
     ]
     assert gate(report, "critical") == UNJUDGED
+
+
+CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+
+
+def test_a_clock_that_the_program_put_in_place_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A test's mock counts its calls, and has so many answers."""
+    asked: list[str] = []
+
+    def ask(name: str) -> float:
+        asked.append(name)
+        return 0.0
+
+    kept: list[torch.Tensor] = []
+    with impactarbiter.watch(step="manual") as arbiter:
+        for name in (*CLOCKS, "sleep"):
+            monkeypatch.setattr(
+                time, name, lambda *_, name=name: ask(name)
+            )
+        for _ in range(60):
+            kept.append(torch.ones(1000))
+            arbiter.step()
+        assert arbiter.report().findings
+    monkeypatch.undo()
+    assert asked == []
 
 
 @pytest.mark.parametrize("step", ["auto", "manual"])
