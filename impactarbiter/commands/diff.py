@@ -10,6 +10,7 @@ from ..base.records import dataclass
 from ..base.units import format_bytes, plural
 from ..model.report import Report
 from ..reports.console import Line, emit, line
+from ..reports.outputs import check_spared
 from .groups import FindingGroup, change_text, group_findings, group_lines
 from .options import Option, parse
 
@@ -184,6 +185,7 @@ def execute(args: list[str]) -> int:
             f"got {len(files)} files: expected"
             " `impactarbiter diff OLD.json NEW.json`"
         )
+    check_spared(given, files)
     old, new = Report.load(files[0]), Report.load(files[1])
     emit(diff_lines(old, new), sys.stdout)
     if "--html" in given:

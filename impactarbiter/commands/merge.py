@@ -17,7 +17,7 @@ from ..reports.console import emit
 from ..reports.job import Job, files_of, read_job
 from ..reports.job_dict import job_to_dict
 from ..reports.job_words import job_lines
-from ..reports.outputs import STDOUT
+from ..reports.outputs import STDOUT, check_spared
 from .family import gate_of_job
 from .options import Option, parse
 
@@ -68,6 +68,7 @@ def execute(args: list[str]) -> int:
                 " that `run --job` or IMPACTARBITER_JOB named; --watch waits"
                 " for the first"
             )
+        check_spared(given, files)
         job = read_job(files, curves="--html" in given, regular=folder)
         goes_on = "--watch" in given and not job.is_over()
         _show(job, given, goes_on)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from typing import Any
 
@@ -10,7 +11,13 @@ from ..base.convert import choice, filename
 from ..base.errors import ReportError, UsageError
 from ..model.report import Report
 from ..model.words import SEVERITIES
-from ..reports.outputs import STDOUT, check_outputs, gate, write_outputs
+from ..reports.outputs import (
+    STDOUT,
+    check_outputs,
+    check_spared,
+    gate,
+    write_outputs,
+)
 from ..reports.text import print_report
 from .options import QUIET, Option, detail, parse
 
@@ -60,6 +67,7 @@ def execute(args: list[str]) -> int:
         )
     if os.path.isdir(files[0]):
         return _show_bundle(files[0], given)
+    check_spared(given, files)
     report = _load(files[0])
     outputs = check_outputs(given)
     write_outputs(report, outputs)
@@ -87,10 +95,14 @@ _PROTO = b"\x80"
 def _is_pickle(path: str) -> bool:
     """Whether the file begins as torch's memory snapshots do."""
     try:
+        # What a pipe has is there once: for who reads it as a report, and
+        # says why it is none.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
         with open(path, "rb") as stream:
             return stream.read(1) == _PROTO
     except OSError:
-        return False  # who reads it as a report says why
+        return False
 
 
 def _show_bundle(folder: str, given: dict[str, Any]) -> int:

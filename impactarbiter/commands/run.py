@@ -162,7 +162,7 @@ def execute(args: list[str]) -> int:
             " --html F too"
         )
     target = _target(rest)
-    check_spared(outputs, target.file)
+    check_spared(given, [target.file], "run")
     if "--job" in given:
         os.environ[JOB] = from_working_folder(given["--job"])
     masked = "--obfuscate" in given

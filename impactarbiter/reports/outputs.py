@@ -95,13 +95,18 @@ def _goes_to_one_of(path: str, others: Iterable[str]) -> bool:
     return any(real == os.path.realpath(o) for o in others if o != STDOUT)
 
 
-def check_spared(outputs: dict[str, str], script: str | None) -> None:
-    """Raises UsageError where a report would take the script's place."""
-    if script is not None and _goes_to_one_of(script, outputs.values()):
-        raise UsageError(
-            f"an output goes to {script!r}, which is to be run: expected"
-            " another file"
-        )
+def check_spared(
+    given: dict[str, Any], files: Iterable[str | None], done: str = "read"
+) -> None:
+    """Raises UsageError where what is written would take the place of a file
+    that is to be read, or to be ``done`` something else with."""
+    written = [given[option] for option in OUTPUTS if option in given]
+    for file in files:
+        if file not in (None, STDOUT) and _goes_to_one_of(file, written):
+            raise UsageError(
+                f"an output goes to {file!r}, which is to be {done}: expected"
+                " another file"
+            )
 
 
 def _check_stream(option: str) -> None:

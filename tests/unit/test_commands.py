@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path as File
 
 import pytest
@@ -107,6 +108,42 @@ def test_report(tmp_path: File, capsys: pytest.CaptureFixture[str]) -> None:
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert main(["report", f"--sarif={tmp_path / 's'}", file, "--text"]) == 0
     assert capsys.readouterr().out and (tmp_path / "s").exists()
+
+
+def test_a_report_comes_through_a_pipe(
+    tmp_path: File, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, pipe = saved(tmp_path, "a", leak()), str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    data = open(file, "rb").read()
+    writer = threading.Thread(
+        target=lambda: open(pipe, "wb").write(data), daemon=True
+    )
+    writer.start()
+    assert main(["report", pipe]) == 0
+    assert capsys.readouterr().out == f"{Report.load(file)}\n"
+
+
+def test_what_is_read_is_not_written_over(
+    tmp_path: File, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "job"
+    job.mkdir()
+    file = saved(job, "a", leak())
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    before = open(file).read()
+    for args in (
+        ["report", file, "--html", file],
+        ["report", file, "--json", str(link)],
+        ["diff", file, file, "--html", file],
+        ["merge", file, file, "--json", str(link)],
+        ["merge", str(job), "--html", file],
+    ):
+        assert main(args) == 2
+        said = capsys.readouterr().err
+        assert "which is to be read" in said and said.count("\n") == 1
+    assert open(file).read() == before
 
 
 @pytest.mark.parametrize(
