@@ -20,8 +20,10 @@ from ..model.finding import Site
 from ..model.recording import Block, Recording
 from ..model.words import StepKind
 
-#: What no block's size exceeds: sums stay within 64 bits.
+#: What no block's size exceeds, and all that were made together: sums of both
+#: signs stay within 64 bits.
 _MOST_BYTES = 1 << 48
+_MOST_IN_ALL = 1 << 61
 #: Frames of a stack that are kept.
 _DEEPEST = 48
 #: Folders of code that is no user's.
@@ -219,6 +221,9 @@ class _Device:
         kind, positions, end = self._clock()
         events, alive = self._events(positions)
         blocks = tuple(self._blocks(segments, alive))
+        sizes = [abs(event[3]) for event in events]
+        if sum(sizes) + sum(block.bytes for block in blocks) > _MOST_IN_ALL:
+            raise ValueError("its blocks are too large to have been there")
         times = [
             _count(entry["time_us"])
             for entry in (*self._trace[:1], *self._trace[-1:])

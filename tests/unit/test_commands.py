@@ -115,11 +115,9 @@ def test_a_report_comes_through_a_pipe(
 ) -> None:
     file, pipe = saved(tmp_path, "a", leak()), str(tmp_path / "pipe")
     os.mkfifo(pipe)
-    data = open(file, "rb").read()
-    writer = threading.Thread(
-        target=lambda: open(pipe, "wb").write(data), daemon=True
-    )
-    writer.start()
+    data = File(file).read_bytes()
+    write = File(pipe).write_bytes
+    threading.Thread(target=write, args=(data,), daemon=True).start()
     assert main(["report", pipe]) == 0
     assert capsys.readouterr().out == f"{Report.load(file)}\n"
 
@@ -129,10 +127,10 @@ def test_what_is_read_is_not_written_over(
 ) -> None:
     job = tmp_path / "job"
     job.mkdir()
-    file = saved(job, "a", leak())
+    file = saved(job, "a.json", leak())
     link = tmp_path / "link"
     link.symlink_to(file)
-    before = open(file).read()
+    before = File(file).read_text()
     for args in (
         ["report", file, "--html", file],
         ["report", file, "--json", str(link)],
@@ -143,7 +141,7 @@ def test_what_is_read_is_not_written_over(
         assert main(args) == 2
         said = capsys.readouterr().err
         assert "which is to be read" in said and said.count("\n") == 1
-    assert open(file).read() == before
+    assert File(file).read_text() == before
 
 
 @pytest.mark.parametrize(

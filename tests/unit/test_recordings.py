@@ -447,6 +447,15 @@ WRONG: dict[str, Any] = {
         "segments": [],
         "device_traces": [[{"action": "alloc", "addr": "x", "size": 1}]],
     },
+    "more than 64 bits can count": {
+        "segments": [],
+        "device_traces": [
+            [
+                {"action": "alloc", "addr": at, "size": 1 << 48, "frames": []}
+                for at in range(40_000)
+            ]
+        ],
+    },
 }
 
 
