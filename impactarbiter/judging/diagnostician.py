@@ -128,7 +128,9 @@ class Diagnostician:
     @property
     def _least_age(self) -> int:
         """Positions that a report asks for."""
-        return self.window if self._is_short else AGE_FOR_REPORT
+        if self._is_short:
+            return self.window
+        return self.window + AGE_FOR_REPORT - USUAL_WINDOW
 
     @property
     def _age_to_tell(self) -> int:
@@ -139,7 +141,7 @@ class Diagnostician:
     @property
     def _long_enough(self) -> int:
         """Positions after which one look at a report's end is enough."""
-        return self.window if self._is_short else AGE_TO_TELL
+        return self.window if self._is_short else self._age_to_tell
 
     # -- while the program runs ---------------------------------------------
 

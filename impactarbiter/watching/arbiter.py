@@ -82,6 +82,9 @@ def watch(
     _check_count("every", every, 1)
     _check_count("warmup", warmup, 0)
     _check_count("window", window, 2)
+    every, warmup, window = (
+        min(n, MOST_STEPS) for n in (every, warmup, window)
+    )
     if step not in ("auto", "manual"):
         raise UsageError(f"step is {step!r}: expected 'auto' or 'manual'")
     if on_finding is not None and not callable(on_finding):
@@ -123,6 +126,10 @@ def watch(
         numpy=numpy,
     )
     return arbiter
+
+
+#: More steps than any run has: in C they are counted in 32 bits.
+MOST_STEPS = 1 << 30
 
 
 def _check_count(name: str, value: object, least: int) -> None:

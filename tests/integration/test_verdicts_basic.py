@@ -620,3 +620,33 @@ def test_too_few_steps_give_no_verdict() -> None:
     report = arbiter.report()
     assert report.findings == ()
     assert report.needed_steps == 11 > report.steps
+
+
+@pytest.mark.parametrize("grows", ["items", "bytes"])
+def test_a_wide_window_is_waited_for(grows: str) -> None:
+    told: list[impactarbiter.Finding] = []
+    kept: list[torch.Tensor] = [torch.ones(8)]
+    with impactarbiter.watch(
+        step="manual", window=100, on_finding=told.append
+    ) as arbiter:
+        for step in range(400):
+            if grows == "items":
+                kept.append(torch.ones(64))
+            else:
+                kept[0] = torch.cat([kept[0], torch.ones(64)])
+            arbiter.step()
+            if step == 90:
+                assert not arbiter.report().findings
+                assert not told
+        (found,) = arbiter.report().findings
+    assert found.verdict == "leak"
+    assert [f.verdict for f in told] == ["leak"]
+
+
+def test_a_window_may_be_wider_than_any_run() -> None:
+    kept = []
+    with impactarbiter.watch(step="manual", window=10**23) as arbiter:
+        for _ in range(60):
+            kept.append(torch.ones(64))
+            arbiter.step()
+        assert not arbiter.report().findings

@@ -176,7 +176,10 @@ is_even(const ia_survivors *s, uint32_t from, uint32_t window)
         if (empty > MOST_EMPTY(length))
             return 0;
     }
-    return occupied >= window && 2 * half[1] >= half[0];
+    /* Of a window that is wider than usual a stretch has the age, and as many
+     * buckets as others. */
+    uint32_t least = window < IA_USUAL_WINDOW ? window : IA_USUAL_WINDOW;
+    return occupied >= least && 2 * half[1] >= half[0];
 }
 
 /* The oldest bucket since which the site grows, or IA_BUCKETS. */
@@ -260,13 +263,14 @@ judge(uint32_t site, ia_clock clock, uint32_t age, ia_suspect *out)
 
 /* -- all of them ----------------------------------------------------------- */
 
-/* Somebody who asks for few positions is told after few. */
+/* Somebody who asks for few positions is told after few, and who asks for many
+ * after as many. */
 static uint32_t
 age_to_tell(void)
 {
-    return state.window < IA_USUAL_WINDOW
-               ? state.window + IA_AGE_TO_TELL - IA_AGE_FOR_REPORT
-               : IA_AGE_TO_TELL;
+    return state.window + IA_AGE_TO_TELL -
+           (state.window < IA_USUAL_WINDOW ? IA_AGE_FOR_REPORT
+                                           : IA_USUAL_WINDOW);
 }
 
 static int

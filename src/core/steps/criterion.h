@@ -22,8 +22,8 @@
  * and for a word while the run goes on, when a buffer may still be filling. */
 #define IA_AGE_FOR_REPORT 8
 #define IA_AGE_TO_TELL 12
-/* Buckets with survivors that go with these ages; a smaller window asks for an
- * answer after fewer positions. */
+/* Buckets with survivors that go with these ages; another window asks for an
+ * answer after fewer positions, or more. */
 #define IA_USUAL_WINDOW 5
 
 enum {
