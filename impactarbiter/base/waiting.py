@@ -52,6 +52,12 @@ def called_aside(work: Callable[[], object]) -> Callable[..., object]:
     return partial(_signals.aside, _handled, work)
 
 
+def called_soon(work: Callable[[], object]) -> bool:
+    """Has the main thread call ``work`` aside, between two of its bytecodes;
+    False where too much waits there, or nothing can be asked for."""
+    return _signals is not None and _signals.soon(_handled, work)
+
+
 def written(work: Callable[[], T]) -> T:
     """What ``work`` gives, which writes: a limit of files' sizes that it
     meets is an OSError, and no signal, which could end the program."""

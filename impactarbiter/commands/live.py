@@ -21,6 +21,7 @@ from ..base.convert import decimal
 from ..base.errors import UsageError
 from ..base.ranks import rank
 from ..base.records import dataclass
+from ..base.signals import Tolerated
 from ..base.text import clean
 from ..model.finding import Finding
 from ..model.report import Report
@@ -169,6 +170,9 @@ class Live:
         began = time.monotonic()
         try:
             self._attempt(lambda: self.write(self.arbiter.report()))
+        except BaseException:  # the program's: what was asked for is still due
+            self._later()
+            raise
         finally:
             now = time.monotonic()
             self._rests_until = now + (now - began)
@@ -251,10 +255,10 @@ class Live:
         self.publish(self.arbiter.stop())
 
     def _attempt(self, work: Callable[[], object]) -> None:
-        try:
+        with Tolerated() as tolerated:
             work()
-        except Exception as error:
-            self._warn(f"no report: {type(error).__name__}: {error}")
+        if tolerated.error is not None:
+            self._warn(f"no report: {tolerated.said}")
 
     # -- at regular times ---------------------------------------------------
 

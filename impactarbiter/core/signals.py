@@ -49,8 +49,12 @@ class Signals:
         )
 
     def _came(self, number: int) -> None:
-        if self._tell(number):
-            _signals.answer(number)
+        answered = True  # also where a handler of the program's raises
+        try:
+            answered = self._tell(number)
+        finally:
+            if answered:
+                _signals.answer(number)
 
     def give_back(self) -> None:
         """Everything as it was, on any thread.

@@ -20,6 +20,7 @@ from time import monotonic, sleep, thread_time
 from typing import Any
 
 from ..base.files import write_atomic
+from ..base.signals import Tolerated
 from ..core import ledger
 from ..core.depth import Room
 from ..judging.allowlist import AllowList
@@ -102,11 +103,11 @@ def _answer(expression: str) -> dict[str, Any]:
     said: dict[str, Any] = {}
 
     def ask() -> None:
-        try:
+        with Tolerated() as tolerated:
             found = answer_about(expression)
             said[type(found).__name__] = plain(found)
-        except Exception as error:
-            said["unknown"] = str(error)
+        if tolerated.error is not None:
+            said["unknown"] = str(tolerated.error)
 
     between_bytecodes(ask)
     return said
@@ -116,7 +117,7 @@ def _give(watching: Arbiter, folder: str) -> None:
     """The report of a watch that goes on."""
 
     def give() -> None:
-        with suppress(Exception):
+        with Tolerated():
             report = with_children(watching.report(), armed.folder())
             _write(folder, "report.json", _told(report))
 

@@ -9,11 +9,12 @@ interrupt a system call of the program's.
 from __future__ import annotations
 
 import _thread
-import ctypes
 import threading
 from collections.abc import Callable
 from time import monotonic, sleep
 
+from ..base.signals import Tolerated, is_programs
+from ..base.waiting import called_soon
 from ..core.depth import Room
 
 #: Seconds to wait for a main thread that is inside of C code or waits for
@@ -21,12 +22,6 @@ from ..core.depth import Room
 PATIENCE = 5.0
 #: Seconds until it is asked again where the moment was a bad one.
 PAUSE = 0.01
-
-_Callback = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-_add = ctypes.PyDLL(None).Py_AddPendingCall
-_add.argtypes = [_Callback, ctypes.c_void_p]
-#: What the interpreter may still call; freed when it has, not before.
-_asked: list[_Errand] = []
 
 
 class _Errand:
@@ -40,17 +35,15 @@ class _Errand:
         self._room = Room()
         self._claim = _thread.allocate_lock()
         self.turned = threading.Event()
-        self.over = threading.Event()
         self.done = False
-        self.callback = _Callback(self._in_main)
 
-    def _in_main(self, _unused: int | None) -> int:
+    def in_main(self) -> None:
+        """An attempt that is raised out of by what is the program's alone."""
         try:
-            self.attempt()
+            with Tolerated():
+                self.attempt()
         finally:
             self.turned.set()
-            self.over.set()
-        return 0
 
     def attempt(self) -> None:
         """Does the work, unless the moment is bad or it is done."""
@@ -58,8 +51,13 @@ class _Errand:
             if self._good() and self._claim.acquire(blocking=False):
                 try:
                     self._work()
-                finally:
                     self.done = True
+                except BaseException as error:
+                    self.done = not is_programs(error)
+                    raise
+                finally:
+                    if not self.done:
+                        self._claim.release()
 
 
 def between_bytecodes(
@@ -70,16 +68,16 @@ def between_bytecodes(
     """Calls ``work`` once, on the main thread if that comes by in time.
 
     Not for the main thread itself.  ``good()`` says whether the moment is
-    one; it is asked again until it is.  What ``work`` raises is lost.
+    one; it is asked again until it is.  What ``work`` raises is lost; what is
+    raised meanwhile by a handler of signals, or by another thread in the main
+    one, is the program's, and ``work`` is called again.
     """
-    _asked[:] = [errand for errand in _asked if not errand.over.is_set()]
     give_up = monotonic() + patience
     errand = _Errand(work, good)
     while monotonic() < give_up:
-        if _add(errand.callback, None) != 0:
-            sleep(PAUSE)  # its queue is full
+        if not called_soon(errand.in_main):
+            sleep(PAUSE)
             continue
-        _asked.append(errand)
         if not errand.turned.wait(give_up - monotonic()):
             break
         if errand.done:

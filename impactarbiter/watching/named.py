@@ -2,7 +2,8 @@
 
 ``trainer.history[0]``, ``mypackage.model.Block``: a name of the program's
 main module, of any module, or of a function that runs, then attributes and
-items with plain keys.  Nothing is called but what reading an attribute calls.
+items with plain keys.  They are read where they lie: what the program would
+compute by code of its own, such as a property, is refused.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..base.errors import UsageError
 from ..base.files import own_prefix
 from ..model.retention import Instances, Retention
 from .explain import explain
+from .stored import COMPUTED, MISSING, attribute, item
 
 _WANTED = "expected a name, attributes and items, such as trainer.history[0]"
 
@@ -33,9 +35,11 @@ def resolve(expression: str) -> Any:
     """The object; UsageError for what is no such name, or is not there."""
     try:
         tree = ast.parse(expression.strip(), mode="eval").body
+        return _value(tree, expression)
     except (SyntaxError, ValueError):
         raise UsageError(f"{expression!r} is no name: {_WANTED}") from None
-    return _value(tree, expression)
+    except (RecursionError, MemoryError):
+        raise UsageError(f"the name is too long: {_WANTED}") from None
 
 
 def _value(node: ast.expr, expression: str) -> Any:
@@ -56,24 +60,34 @@ def _no_name(expression: str) -> UsageError:
 
 
 def _attribute(node: ast.Attribute, value: Any) -> Any:
-    try:
-        return getattr(value, node.attr)
-    except AttributeError:
+    found = attribute(value, node.attr)
+    if found is COMPUTED:
+        raise _computed(node)
+    if found is MISSING:
         raise UsageError(
             f"{ast.unparse(node.value)} has no attribute {node.attr!r}"
-        ) from None
+        )
+    return found
 
 
 def _item(node: ast.Subscript, value: Any, expression: str) -> Any:
     try:
-        return value[ast.literal_eval(node.slice)]
-    except (LookupError, TypeError) as error:
-        raise UsageError(
-            f"{ast.unparse(node)} is not there:"
-            f" {type(error).__name__}: {error}"
-        ) from None
-    except ValueError:
+        key = ast.literal_eval(node.slice)
+    except (ValueError, TypeError):
         raise _no_name(expression) from None
+    found = item(value, key)
+    if found is COMPUTED:
+        raise _computed(node)
+    if found is MISSING:
+        raise UsageError(f"{ast.unparse(node)} is not there")
+    return found
+
+
+def _computed(node: ast.expr) -> UsageError:
+    return UsageError(
+        f"{ast.unparse(node)} is computed by code of the program, which is not"
+        " run: expected an attribute or item that it has"
+    )
 
 
 def _is_shadowed(node: ast.expr) -> bool:
@@ -81,14 +95,16 @@ def _is_shadowed(node: ast.expr) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     main = sys.modules.get("__main__")
-    value = getattr(main, node.id, None) if isinstance(node, ast.Name) else 0
-    return value is not None and not isinstance(value, types.ModuleType)
+    if not isinstance(node, ast.Name):
+        return True
+    value = attribute(main, node.id)
+    return value is not MISSING and type(value) is not types.ModuleType
 
 
 def _root(name: str) -> Any:
-    main = sys.modules.get("__main__")
-    if main is not None and name in main.__dict__:
-        return main.__dict__[name]
+    found = attribute(sys.modules.get("__main__"), name)
+    if found is not MISSING and found is not COMPUTED:
+        return found
     for frame in _frames():
         found = _local(frame, name)
         if found:

@@ -410,6 +410,32 @@ aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(soon_doc,
+             "soon($module, numbers, work, /)\n--\n\n"
+             "Have the main thread do aside(numbers, work) between two of its\n"
+             "bytecodes.  False where too much waits there for now.");
+
+static int
+do_it(void *both)
+{
+    PyObject *done = aside(NULL, PySequence_Fast_ITEMS((PyObject *)both), 2);
+    Py_DECREF((PyObject *)both);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static PyObject *
+soon(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    PyObject *numbers, *work;
+    if (!PyArg_ParseTuple(args, "OO", &numbers, &work))
+        return NULL;
+    if (Py_AddPendingCall(do_it, Py_NewRef(args)) == 0)
+        Py_RETURN_TRUE;
+    Py_DECREF(args);
+    Py_RETURN_FALSE;
+}
+
 PyDoc_STRVAR(beyond_size_doc,
              "beyond_size($module, work, /)\n--\n\n"
              "Call work(); what it writes beyond the limit of files' sizes\n"
@@ -428,6 +454,7 @@ beyond_size(PyObject *Py_UNUSED(self), PyObject *work)
 static PyMethodDef methods[] = {
     {"aside", (PyCFunction)(void (*)(void))aside, METH_FASTCALL, aside_doc},
     {"hold", hold, METH_O, hold_doc},
+    {"soon", soon, METH_VARARGS, soon_doc},
     {"let_go", let_go_method, METH_NOARGS, let_go_doc},
     {"take", take, METH_VARARGS, take_doc},
     {"answer", answer, METH_O, answer_doc},

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import errno
 import importlib
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ import torch
 import impactarbiter
 from impactarbiter import _signals
 from impactarbiter.core import hooks, ledger
+from impactarbiter.core.signals import Signals
 from impactarbiter.core.wire import Counts
 from impactarbiter.watching.moments import between_bytecodes
 
@@ -64,6 +67,101 @@ def test_a_bad_moment_passes() -> None:
     while thread.is_alive():
         time.sleep(0.001)
     assert (done, len(asked)) == ([MAIN], 4)
+
+
+class TimeIsUp(Exception):
+    """What a program's own time limit raises."""
+
+
+def limited(work: Callable[[], None]) -> int:
+    """Has it done from a thread while the main one computes, and nothing but
+    that; how often the limit came up there."""
+    caught, go = 0, threading.Event()
+    thread = threading.Thread(
+        target=lambda: (go.wait(), between_bytecodes(work))
+    )
+    thread.start()
+    while thread.is_alive():
+        try:
+            go.set()
+            while thread.is_alive():
+                sum(range(100))
+        except TimeIsUp:
+            caught += 1
+    return caught
+
+
+def up(*_: object) -> None:
+    raise TimeIsUp
+
+
+def test_what_a_handler_raises_meanwhile_is_the_program_s() -> None:
+    """Once, and after the work, which is done."""
+    done: list[int] = []
+
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGALRM)
+        for _ in range(10_000):
+            sum(range(10))
+        done.append(1)
+
+    before = signal.signal(signal.SIGALRM, up)
+    try:
+        assert limited(work) == 1
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert done == [1]
+
+
+def test_what_another_thread_raises_meanwhile_is_the_program_s() -> None:
+    """The work is done again."""
+    begun: list[int] = []
+    names = {
+        "__name__": "impactarbiter.some_part",
+        "begun": begun,
+        "raise_in": ctypes.pythonapi.PyThreadState_SetAsyncExc,
+        "main": ctypes.c_ulong(MAIN.ident or 0),
+        "what": ctypes.py_object(TimeIsUp),
+    }
+    exec(
+        "def work():\n"
+        "    begun.append(1)\n"
+        "    if len(begun) == 1:\n"
+        "        raise_in(main, what)\n"
+        "    for _ in range(10_000):\n"
+        "        sum(range(10))\n",
+        names,
+    )
+    assert limited(names["work"]) == 1  # type: ignore[arg-type]
+    assert begun == [1, 1]
+
+
+def test_what_we_raise_is_nobody_s() -> None:
+    def fails() -> None:
+        raise ValueError("ours")
+
+    assert limited(fails) == 0
+
+
+def test_a_signal_whose_report_is_interrupted_is_answered() -> None:
+    """A second one, seconds later, must not end the program."""
+    told: list[int] = []
+
+    def tell(number: int) -> bool:
+        told.append(number)
+        raise TimeIsUp
+
+    taken = Signals((signal.SIGUSR2,), tell)
+    answered: list[int] = []
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_signals, "answer", answered.append)
+            with pytest.raises(TimeIsUp):
+                signal.raise_signal(signal.SIGUSR2)
+    finally:
+        _signals.answer(signal.SIGUSR2)
+        taken.give_back()
+    assert told == answered == [signal.SIGUSR2]
 
 
 def test_what_comes_in_a_look_is_done_after_it(
