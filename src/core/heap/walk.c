@@ -2,7 +2,6 @@
 
 #include "../base/compat.h"
 #include "../base/array.h"
-#include "../base/device_name.h"
 #include "../base/ndarray.h"
 #include "../ledger/frames.h"
 #include "purposes.h"
@@ -14,9 +13,6 @@
 /* Queue entries looked at ahead of time: the walk waits for memory, not for
  * the processor. */
 #define PREFETCH 6
-
-/* Stands for the parent of a root in the table of cuts. */
-#define IA_NO_PARENT UINTPTR_MAX
 
 static int
 seen_before_by_others(ia_walk *w, uintptr_t address)
@@ -58,64 +54,6 @@ push(ia_walk *w, uintptr_t ref, uint32_t parent, uint32_t root)
     w->queue[w->count++] = (ia_entry){ref, parent, root};
 }
 
-/* Number of the first cut at a parent, 0 for the roots. */
-static inline uint32_t
-first_cut(const ia_walk *w, uintptr_t parent)
-{
-    return w->ncuts == 0
-               ? IA_PTRMAP_NONE
-               : ia_ptrmap_get(&w->cut_of, parent ? parent : IA_NO_PARENT);
-}
-
-static int
-is_cut(const ia_walk *w, uint32_t first, uintptr_t child)
-{
-    if (first >= w->ncuts)
-        return 0;
-    uintptr_t parent = w->cuts[first].parent;
-    uint32_t low = first, high = w->ncuts;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        const ia_cut *c = &w->cuts[middle];
-        if (c->parent != parent || c->child >= child)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low < w->ncuts && w->cuts[low].parent == parent &&
-           w->cuts[low].child == child;
-}
-
-static int
-by_parent_and_child(const void *a, const void *b)
-{
-    const ia_cut *x = a, *y = b;
-    if (x->parent != y->parent)
-        return x->parent < y->parent ? -1 : 1;
-    if (x->child != y->child)
-        return x->child < y->child ? -1 : 1;
-    return (x->group > y->group) - (x->group < y->group);
-}
-
-void
-ia_cuts_order(ia_cut *cuts, uint32_t count)
-{
-    qsort(cuts, count, sizeof *cuts, by_parent_and_child);
-}
-
-int
-ia_walk_set_cuts(ia_walk *w, const ia_cut *cuts, uint32_t count)
-{
-    w->cuts = cuts;
-    w->ncuts = count;
-    for (uint32_t i = count; i-- > 0;)
-        if (ia_ptrmap_set(&w->cut_of,
-                          cuts[i].parent ? cuts[i].parent : IA_NO_PARENT,
-                          i) < 0)
-            return -1;
-    return 0;
-}
-
 /* What has no collector header leads nowhere, unless the framework or NumPy
  * says otherwise: most of what there is, numbers and strings, is not even
  * marked. */
@@ -129,8 +67,7 @@ leads_nowhere(PyObject *op)
 static void
 look_at(ia_walk *w, PyObject *op)
 {
-    if (op == NULL || (w->first_cut != IA_PTRMAP_NONE &&
-                       is_cut(w, w->first_cut, (uintptr_t)op)))
+    if (op == NULL || ia_walk_is_cut(w, (uintptr_t)op))
         return;
     if (w->on_reference != NULL)
         w->on_reference(w, op, w->on_reference_arg);
@@ -232,8 +169,7 @@ sink_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     (void)name, (void)index;
     uintptr_t ref = (uintptr_t)node | IA_TAG_NODE;
     look_at_awaited(w); /* what comes first is pushed first */
-    if (node == NULL || !w->graph ||
-        (w->first_cut != IA_PTRMAP_NONE && is_cut(w, w->first_cut, ref)))
+    if (node == NULL || !w->graph || ia_walk_is_cut(w, ref))
         return 0;
     /* What has a name goes by it, be it saved in the graph besides. */
     if (kind == IA_EDGE_GRAD_FN && put_off(w, ref))
@@ -243,122 +179,11 @@ sink_node(ia_sink *sink, void *node, ia_edge_kind kind, const char *name,
     return 0;
 }
 
-/* A storage that is new since the first pass is not ours to judge; one that
- * a pass below this one reached keeps its mark. */
-static void
-put_mark(const ia_walk *w, uint32_t i)
-{
-    ia_marks *marks = w->marks;
-    if (i >= marks->limit || marks->of_storage[i] == IA_MARK_KEPT)
-        return;
-    if (w->libraries &&
-        w->storages->items[i].entry < w->storages->near_entries)
-        w->storages->in_libraries = 1;
-    int others = marks->of_storage[i] != 0 &&
-                 marks->of_storage[i] != marks->stamp;
-    marks->of_storage[i] = others && w->claims != NULL ? IA_MARK_SHARED
-                                                       : marks->stamp;
-}
-
-static void
-note_storage(const ia_walk *w, const ia_reached *item)
-{
-    ia_crossings *c = w->crossings;
-    if (c != NULL && c->open && item->entry < c->first)
-        ia_crossings_add(c, item->key | IA_TAG_MEMORY);
-}
-
-void
-ia_walk_keep(const ia_walk *w, uint32_t first, uint32_t end)
-{
-    for (uint32_t i = 0; i < w->marks->limit; i++) {
-        uint32_t entry = w->storages->items[i].entry;
-        if (entry >= first && entry < end)
-            put_mark(w, i);
-    }
-}
-
-/* How much of its storage a tensor sees, from end to end; 0: unknown. */
-static uint64_t
-span_of(const ia_walk *w, uint32_t entry)
-{
-    ia_tensor_info info;
-    uintptr_t ref = w->queue[entry].ref;
-    return IA_TAG(ref) == IA_TAG_OBJECT &&
-                   ia_kind_of(Py_TYPE((PyObject *)ref)) == IA_KIND_TENSOR &&
-                   ia_the_framework->describe_tensor((PyObject *)ref, &info)
-               ? info.span
-               : 0;
-}
-
-/* Is it a part that the storage was reached by, where this tensor has more of
- * it?  What keeps the whole is told of, not what looks at some of it, unless it
- * is that which keeps the whole: a slice has what it is a slice of. */
-static int
-has_more(const ia_walk *w, const ia_reached *item)
-{
-    if (w->queue[w->parent].parent == item->entry ||
-        (w->libraries && item->entry < w->storages->near_entries))
-        return 0;
-    uint64_t more = span_of(w, w->parent);
-    uint64_t part = more == 0 ? 0 : span_of(w, item->entry);
-    return part != 0 && more > part;
-}
-
-/* A storage that something else has led to before. */
-static void
-meet_again(ia_walk *w, ia_reached *item, ia_edge_kind kind)
-{
-    note_storage(w, item);
-    if (kind != IA_EDGE_STORAGE || w->parent == item->entry)
-        return;
-    uint32_t beside = w->parent;
-    if (has_more(w, item)) {
-        beside = item->entry;
-        item->entry = w->parent;
-    }
-    ia_storages_add_beside(w->storages, item, beside);
-}
-
-static int
-sink_storage(ia_sink *sink, const ia_storage *storage, ia_edge_kind kind,
-             const char *name, Py_ssize_t index)
-{
-    ia_walk *w = (ia_walk *)sink;
-    (void)name, (void)index;
-    ia_reached *item = ia_storages_get(w->storages, storage);
-    if (item == NULL) {
-        w->failed = 1;
-        return 0;
-    }
-    uintptr_t ref = item->key | IA_TAG_MEMORY;
-    if (w->first_cut != IA_PTRMAP_NONE && is_cut(w, w->first_cut, ref))
-        return 0;
-    if (w->marks != NULL) {
-        put_mark(w, (uint32_t)(item - w->storages->items));
-        return 0;
-    }
-    if (item->entry == IA_NO_ENTRY)
-        item->entry = kind == IA_EDGE_ATTRIBUTE
-                          ? ia_walk_append(w, ref, w->parent)
-                          : w->parent;
-    else
-        meet_again(w, item, kind);
-    ia_purpose purpose = kind == IA_EDGE_GRAD    ? IA_FOR_GRADIENT
-                         : kind == IA_EDGE_SAVED ? IA_FOR_GRAPH
-                         : item->device == IA_DEVICE_NUMPY
-                             ? IA_FOR_ARRAY
-                             : IA_FOR_UNKNOWN;
-    if (purpose > item->purpose)
-        item->purpose = (uint16_t)purpose;
-    return 0;
-}
-
 int
 ia_walk_init(ia_walk *w, ia_storages *storages, const ia_roots *roots)
 {
     *w = (ia_walk){
-        .sink = {sink_object, sink_node, sink_storage, NULL},
+        .sink = {sink_object, sink_node, ia_walk_meet, NULL},
         .storages = storages,
         .roots = roots,
         .rooted_entries = UINT32_MAX,
@@ -397,7 +222,7 @@ ia_walk_hide(ia_walk *w, void *address)
 void
 ia_walk_seed(ia_walk *w, uintptr_t ref, uint32_t root)
 {
-    if (is_cut(w, first_cut(w, 0), ref))
+    if (ia_cuts_have(w, ia_cuts_at(w, 0), ref))
         return;
     ia_crossings_note(w->crossings, ref);
     ia_walk_hide(w, (void *)IA_ADDRESS(ref));
@@ -564,7 +389,7 @@ expand_memory(const ia_walk *w, uintptr_t key)
 {
     uint32_t i = ia_ptrmap_get(&w->storages->index, key);
     if (w->marks != NULL && i != IA_PTRMAP_NONE)
-        put_mark(w, i);
+        ia_walk_mark(w, i);
 }
 
 static void
@@ -572,7 +397,7 @@ expand_array(ia_walk *w, PyObject *op)
 {
     ia_storage block;
     if (ia_ndarray_block(op, &block))
-        sink_storage(&w->sink, &block, IA_EDGE_STORAGE, NULL, -1);
+        ia_walk_meet(&w->sink, &block, IA_EDGE_STORAGE, NULL, -1);
     ia_ndarray_traverse(op, visit, w);
 }
 
@@ -674,9 +499,9 @@ ia_walk_step(ia_walk *w)
             (char *)IA_ADDRESS(w->queue[w->head + PREFETCH].ref) - 16);
     w->parent = w->head++;
     uintptr_t ref = w->queue[w->parent].ref;
-    w->first_cut = first_cut(w, ref);
+    w->first_cut = ia_cuts_at(w, ref);
     /* A cut without a child: all that `ref` holds is cut away. */
-    if (!is_cut(w, w->first_cut, 0))
+    if (!ia_cuts_have(w, w->first_cut, 0))
         ia_walk_expand(w, ref);
 }
 
@@ -687,8 +512,8 @@ mark_all(ia_walk *w)
 {
     while (w->count > 0 && !w->failed) {
         uintptr_t ref = w->queue[--w->count].ref;
-        w->first_cut = first_cut(w, ref);
-        if (!is_cut(w, w->first_cut, 0))
+        w->first_cut = ia_cuts_at(w, ref);
+        if (!ia_cuts_have(w, w->first_cut, 0))
             ia_walk_expand(w, ref);
     }
 }
@@ -709,7 +534,7 @@ static void
 follow_put_off(ia_walk *w, ia_put_off one)
 {
     w->parent = one.parent;
-    w->first_cut = first_cut(w, w->queue[w->parent].ref);
+    w->first_cut = ia_cuts_at(w, w->queue[w->parent].ref);
     if (IA_TAG(one.ref) != IA_TAG_NODE)
         look_at(w, (PyObject *)one.ref);
     else if (!met_before(w, one.ref))

@@ -118,12 +118,44 @@ struct ia_walk {
     uint64_t nodes;
 };
 
-/* 0, or -1 when memory is short. */
-int ia_walk_init(ia_walk *, ia_storages *, const ia_roots *);
+/* -- cuts.c: what it must not follow -- */
+
 /* Orders cuts by parent, and those of one parent by child. */
 void ia_cuts_order(ia_cut *, uint32_t count);
 /* The cuts, ordered by parent, must outlive the walk.  0 or -1 (memory). */
 int ia_walk_set_cuts(ia_walk *, const ia_cut *, uint32_t count);
+uint32_t ia_cuts_find(const ia_walk *, uintptr_t parent);
+/* Number of the first cut at a parent, 0 for the roots. */
+static inline uint32_t
+ia_cuts_at(const ia_walk *w, uintptr_t parent)
+{
+    return w->ncuts == 0 ? IA_PTRMAP_NONE : ia_cuts_find(w, parent);
+}
+
+/* Whether one of the parent whose first cut this is leads to the child. */
+int ia_cuts_have(const ia_walk *, uint32_t first, uintptr_t child);
+/* The same of what is being expanded. */
+static inline int
+ia_walk_is_cut(const ia_walk *w, uintptr_t child)
+{
+    return w->first_cut != IA_PTRMAP_NONE &&
+           ia_cuts_have(w, w->first_cut, child);
+}
+
+/* -- memory.c: what it notes of storages -- */
+
+/* A storage, as an ia_sink has it told. */
+int ia_walk_meet(ia_sink *, const ia_storage *, ia_edge_kind,
+                 const char *name, Py_ssize_t index);
+/* A second pass has come to a storage of the first. */
+void ia_walk_mark(const ia_walk *, uint32_t storage);
+/* Marks the storages that a first pass reached by these entries. */
+void ia_walk_keep(const ia_walk *, uint32_t first, uint32_t end);
+
+/* -- walk.c -- */
+
+/* 0, or -1 when memory is short. */
+int ia_walk_init(ia_walk *, ia_storages *, const ia_roots *);
 void ia_walk_free(ia_walk *);
 /* Marks as seen without following. */
 void ia_walk_hide(ia_walk *, void *address);
@@ -142,8 +174,6 @@ uint32_t ia_walk_append(ia_walk *, uintptr_t ref, uint32_t parent);
 uint32_t ia_walk_root(const ia_walk *, uint32_t entry);
 /* Follows one reference as if the entry `parent` had it. */
 void ia_walk_follow(ia_walk *, uintptr_t ref, uint32_t parent);
-/* Marks the storages that a first pass reached by these entries. */
-void ia_walk_keep(const ia_walk *, uint32_t first, uint32_t end);
 /* Expands one thing; its children land in the queue. */
 void ia_walk_expand(ia_walk *, uintptr_t ref);
 /* tp_traverse; nothing for an object of the framework's while another thread
