@@ -91,8 +91,14 @@ def _goes_to_one_of(path: str, others: Iterable[str]) -> bool:
     """Whether it is one of them, or leads there; of devices one is enough."""
     if path == STDOUT or path.startswith("/dev/"):
         return path == STDOUT and path in others
-    real = os.path.realpath(path)
-    return any(real == os.path.realpath(o) for o in others if o != STDOUT)
+    return any(_real(path) == _real(o) for o in others if o != STDOUT)
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except OSError:  # it is told from a working folder that is gone
+        return path
 
 
 def check_spared(

@@ -545,19 +545,34 @@ def test_one_file_by_two_names(tmp_path: Path) -> None:
     assert (tmp_path / "prog.py").read_text() == text
 
 
-@pytest.mark.parametrize("option", ["--json", "--job"])
-def test_a_relative_output_without_a_working_folder(
-    tmp_path: Path, option: str
-) -> None:
-    path = script(tmp_path, "print('ran')")
+def in_no_folder(
+    tmp_path: Path, *args: str
+) -> subprocess.CompletedProcess[str]:
+    """One call of ours from a folder that is gone."""
     code = (
         "import os, sys\n"
         "from impactarbiter.commands import main\n"
         "os.mkdir('w'); os.chdir('w'); os.rmdir('../w')\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    args = ["run", option, "rel", str(path)]
-    done = warm.run(["-c", code, *args], cwd=tmp_path)
+    return warm.run(["-c", code, *args], cwd=tmp_path)
+
+
+def test_a_script_from_a_working_folder_that_is_gone(tmp_path: Path) -> None:
+    """The kernel still knows what is above it."""
+    script(tmp_path, "print('ran')")
+    out = str(tmp_path / "out.json")
+    done = in_no_folder(tmp_path, "run", "--json", out, "../prog.py")
+    assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+    assert os.path.exists(out)
+
+
+@pytest.mark.parametrize("option", ["--json", "--job"])
+def test_a_relative_output_without_a_working_folder(
+    tmp_path: Path, option: str
+) -> None:
+    path = script(tmp_path, "print('ran')")
+    done = in_no_folder(tmp_path, "run", option, "rel", str(path))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "impactarbiter: cannot write 'rel': the working folder is gone; give"
