@@ -2,7 +2,8 @@
 
 ``trainer.history[0]``, ``mypackage.model.Block``: a name of the program's
 main module, of any module, or of a function that runs, then attributes and
-items with plain keys.  They are read where they lie: what the program would
+items with plain keys; ``main().trainer``, as reports have it, is a variable of
+that function.  They are read where they lie: what the program would
 compute by code of its own, such as a property, is refused.
 """
 
@@ -49,10 +50,29 @@ def _value(node: ast.expr, expression: str) -> Any:
         module = sys.modules.get(ast.unparse(node))
         if module is not None and not _is_shadowed(node):
             return module
+        if isinstance(node.value, ast.Call) and _is_bare(node.value):
+            return _variable(ast.unparse(node.value.func), node.attr)
         return _attribute(node, _value(node.value, expression))
     if isinstance(node, ast.Subscript):
         return _item(node, _value(node.value, expression), expression)
     raise _no_name(expression)
+
+
+def _is_bare(call: ast.Call) -> bool:
+    return not call.args and not call.keywords
+
+
+def _variable(function: str, name: str) -> Any:
+    """One of a call that runs; nothing is called."""
+    for frame in _frames():
+        if frame.f_code.co_qualname == function:
+            found = _local(frame, name)
+            if found:
+                return found[0]
+    raise UsageError(
+        f"{function}().{name} is not there: no call of {function} that runs"
+        " has it"
+    )
 
 
 def _no_name(expression: str) -> UsageError:

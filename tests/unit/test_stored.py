@@ -178,6 +178,8 @@ def test_a_dict_that_makes_what_it_lacks_makes_nothing() -> None:
         ("made.typo", "made has no attribute 'typo'"),
         ("loud" + ".own" * 5000, "too long"),
         ("loud[0](1)", "is no name"),
+        ("loud(1).own", "is no name"),
+        ("caller().other", "no call of caller that runs has it"),
     ],
 )
 def test_what_cannot_be_named_is_said_in_a_line(
@@ -191,3 +193,16 @@ def test_what_cannot_be_named_is_said_in_a_line(
         named.resolve(name)
     assert said in str(caught.value) and "\n" not in str(caught.value)
     assert not main.made  # type: ignore[attr-defined]
+
+
+def test_a_variable_of_a_call_as_reports_have_it() -> None:
+    def caller() -> Any:
+        kept = [Slotted()]
+        return named.resolve(f"{caller.__qualname__}().kept"), kept
+
+    caller.__code__ = caller.__code__.replace(co_qualname="caller")
+    caller.__qualname__ = "caller"
+    found, kept = caller()
+    assert found is kept
+    with pytest.raises(UsageError, match="no call of caller that runs"):
+        named.resolve("caller().kept")
