@@ -27,7 +27,7 @@ sys.path.append(str(HERE.parent / "helpers"))
 
 import without_torch  # noqa: E402
 
-OURS = ("impactarbiter/_core", "impactarbiter/_torch")
+OURS = ("impactarbiter/_",)
 #: Memory that is there at the end and that a static of ours points to.
 KEPT = ("Leak_StillReachable", "Leak_PossiblyLost")
 TOOL = [
