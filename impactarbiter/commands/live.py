@@ -10,11 +10,11 @@ import _thread
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field
 from os import getpid
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from ..base.convert import decimal
@@ -23,6 +23,7 @@ from ..base.ranks import rank
 from ..base.records import dataclass
 from ..base.signals import Tolerated
 from ..base.text import clean
+from ..base.waiting import called_aside
 from ..model.finding import Finding
 from ..model.report import Report
 from ..model.words import BOUNDED
@@ -151,7 +152,7 @@ class Live:
                 self.arbiter.when_free(self._write_now)
             return True
         if not self.came:
-            self._told_to_end = time.monotonic()
+            self._told_to_end = monotonic()
         self.came.append(number)
         if not self._over and not self._writing:
             self.arbiter.when_free(self._end_by_signal)
@@ -167,21 +168,21 @@ class Live:
             return
         self._put_off = False  # what is asked from now on is a wish anew
         self._writing = True
-        began = time.monotonic()
+        began = monotonic()
         try:
             self._attempt(lambda: self.write(self.arbiter.report()))
         except BaseException:  # the program's: what was asked for is still due
             self._later()
             raise
         finally:
-            now = time.monotonic()
+            now = monotonic()
             self._rests_until = now + (now - began)
             self._writing = False
         if self.came:
             self._end_by_signal()
 
     def _may_write(self) -> bool:
-        return self.arbiter.ready and time.monotonic() >= self._rests_until
+        return self.arbiter.ready and monotonic() >= self._rests_until
 
     def _later(self) -> bool:
         """What is asked for is done once it can be; however often, once.
@@ -228,7 +229,7 @@ class Live:
         """Whether an import lasts too long to be waited for with an end."""
         return (
             not self.arbiter.looking
-            and time.monotonic() >= self._told_to_end + PATIENCE
+            and monotonic() >= self._told_to_end + PATIENCE
         )
 
     def _end_by_signal(self) -> None:
@@ -245,7 +246,8 @@ class Live:
     def _end_with(self, words: Callable[[], object]) -> None:
         self.end()
         try:
-            self._attempt(words)
+            # Handlers of the program's wait: there is no later report.
+            called_aside(lambda: self._attempt(words))()
         finally:
             self.let_go()
 
@@ -269,18 +271,18 @@ class Live:
         _leave_signals_alone()
         shown = self._line is not None and self._line.shown
         pause = REDRAW if shown else self.every
-        due = time.monotonic() + (self.every or 0.0)
+        due = monotonic() + (self.every or 0.0)
         while not self._ended.wait(pause) and getpid() == self.pid:
             if shown and self._line is not None:
                 with suppress(Exception):
                     self._line.show(self.arbiter.moment())
-            if self.every is None or time.monotonic() < due:
+            if self.every is None or monotonic() < due:
                 continue
             between_bytecodes(
                 self._write_now,
                 lambda: self._over or self.arbiter.ready,
             )
-            due = max(time.monotonic() + self.every, self._rests_until)
+            due = max(monotonic() + self.every, self._rests_until)
             pause = REDRAW if shown else self.every
 
     def _warn(self, text: str) -> None:

@@ -60,6 +60,8 @@ def execute(args: list[str]) -> int:
             "got 0 files: expected `impactarbiter merge DIR` or"
             " `impactarbiter merge RANK0.json RANK1.json ...`"
         )
+    if not folder:
+        check_spared(given, paths)
     while True:
         files = files_of(paths[0]) if folder else paths
         if not files and "--watch" not in given:
@@ -68,7 +70,6 @@ def execute(args: list[str]) -> int:
                 " that `run --job` or IMPACTARBITER_JOB named; --watch waits"
                 " for the first"
             )
-        check_spared(given, files)
         job = read_job(files, curves="--html" in given, regular=folder)
         goes_on = "--watch" in given and not job.is_over()
         _show(job, given, goes_on)

@@ -78,7 +78,8 @@ class Forecast:
         """Until the first of its devices has no room; None where that of one
         is not known."""
         on = {n: r for n, r in finding.rates.items() if is_accelerator(n)}
-        if len(on) < len(finding.rates):
+        # A limit that the user gives may be meant for the device.
+        if len(on) < len(finding.rates) or self._given is None:
             on["cpu"] = finding.host_bytes_per_step
         rooms = [
             (self._room_on(n), rate) for n, rate in on.items() if rate > 0

@@ -82,7 +82,6 @@ class Look:
             readers=held.readers,
             cycle=self._cycle(held),
             tensors=self._examples(held),
-            shares=_shares(held),
             stack=stack_of(held.stack),
             phase=phase or None,
         )
@@ -211,15 +210,6 @@ def _type_of(held: Held) -> str:
     if held.type == "dict" and held.length is None and above:
         return above[-1].type
     return held.type
-
-
-def _shares(held: Held) -> tuple[tuple[str, float], ...]:
-    """Of its bytes, what part lies on which of several devices."""
-    if len(held.on) < 2:
-        return ()
-    whole = sum(size for _name, size in held.on) or 1
-    most = sorted(held.on, key=lambda one: -one[1])
-    return tuple((name, size / whole) for name, size in most)
 
 
 def _lasted(groups: Sequence[Group]) -> bool:

@@ -194,6 +194,7 @@ def finding_of(
     made = replace(
         made,
         object_bytes_per_step=_objects(history, made),
+        shares=_shares(history),
         **_of_the_living(made),
     )
     seconds = status.elapsed_seconds / max(status.counts[kind], 1)
@@ -228,7 +229,20 @@ def _objects(history: HolderHistory, finding: Finding) -> float:
     groups = [group for held in history.fellows for group in held.groups]
     count = sum(g.count for g in groups)
     each = sum(g.objects for g in groups) / count if count else 1.0
-    return max(finding.tensors_per_step, 0.0) * each * size
+    return max(finding.tensors_per_step, 0.0) * max(each, 1.0) * size
+
+
+def _shares(history: HolderHistory) -> tuple[tuple[str, float], ...]:
+    """Of its bytes, what part lies on which of several devices."""
+    sizes: dict[str, int] = {}
+    for held in history.fellows:
+        for name, size in held.on:
+            sizes[name] = sizes.get(name, 0) + size
+    whole = sum(sizes.values())
+    if not whole or (len(sizes) == 1 and history.held.device in sizes):
+        return ()
+    most = sorted(sizes, key=lambda name: -sizes[name])
+    return tuple((name, sizes[name] / whole) for name in most)
 
 
 def _cycle(history: HolderHistory, case: Case) -> Cycle | None:

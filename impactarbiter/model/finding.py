@@ -234,7 +234,7 @@ class Finding:
     that is kept beside ``bytes_per_step`` of tensor memory;
     ``object_bytes_per_step``, at least, that of the tensors' own objects.
     ``shares``: what part of its tensors' bytes lies on which device, the most
-    first; empty where all are on one, the example's.
+    first; empty where all are on the example's, or it is not known.
     ``needed_by`` are operations of live graphs that will read the example's
     memory, ``readers`` how many they are (the first of many are listed):
     none, and every backward that used it is done with it.  None: not known.

@@ -67,10 +67,11 @@ def watch(
 
     ``every``: check each Nth step, accounting stays exact.  ``warmup``:
     steps that count for nothing.  ``window``: generations that must survive
-    before a site is a suspect.  ``step``: "auto" (an optimizer step, else a
-    backward, else a call of a top-level module, else one of what JAX compiled,
-    else a turn of a loop that makes tensors ends a step) or "manual"
-    (``arbiter.step()`` alone does).  ``allow``: what may be kept: globs of
+    before a site is a suspect; from 5 on, how long that has to go on, and 3
+    more.  ``step``: "auto" (an optimizer step, else a backward, else a call of
+    a top-level module, else one of what JAX compiled, else a turn of a loop
+    that makes tensors ends a step) or "manual" (``arbiter.step()`` alone
+    does).  ``allow``: what may be kept: globs of
     sites ("model.py:forward") or paths ("__main__.replay*"), types, or
     functions of a finding.  ``on_finding``: called once per new finding.
     ``memory_limit``: bytes, for the forecast.  ``numpy``: the memory of

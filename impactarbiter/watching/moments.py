@@ -38,14 +38,19 @@ class _Errand:
         self.done = False
 
     def in_main(self) -> None:
-        """An attempt that is raised out of by what is the program's alone."""
+        """An attempt between two bytecodes."""
         try:
-            with Tolerated():
-                self.attempt()
+            self.attempt()
         finally:
             self.turned.set()
 
     def attempt(self) -> None:
+        """Does the work, unless the moment is bad or it is done; raises what
+        is the program's alone."""
+        with Tolerated():
+            self._attempt()
+
+    def _attempt(self) -> None:
         """Does the work, unless the moment is bad or it is done."""
         with self._room:
             if self._good() and self._claim.acquire(blocking=False):

@@ -105,8 +105,8 @@ def _item(node: ast.Subscript, value: Any, expression: str) -> Any:
 
 def _computed(node: ast.expr) -> UsageError:
     return UsageError(
-        f"{ast.unparse(node)} is computed by code of the program, which is not"
-        " run: expected an attribute or item that it has"
+        f"{ast.unparse(node)} is computed, by code that is not run: expected"
+        " an attribute or item that is there"
     )
 
 
@@ -118,7 +118,9 @@ def _is_shadowed(node: ast.expr) -> bool:
     if not isinstance(node, ast.Name):
         return True
     value = attribute(main, node.id)
-    return value is not MISSING and type(value) is not types.ModuleType
+    return value is not MISSING and not issubclass(
+        type(value), types.ModuleType
+    )
 
 
 def _root(name: str) -> Any:

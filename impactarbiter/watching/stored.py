@@ -7,26 +7,37 @@ of torch's containers of modules.
 
 from __future__ import annotations
 
+import inspect
 import sys
+import weakref
 from collections import deque
-from collections.abc import Sequence
 from types import (
+    CoroutineType,
     FunctionType,
+    GeneratorType,
     GetSetDescriptorType,
     MemberDescriptorType,
+    ModuleType,
 )
 from typing import Any, Final
 
 #: It has no such thing.
 MISSING: Final = object()
-#: It may have, but code of the program would say.
+#: It may have, but code would have to say.
 COMPUTED: Final = object()
 
-#: What has one of these comes before what an instance has.
+#: What gives and has one of these comes before what an instance has.
 _FIRST = ("__set__", "__delete__")
 #: Where torch's modules have what their ``__getattr__`` gives.
 _STORES = ("_parameters", "_buffers", "_modules")
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
+#: Fields of C's that are there, of these classes and of tensors.
+_SIMPLE = (BaseException, CoroutineType, FunctionType, GeneratorType, object)
+_OF_TENSORS = ("_base", "_grad", "grad", "is_leaf", "requires_grad")
+#: The second: a field of a namedtuple.
+_SLOTS = (MemberDescriptorType, type(vars(inspect.FullArgSpec)["args"]))
+#: Of C's, and another object is asked.
+_PROXIES = (weakref.ProxyType, weakref.CallableProxyType, super)
 
 _mro_of = type.__dict__["__mro__"].__get__
 _dict_of = type.__dict__["__dict__"].__get__
@@ -36,17 +47,17 @@ def attribute(value: Any, name: str) -> Any:
     """One attribute; MISSING or COMPUTED where there is none to read."""
     cls = type(value)
     if issubclass(cls, type):
-        return _unwrapped(_in_class(value, name))
-    own, shared = _in_instance(value, name), _in_class(cls, name)
-    if shared is not MISSING and any(_has(shared, hook) for hook in _FIRST):
+        found = _in_class(value, name)
+        return _of_class(_in_class(cls, name) if found is MISSING else found)
+    shared, own = _in_class(cls, name), _in_instance(value, name)
+    gives = shared is not MISSING and _has(shared, "__get__")
+    if gives and any(_has(shared, hook) for hook in _FIRST):
         return _given_by(shared, value)
     if own is not MISSING:
         return own
     if shared is MISSING:
-        return _in_module(value, name)
-    if type(shared) in (FunctionType, staticmethod, classmethod):
-        return _unwrapped(shared)
-    return COMPUTED if _has(shared, "__get__") else shared
+        return _otherwise(value, name)
+    return _of_class(shared)
 
 
 def item(value: Any, key: Any) -> Any:
@@ -61,12 +72,7 @@ def item(value: Any, key: Any) -> Any:
         return _by_index(cls.__getitem__, value, key)
     getter = _in_class(cls, "__getitem__")
     if _is_of(getter, "torch.nn.modules.container"):
-        modules = _in_instance(value, "_modules")
-        if issubclass(type(modules), dict):
-            found: Sequence[Any] = list(dict.values(modules))
-            if type(key) is int:
-                return _by_index(list.__getitem__, found, key)
-            return _by_key(modules, key)
+        return _in_container(value, key)
     return MISSING if getter is MISSING else COMPUTED
 
 
@@ -87,24 +93,29 @@ def _in_instance(value: Any, name: str) -> Any:
     if type(where) not in (GetSetDescriptorType, MemberDescriptorType):
         return MISSING
     names = where.__get__(value)
-    return dict.get(names, name, MISSING) if names else MISSING
+    return _by_key(names, name) if issubclass(type(names), dict) else MISSING
 
 
-def _unwrapped(found: Any) -> Any:
+def _of_class(found: Any) -> Any:
+    """What a class has, by its name."""
     if type(found) in (staticmethod, classmethod):
         return found.__func__
-    return found
+    if type(found) is FunctionType or not _has(found, "__get__"):
+        return found
+    return COMPUTED
 
 
 def _given_by(descriptor: Any, value: Any) -> Any:
     """What a slot has, or a field of a type of C's."""
-    kind = type(descriptor)
-    if kind is MemberDescriptorType or (
-        kind is GetSetDescriptorType and descriptor.__objclass__ is type(value)
-    ):
+    if type(descriptor) in _SLOTS:
+        return _field(descriptor, value)
+    if type(descriptor) is not GetSetDescriptorType:
+        return COMPUTED
+    name, owner = descriptor.__name__, descriptor.__objclass__
+    if name == "__dict__" or owner in _SIMPLE:
         return _field(descriptor, value)
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-    if kind is GetSetDescriptorType and issubclass(type(value), tensor or ()):
+    if name in _OF_TENSORS and issubclass(type(value), tensor or ()):
         return _of_tensor(descriptor, value)
     return COMPUTED
 
@@ -122,27 +133,58 @@ def _of_tensor(descriptor: Any, value: Any) -> Any:
         return descriptor.__get__(value)
 
 
-def _in_module(value: Any, name: str) -> Any:
-    getter = _in_class(type(value), "__getattr__")
+def _otherwise(value: Any, name: str) -> Any:
+    """What is stored neither in it nor in its class."""
+    cls = type(value)
+    getter = _in_class(cls, "__getattr__")
     if _is_of(getter, "torch.nn.modules.module"):
         for store in _STORES:
             names = _in_instance(value, store)
-            if issubclass(type(names), dict) and name in dict.keys(names):
-                return dict.get(names, name)
+            if issubclass(type(names), dict):
+                found = _by_key(names, name)
+                if found is not MISSING:
+                    return found
         return MISSING
-    return MISSING if getter is MISSING else COMPUTED
+    if issubclass(cls, ModuleType):
+        getter = _in_instance(value, "__getattr__")
+    own = type(_in_class(cls, "__getattribute__")) is FunctionType
+    return (
+        COMPUTED
+        if getter is not MISSING or own or cls in _PROXIES
+        else MISSING
+    )
 
 
 def _is_of(function: Any, module: str) -> bool:
     return type(function) is FunctionType and function.__module__ == module
 
 
+def _in_container(value: Any, key: Any) -> Any:
+    """Modules by number or name; a list of parameters has them by number as
+    its attributes."""
+    modules = _in_instance(value, "_modules")
+    if not issubclass(type(modules), dict) or not dict.__len__(modules):
+        return _otherwise(value, str(key))
+    if type(key) is int:
+        found = list(dict.values(modules))
+        return _by_index(list.__getitem__, found, key)
+    return _by_key(modules, key)
+
+
 def _by_key(value: dict[Any, Any], key: Any) -> Any:
     """Compared to keys that are plain data: others have code of their own."""
+    others = False
     for one, found in dict.items(value):
         if _is_same(one, key):
             return found
-    return MISSING
+        others = others or not _is_plain(one)
+    return COMPUTED if others else MISSING
+
+
+def _is_plain(key: Any) -> bool:
+    if type(key) is tuple:
+        return all(map(_is_plain, key))
+    return type(key) in _PLAIN
 
 
 def _is_same(one: Any, key: Any) -> bool:

@@ -35,6 +35,18 @@ now(void)
     return time.tv_sec;
 }
 
+/* Whether the one before it came so long ago, and was not answered; else it is
+ * the first, or one more. */
+static int
+is_overdue(int number)
+{
+    if (is_open[number])
+        return now() - first_came[number] >= PATIENCE;
+    first_came[number] = now();
+    is_open[number] = 1;
+    return 0;
+}
+
 /* As though we had never been there; called in the handler, where the signal
  * waits until it returns. */
 static void
@@ -51,16 +63,10 @@ static void
 on_signal(int number)
 {
     int error = errno;
-    if (getpid() != owner || !is_taken[number] ||
-        (is_open[number] && now() - first_came[number] >= PATIENCE)) {
+    if (getpid() != owner || !is_taken[number] || is_overdue(number))
         let_it_end(number);
-    }
-    else {
-        if (!is_open[number])
-            first_came[number] = now();
-        is_open[number] = 1;
+    else
         PyErr_SetInterruptEx(number);
-    }
     errno = error;
 }
 
@@ -172,12 +178,15 @@ static struct sigaction held[NSIG];
 static atomic_int is_held[NSIG], waits[NSIG], are_held;
 static pid_t holder;
 
-/* Whoever sees last that nothing is held any more sends what came. */
+/* Whoever sees last that nothing is held any more sends what came, as the
+ * first that comes. */
 static void
 send_on(int number)
 {
-    if (!atomic_load(&are_held) && atomic_exchange(&waits[number], 0))
+    if (!atomic_load(&are_held) && atomic_exchange(&waits[number], 0)) {
+        is_open[number] = 0;
         kill(getpid(), number);
+    }
 }
 
 /* A child by fork() has the handler too, and nobody there lets go. */
@@ -189,6 +198,8 @@ on_held(int number)
         sigaction(number, &held[number], NULL);
         raise(number);
     }
+    else if (held[number].sa_handler == on_signal && is_overdue(number))
+        let_it_end(number);
     else {
         atomic_store(&waits[number], 1);
         send_on(number);
@@ -418,10 +429,9 @@ PyDoc_STRVAR(soon_doc,
 static int
 do_it(void *both)
 {
-    PyObject *done = aside(NULL, PySequence_Fast_ITEMS((PyObject *)both), 2);
+    Py_XDECREF(aside(NULL, PySequence_Fast_ITEMS((PyObject *)both), 2));
     Py_DECREF((PyObject *)both);
-    Py_XDECREF(done);
-    return done == NULL ? -1 : 0;
+    return 0;
 }
 
 static PyObject *

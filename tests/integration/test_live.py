@@ -149,6 +149,67 @@ def test_ends_at_any_moment(tmp_path: Path, delay: int) -> None:
     assert only_report(tmp_path)
 
 
+#: A program with a time limit that comes up all the time, and goes on.
+LIMITED = """
+import signal, time
+import torch
+class Up(Exception): pass
+came = []
+def up(*_):
+    came.append(1)
+    raise Up
+signal.signal(signal.SIGALRM, up)
+weight = torch.nn.Parameter(torch.ones(4))
+opt = torch.optim.SGD([weight], lr=0.1)
+history, caught, step = [], 0, 0
+signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+while {goes_on}:
+    try:
+        while {goes_on}:
+            loss = weight.sum()
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            history.append(loss)
+            step += 1
+            if step == 60:
+                print("going", flush=True)
+            time.sleep(0.001)
+    except Up:
+        caught += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(caught, len(came), flush=True)
+"""
+
+
+def test_a_limit_that_comes_up_all_the_time_takes_no_last_report(
+    tmp_path: Path,
+) -> None:
+    text = LIMITED.format(goes_on="True")
+    with running(tmp_path, text, "--json", "r.json") as process:
+        process.send_signal(signal.SIGTERM)
+        _out, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    assert report_of(tmp_path)["findings"], err
+
+
+def test_what_a_limit_raises_in_a_report_is_the_program_s(
+    tmp_path: Path,
+) -> None:
+    text = LIMITED.format(goes_on="step < 1500")
+    with running(tmp_path, text, "--json", "r.json") as process:
+        for _ in range(4):
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(0.2)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    caught, came = map(int, out.split())
+    # Two that come at once are one exception.
+    assert caught > 0.95 * came
+    assert "no report" not in err
+    assert report_of(tmp_path)["findings"]
+
+
 def test_asked_for_a_report(tmp_path: Path) -> None:
     """By the signal, and every now and then: always a whole file."""
     with running(
@@ -311,8 +372,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which goes on when a test says so."""
     now = [100.0]
     monkeypatch.setattr(
-        "impactarbiter.commands.live.time",
-        SimpleNamespace(monotonic=lambda: now[0]),
+        "impactarbiter.commands.live.monotonic", lambda: now[0]
     )
     return now
 

@@ -316,6 +316,41 @@ def test_what_is_given_back_ends_a_program(way: str) -> None:
     assert (ended.returncode, ended.stdout) == (-signal.SIGTERM, ""), ended
 
 
+HELD = """
+import signal, time
+from impactarbiter import _signals
+from impactarbiter.core.signals import Signals
+told = []
+taken = Signals((signal.SIGTERM,), lambda n: told.append(n))
+_signals.hold(())
+signal.raise_signal(signal.SIGTERM)
+time.sleep(5.2)
+{then}
+print(told, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "ended", "said"),
+    [
+        ("signal.raise_signal(signal.SIGTERM)", -signal.SIGTERM, ""),
+        ("_signals.let_go()", 0, "[15]\n"),
+    ],
+    ids=["again", "over"],
+)
+def test_while_signals_wait_a_second_one_ends_a_program_that_is_stuck(
+    then: str, ended: int, said: str
+) -> None:
+    """One that has waited is the first."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", HELD.format(then=then)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (ended, said), done
+
+
 @pytest.mark.parametrize(
     ("name", "waits"), [("code", False), ("numpy.ia_part", True)]
 )

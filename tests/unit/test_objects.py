@@ -130,3 +130,18 @@ def test_tensors_of_two_devices_are_told_apart() -> None:
     }
     room = found.host_bytes_per_step * (found.steps_to_oom or 0)
     assert 0.9 * (1 << 50) < room < 1 << 50
+
+
+def test_a_list_of_each_layer_may_be_on_a_device_of_its_own() -> None:
+    """They are one finding."""
+    layers: list[list[torch.Tensor]] = [[], []]
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(STEPS):
+            for kept, device in zip(layers, ("cpu", "meta"), strict=True):
+                kept.append(torch.ones(1000, device=device))
+            arbiter.step()
+        (found,) = arbiter.report().findings
+    assert dict(found.shares) == {
+        "cpu": pytest.approx(0.5),
+        "meta": pytest.approx(0.5),
+    }

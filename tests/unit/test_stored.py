@@ -6,6 +6,7 @@ import collections
 import enum
 import sys
 import types
+import weakref
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -124,22 +125,72 @@ def test_modules_of_torch_s() -> None:
     assert item(model, 0) is first and item(model, -1) is model[1]
     assert item(model, "1") is model[1]
     assert item(model, 2) is MISSING
+    weights = torch.nn.ParameterList([torch.ones(2)])
+    assert item(weights, 0) is weights[0]
+    by_name = torch.nn.ParameterDict({"w": torch.ones(2)})
+    assert item(by_name, "w") is by_name["w"]
     named_ones = torch.nn.ModuleDict({"head": first})
     assert item(named_ones, "head") is first
 
 
 def test_fields_of_tensors_run_no_mode() -> None:
     from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchFunctionMode):
         def __torch_function__(self, *args: Any, **how: Any) -> Any:
             Loud.ran.append("mode")
 
+    class Dispatch(TorchDispatchMode):
+        def __torch_dispatch__(self, *args: Any, **how: Any) -> Any:
+            Loud.ran.append("dispatch")
+
     tensor = torch.ones(2, requires_grad=True)
     tensor.sum().backward()
-    with Mode():
+    with Mode(), Dispatch():
         found = attribute(tensor, "grad")
+        for name in ("data", "T", "mT", "shape"):
+            assert attribute(tensor, name) is COMPUTED
     assert found is tensor.grad
+
+
+def test_what_a_graph_saved_is_not_unpacked() -> None:
+    def unpack(saved: torch.Tensor) -> torch.Tensor:
+        Loud.ran.append("unpack")
+        return saved
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+        result = torch.ones(2, requires_grad=True).exp()
+    assert attribute(result.grad_fn, "_saved_result") is COMPUTED
+
+
+def test_fields_of_what_c_made() -> None:
+    pair = collections.namedtuple("pair", "left right")(1, 2)
+    assert attribute(pair, "right") == 2
+    try:
+        raise KeyError("lost")
+    except KeyError as error:
+        assert attribute(error, "__traceback__") is error.__traceback__
+        assert attribute(error, "args") == ("lost",)
+    assert attribute(weakref.proxy(Slotted), "full") is COMPUTED
+
+
+def test_classes_and_their_classes() -> None:
+    class Meta(type):
+        registry = (1,)
+
+    class Made(metaclass=Meta):
+        def __init__(self) -> None:
+            self.__dict__["checked"] = 2
+
+        class Checked:
+            def __set__(self, owner: object, value: int) -> None: ...
+
+        checked = Checked()
+
+    assert attribute(Made, "registry") == (1,)
+    assert attribute(Made(), "checked") == 2
+    assert attribute(Loud, "later") is COMPUTED
 
 
 def test_items() -> None:
@@ -148,7 +199,9 @@ def test_items() -> None:
     Loud.ran.clear()
     assert item(loud, "key") is value
     assert item(loud, (1, "a")) == 2
-    assert item(loud, "other") is MISSING
+    # Who knows what the other key is equal to.
+    assert item(loud, "other") is COMPUTED
+    assert item({"key": value}, "other") is MISSING
     assert item({True: "true"}, 1) is MISSING
     assert item([1, 2], 1) == 2 and item([1, 2], 2) is MISSING
     assert item((1, 2), -1) == 2 and item([1], "a") is MISSING
@@ -172,8 +225,8 @@ def test_a_dict_that_makes_what_it_lacks_makes_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("loud.computed", "computed by code of the program"),
-        ("loud[0]", "computed by code of the program"),
+        ("loud.computed", "is computed, by code that is not run"),
+        ("loud[0]", "is computed, by code that is not run"),
         ("made['typo']", "made['typo'] is not there"),
         ("made.typo", "made has no attribute 'typo'"),
         ("loud" + ".own" * 5000, "too long"),

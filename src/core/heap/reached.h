@@ -36,7 +36,7 @@ typedef struct {
     uint8_t claimed; /* a cut would free it */
     /* State of an optimizer that steps, or what it steps by. */
     uint8_t accounted_for;
-    uint8_t asked_for; /* its holder is */
+    uint8_t asked_for; /* who holds it */
     uint32_t beside; /* last of the others that lead to it, or 0 */
 } ia_reached;
 

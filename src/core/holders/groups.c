@@ -226,7 +226,7 @@ count_ways(const ia_walk *w, const ia_member *member, ia_group *g,
     const ia_reached *r = &all->items[member->storage];
     uint32_t item = item_above(w, r->entry, g->holder);
     g->branches += (uint32_t)is_new_item(w, item, g->holder, m);
-    g->objects++;
+    g->objects += IA_TAG(w->queue[r->entry].ref) == IA_TAG_OBJECT;
     for (uint32_t at = r->beside; at != 0; at = all->beside[at].next) {
         item = item_above(w, all->beside[at].entry, g->holder);
         g->branches += (uint32_t)is_new_item(w, item, g->holder, m);

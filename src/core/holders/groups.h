@@ -23,7 +23,7 @@ typedef struct {
     uint64_t bytes;
     int purpose; /* ia_purpose of all its storages, UNKNOWN where it differs */
     uint32_t branches; /* items of the holder that its storages hang on */
-    uint32_t objects;  /* tensors on it that show them: one each, or more */
+    uint32_t objects;  /* tensors on it that show them */
 } ia_group;
 
 typedef struct {
