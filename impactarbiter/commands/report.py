@@ -107,9 +107,9 @@ def _is_pickle(path: str) -> bool:
 
 def _show_bundle(folder: str, given: dict[str, Any]) -> int:
     from ..reports.bundle import print_bundle
-    from ..reports.read_bundle import read_bundle
+    from ..reports.read_bundle import FILES, read_bundle
 
-    check_spared(given, [os.path.join(folder, n) for n in os.listdir(folder)])
+    check_spared(given, [os.path.join(folder, name) for name in FILES])
     bundle = read_bundle(folder)
     outputs = check_outputs(given)
     page = {m: f for m, f in outputs.items() if m == "to_html"}

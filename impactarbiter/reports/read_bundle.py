@@ -16,6 +16,15 @@ from ..model.bundle import Bundle, Header, HeldBytes
 from ..model.finding import Site
 from ..model.report import Report
 
+#: What is read of a bundle.
+FILES = (
+    "recorder.json",
+    "events.npy",
+    "sites.npy",
+    "report.json",
+    "holders.json",
+)
+
 
 def read_bundle(path: str | os.PathLike[str]) -> Bundle:
     """Reads and checks a bundle; ReportError says in a line what is wrong.

@@ -8,7 +8,6 @@ of torch's containers of modules.
 from __future__ import annotations
 
 import inspect
-import sys
 import weakref
 from collections import deque
 from types import (
@@ -20,6 +19,8 @@ from types import (
     ModuleType,
 )
 from typing import Any, Final
+
+from ..base.imports import names_in
 
 #: It has no such thing.
 MISSING: Final = object()
@@ -68,7 +69,7 @@ def item(value: Any, key: Any) -> Any:
     for kind in (list, tuple, deque):
         if issubclass(cls, kind):
             return _by_index(kind.__getitem__, value, key)
-    if cls is getattr(sys.modules.get("numpy"), "ndarray", None):
+    if cls is names_in("numpy").get("ndarray"):
         return _by_index(cls.__getitem__, value, key)
     getter = _in_class(cls, "__getitem__")
     if _is_of(getter, "torch.nn.modules.container"):
@@ -114,8 +115,8 @@ def _given_by(descriptor: Any, value: Any) -> Any:
     name, owner = descriptor.__name__, descriptor.__objclass__
     if name == "__dict__" or owner in _SIMPLE:
         return _field(descriptor, value)
-    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-    if name in _OF_TENSORS and issubclass(type(value), tensor or ()):
+    tensor = names_in("torch").get("Tensor", ())
+    if name in _OF_TENSORS and issubclass(type(value), tensor):
         return _of_tensor(descriptor, value)
     return COMPUTED
 
@@ -129,7 +130,7 @@ def _field(descriptor: Any, value: Any) -> Any:
 
 def _of_tensor(descriptor: Any, value: Any) -> Any:
     """Without what torch would call for a subclass, or under a mode."""
-    with sys.modules["torch"]._C.DisableTorchFunction():
+    with names_in("torch")["_C"].DisableTorchFunction():
         return descriptor.__get__(value)
 
 

@@ -536,3 +536,18 @@ def test_a_page_of_a_bundle(tmp_path: File, short: bool) -> None:
     assert "at step 0 of process" in words
     assert ("Memory was too short for a report." in words) == short
     assert ("This run" in words) != short
+
+
+def test_a_page_may_lie_in_its_bundle_and_take_no_place_there(
+    tmp_path: File, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with impactarbiter.FlightRecorder(tmp_path / "dumps") as recorder:
+        folder = recorder.capture("test")
+    assert folder is not None
+    page, report_file = (File(folder) / n for n in ("a.html", "report.json"))
+    for _ in range(2):
+        assert main(["report", str(folder), "--html", str(page)]) == 0
+    before = report_file.read_text()
+    assert main(["report", str(folder), "--json", str(report_file)]) == 2
+    assert "which is to be read" in capsys.readouterr().err
+    assert report_file.read_text() == before
