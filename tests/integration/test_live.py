@@ -162,9 +162,9 @@ signal.signal(signal.SIGALRM, up)
 weight = torch.nn.Parameter(torch.ones(4))
 opt = torch.optim.SGD([weight], lr=0.1)
 history, caught, step = [], 0, 0
-signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
 while {goes_on}:
     try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
         while {goes_on}:
             loss = weight.sum()
             opt.zero_grad()
@@ -175,9 +175,9 @@ while {goes_on}:
             if step == 60:
                 print("going", flush=True)
             time.sleep(0.001)
+        signal.setitimer(signal.ITIMER_REAL, 0)
     except Up:
         caught += 1
-signal.setitimer(signal.ITIMER_REAL, 0)
 print(caught, len(came), flush=True)
 """
 
