@@ -25,8 +25,9 @@ except ImportError:  # a folder of sources: what is imported says so
 
 
 @contextmanager
-def handlers_wait() -> Iterator[None]:
-    """Signals that have a handler of Python's are handled afterwards.
+def handlers_wait(but: int | None = None) -> Iterator[None]:
+    """Signals that have a handler of Python's are handled afterwards, ``but``
+    that one.
 
     On another thread nothing has to wait: the main thread, which runs the
     handlers, would wait there for what is being imported.
@@ -35,7 +36,7 @@ def handlers_wait() -> Iterator[None]:
     if _signals is None or handled is None:
         yield
         return
-    outermost = _signals.hold(handled)
+    outermost = _signals.hold(tuple(n for n in handled if n != but))
     try:
         yield
     finally:

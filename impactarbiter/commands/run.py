@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from os import getpid
@@ -22,6 +23,7 @@ from ..base.ranks import JOB, of_rank, place, rank
 from ..base.records import dataclass
 from ..base.text import as_command, clean
 from ..base.units import parse_duration
+from ..base.waiting import handlers_wait
 from ..core.depth import Room
 from ..integrations.huggingface.adopt import adopt
 from ..model.report import Report
@@ -174,11 +176,11 @@ def execute(args: list[str]) -> int:
         return _child_exit(error)
     if live is not None:
         _spared(run.stream, "the status line goes on", live.end)
-    room = Room()  # whatever their limit is
-    with launch.library_back(), room:
+    report = family = None
+    with _undisturbed(run):
         report = _make_report(run, error)
     code = _settle(error)
-    with launch.library_back(), room:
+    with _undisturbed(run):
         family = _last_words(run, report)
     if dashboard is not None:
         ending = partial(dashboard.end, report)
@@ -193,6 +195,21 @@ def execute(args: list[str]) -> int:
         # What we could not judge is no failure of the program's.
         return FOUND if FOUND in gates else 0
     return code
+
+
+@contextmanager
+def _undisturbed(run: _Run) -> Iterator[None]:
+    """For our work after the program's end: its handlers of signals wait, but
+    for an interrupt; nobody is left to take what they raise afterwards."""
+    try:
+        with (
+            handlers_wait(but=signal.SIGINT),
+            launch.library_back(),
+            Room(),  # whatever the limit is that it has set
+        ):
+            yield
+    except BaseException as failure:
+        _warn(run.stream, "raised after the program's end", failure)
 
 
 def _with_command(report: Report, command: str | None) -> Report:

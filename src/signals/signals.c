@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A second signal after so many seconds ends a program in which what the
- * first one is for has not been done. */
+/* A second signal to end after so many seconds waits no more for what the
+ * first one is for. */
 enum { PATIENCE = 5 };
 
 /* Whether it is ours, whether it came since it was answered last, and when
@@ -35,11 +35,14 @@ now(void)
     return time.tv_sec;
 }
 
-/* Whether the one before it came so long ago, and was not answered; else it is
- * the first, or one more. */
+/* Whether it asks for an end, and the one before it came so long ago and was
+ * not answered; else it is the first, or one more.  One that asks for a
+ * report may come again however long the program is in a call. */
 static int
 is_overdue(int number)
 {
+    if (number != SIGTERM && number != SIGHUP && number != SIGINT)
+        return 0;
     if (is_open[number])
         return now() - first_came[number] >= PATIENCE;
     first_came[number] = now();
@@ -198,8 +201,8 @@ on_held(int number)
         sigaction(number, &held[number], NULL);
         raise(number);
     }
-    else if (held[number].sa_handler == on_signal && is_overdue(number))
-        let_it_end(number);
+    else if (is_overdue(number))
+        held[number].sa_handler(number);
     else {
         atomic_store(&waits[number], 1);
         send_on(number);

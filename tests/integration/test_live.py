@@ -177,6 +177,7 @@ while {goes_on}:
             time.sleep(0.001)
         signal.setitimer(signal.ITIMER_REAL, 0)
     except Up:
+        torch.set_grad_enabled(True)  # it may have come in no_grad()'s own end
         caught += 1
 print(caught, len(came), flush=True)
 """
@@ -208,6 +209,39 @@ def test_what_a_limit_raises_in_a_report_is_the_program_s(
     assert caught > 0.95 * came
     assert "no report" not in err
     assert report_of(tmp_path)["findings"]
+
+
+def test_what_a_limit_raises_at_the_end_takes_no_report(
+    tmp_path: Path,
+) -> None:
+    text = LIMITED.format(goes_on="step < 70")
+    text += "signal.setitimer(signal.ITIMER_REAL, 0.05)\n"
+    with running(tmp_path, text, "--json", "r.json") as process:
+        _out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "no report" not in err
+    assert report_of(tmp_path)["findings"]
+
+
+def test_one_that_is_asked_again_in_a_long_call_ends_nothing(
+    tmp_path: Path,
+) -> None:
+    """No bytecode comes by meanwhile, so the first has no answer yet."""
+    text = loop(steps=30) + """
+    from collections import deque
+    from functools import partial
+    from itertools import takewhile
+    from operator import gt
+    clock = iter(time.monotonic, None)
+    print("long", flush=True)
+    deque(takewhile(partial(gt, time.monotonic() + 9), clock), 0)
+"""
+    with running(tmp_path, text, ready="long") as process:
+        for _ in range(4):
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(1.9)
+        _out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
 
 
 def test_asked_for_a_report(tmp_path: Path) -> None:
