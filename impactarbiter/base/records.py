@@ -2,7 +2,8 @@
 
 That one writes six methods for each class and compiles them, most of a
 millisecond; the first step of every watched program would pay for some eighty
-classes.  Here all classes share theirs, which go by the fields.
+classes.  Here all classes share theirs, which go by the fields;
+so does ``replace``, which looks at known holders call by the dozen.
 
 A record that changes can be brought back to what it was (``Changing``).
 """
@@ -14,13 +15,17 @@ from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["Changing", "dataclass"]
+__all__ = ["Changing", "dataclass", "replace"]
+
+Record = TypeVar("Record", bound="DataclassInstance")
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
     from typing import Self
+
+    from _typeshed import DataclassInstance
 else:
 
     def dataclass(cls=None, /, *, frozen=False, eq=True, kw_only=False):
@@ -70,6 +75,8 @@ def _describe(cls: Any) -> None:
     cls._shown = [field.name for field in fields if field.repr]
     compared = [field.name for field in fields if field.compare]
     cls._compared = attrgetter("__class__", *compared)
+    #: Whether all that it has is what it is made of.
+    cls._is_plain = len(taken) == len(fields)
 
 
 def _init(self: Any, /, *args: Any, **given: Any) -> None:
@@ -90,6 +97,21 @@ def _init(self: Any, /, *args: Any, **given: Any) -> None:
             values[name] = make()
     if hasattr(cls, "__post_init__"):
         self.__post_init__()
+
+
+def replace(record: Record, /, **changes: Any) -> Record:
+    """``dataclasses.replace``, which takes any class of the standard
+    library's, too."""
+    cls: Any = type(record)
+    is_plain = vars(cls).get("_is_plain", False)
+    if not is_plain or not changes.keys() <= cls._accepted:
+        return dataclasses.replace(record, **changes)
+    mine = vars(record)
+    other: Record = object.__new__(cls)
+    vars(other).update({name: mine[name] for name in cls._blank}, **changes)
+    if hasattr(cls, "__post_init__"):
+        cls.__post_init__(other)
+    return other
 
 
 @recursive_repr()

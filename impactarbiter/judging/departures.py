@@ -48,7 +48,9 @@ class Departures(Changing):
         if items > self.peak:
             self.peak, self.peak_at = items, now.at.now
         goes_on = graph_grows or self.leads_back
-        if not (left or now.emptied) or goes_on:
+        # Copies of what was there are there.
+        emptied = now.emptied and not now.carried_over
+        if not (left or emptied) or goes_on:
             return False
         self.lets_go, self.outgrew = True, False
         return True

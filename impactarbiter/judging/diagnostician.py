@@ -9,10 +9,10 @@ table in rules.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from time import monotonic
 
-from ..base.records import dataclass
+from ..base.records import dataclass, replace
 from ..core import frameworks, heap, hooks, ledger
 from ..core.sources import excerpts
 from ..core.wire import (

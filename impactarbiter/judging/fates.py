@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
-from ..base.records import dataclass
+from ..base.records import dataclass, replace
 from ..core.wire import Held, Visit
 from .memory import HolderHistory
 from .siblings import Siblings

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..base import cgroups
+from ..base.records import replace
 from ..core import devices, ledger
 from ..model.devices import is_accelerator, is_on_host
 from ..model.finding import Finding

@@ -4,9 +4,9 @@ from."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
-from ..base.records import Changing, dataclass
+from ..base.records import Changing, dataclass, replace
 from .gains import Gains
 from .observation import Moment, Observation
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from ..base.records import dataclass
+from ..base.records import dataclass, replace
 from ..core.wire import GROWS_STEADILY, Status, Suspect
 from ..model.finding import Finding
 from . import curves

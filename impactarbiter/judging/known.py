@@ -8,8 +8,8 @@ each holder's past is stays in its history (memory.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 
+from ..base.records import replace
 from ..core import heap
 from ..core.wire import Held, SiteNow, Visit
 from ..model.finding import Finding, Holder

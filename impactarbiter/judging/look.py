@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
-from ..base.records import dataclass
+from ..base.records import dataclass, replace
 from ..core.sources import readers_of, site_of, stack_of
 from ..core.wire import (
     GROWS_ANEW,

@@ -10,9 +10,9 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ..base.imports import names_in
+from ..base.records import replace
 from ..knowledge.advice import advise
 from ..model.children import Children
 from ..model.finding import (

@@ -8,9 +8,9 @@ still there.  Everything that a verdict needs of the past is in here.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
-from ..base.records import Changing, dataclass
+from ..base.records import Changing, dataclass, replace
 from ..core.wire import Held, SiteNow, Visit
 from ..model.finding import Finding, GraphCost
 from ..model.history import Ages

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import field, replace
+from dataclasses import field
 
-from ..base.records import dataclass
+from ..base.records import dataclass, replace
 from ..core import questions
 from ..core.sources import site_of
 from ..knowledge.advice import advise

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from ..base.records import dataclass
+from ..base.records import dataclass, replace
 from ..core.wire import Counts, Held, SiteNow, Status, Visit
 
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from ..base.records import dataclass
+from ..base.records import dataclass, replace
 from ..base.signals import Tolerated
 from ..base.units import A_PERCENT, format_share
 from ..knowledge.advice import advise, needs_graph, slice_part

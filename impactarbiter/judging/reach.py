@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
-from ..base.records import Changing, dataclass
+from ..base.records import Changing, dataclass, replace
 from .observation import Observation
 
 

@@ -8,8 +8,8 @@ are taken to be like those.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
+from ..base.records import replace
 from ..core.wire import Held, SiteNow
 from .observation import Observation
 

@@ -5,10 +5,9 @@ The verdict says what it is; what is bounded, or may be, kills nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..base.records import dataclass
+from ..base.records import dataclass, replace
 from ..base.units import GIB
 from ..model.words import BOUNDED, Severity
 from .rules import COLLECTS, MAY_END

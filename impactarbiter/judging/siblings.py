@@ -7,9 +7,9 @@ one statement and are one holder with one finding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
+from ..base.records import replace
 from ..core.wire import Held
 from ..model.finding import Finding
 from ..model.words import Verdict

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
+from ..base.records import replace
 from ..base.signals import Tolerated
 from ..base.units import plural
 from ..core.wire import Status

@@ -3,9 +3,9 @@ and whether what is there by now was made anew."""
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 
-from ..base.records import Changing, dataclass
+from ..base.records import Changing, dataclass, replace
 from .observation import Observation
 
 

@@ -7,8 +7,8 @@ for a holder that is found at the very report.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
+from ..base.records import replace
 from ..core.sources import site_of, stack_of
 from ..core.wire import Status, Suspect, Unheld
 from ..knowledge.advice import advise

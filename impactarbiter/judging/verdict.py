@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
 
+from ..base.records import replace
 from ..core import frameworks, heap
 from ..core.wire import CALLS, Status
 from ..knowledge.advice import advise, slice_part

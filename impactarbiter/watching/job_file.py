@@ -13,12 +13,12 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from os import getpid
 from time import monotonic, time
 
 from ..base.files import write_atomic
 from ..base.ranks import MASKED_HOST, host_name, place
+from ..base.records import replace
 from ..base.signals import Tolerated, is_programs
 from ..base.text import clean
 from ..model.process import FINISHED, Process

@@ -792,6 +792,14 @@ def test_what_is_read_from_a_checkpoint_outlasts_its_turn(came, carries):
     assert (known.first is known.last) == carries
 
 
+@pytest.mark.parametrize(("came", "carries"), [(9, True), (24, False)])
+def test_copies_of_what_had_gone_with_its_path_are_not_let_go(came, carries):
+    known = history(seen(70, 23, 23))
+    known.is_gone = True
+    known.observe(known.told_apart(seen(96, 28, 28), alive(came), none_older))
+    assert known.departures.lets_go != carries
+
+
 def listed(tick: int, items: int, eldest: int) -> Observation:
     """A list's newest item is the one that is seen first."""
     return replace(seen(tick, items, items), first=100 + tick, eldest=eldest)

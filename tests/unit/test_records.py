@@ -176,3 +176,66 @@ def test_the_standard_library_works_with_them() -> None:
             assert (x, first) == (1, 2)
         case _:
             pytest.fail("no match")
+
+
+@pytest.mark.parametrize("options", FORMS)
+def test_one_with_other_values(options: Any) -> None:
+    """Also where some of them are none that are given, or made of others."""
+    for change in ({}, {"y": 7}, {"names": ["b"], "x": 0}):
+        for one in both(**options):
+            point = one(x=1, names=["a"])
+            other = records.replace(point, **change)
+            assert type(other) is one and other is not point
+            assert vars(other) == vars(dataclasses.replace(point, **change))
+            with pytest.raises(TypeError):
+                records.replace(point, z=1)
+
+    @records.dataclass(**options)
+    class Plain:
+        x: int
+        names: list[str] = field(default_factory=list)
+
+    class Named(Plain):
+        pass
+
+    kinds = [Plain, Named]
+    if "frozen" not in options:
+
+        @dataclasses.dataclass
+        class Wider(Plain):
+            z: int = 3
+
+        kinds.append(Wider)
+    for kind in kinds:
+        made = kind(x=1, names=["a"])
+        vars(made)["remembered"] = True  # no value of its
+        for change in ({}, {"x": 7}):
+            other = records.replace(made, **change)
+            assert vars(other) == vars(dataclasses.replace(made, **change))
+            assert type(other) is kind and other.names is made.names
+        with pytest.raises(TypeError, match="y"):
+            records.replace(made, y=1)
+
+
+def test_what_is_made_when_all_values_are_there_is_made_anew() -> None:
+    @records.dataclass
+    class Sum:
+        x: int
+        twice: int = field(init=False)
+
+        def __post_init__(self) -> None:
+            self.twice = 2 * self.x
+
+    assert records.replace(Sum(1), x=4).twice == 8
+
+    @records.dataclass(frozen=True)
+    class Part:
+        whole: int
+        part: int
+
+        def __post_init__(self) -> None:
+            if self.part > self.whole:
+                raise ValueError("too much")
+
+    with pytest.raises(ValueError, match="too much"):
+        records.replace(Part(3, 2), whole=1)
