@@ -4,6 +4,7 @@ bound; and what users can say about findings: rules, phases, masks."""
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import functools
 import gc
@@ -14,6 +15,7 @@ import operator
 import os
 import queue
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +28,7 @@ import warm
 
 import impactarbiter
 from impactarbiter import Finding, Report
+from impactarbiter.judging.masks import obfuscated
 
 STEPS = 24
 
@@ -196,6 +199,52 @@ def test_what_only_cpp_holds() -> None:
     )
     assert finding.retained_bytes == 1024 * finding.retained_tensors > 0
     assert "handed to C or C++ code" in finding.advice
+
+
+class Writer:
+    made: list[weakref.ref[Writer]] = []
+
+    def __init__(self) -> None:
+        self.rows = torch.ones(64)
+        self.made.append(weakref.ref(self))
+
+    def close(self) -> None: ...
+
+    def closed_later(self) -> None:
+        atexit.register(self.close)
+
+    def closed_by_a_function(self) -> None:
+        def close_it() -> None:
+            self.close()
+
+        atexit.register(close_it)
+        self.unregister = lambda: atexit.unregister(close_it)
+
+
+@pytest.mark.parametrize(
+    ("how", "named"),
+    [
+        (Writer.closed_later, "<method Writer.close>"),
+        (
+            Writer.closed_by_a_function,
+            "<function Writer.closed_by_a_function.<locals>.close_it>",
+        ),
+    ],
+)
+def test_what_c_holds_by_a_function_is_named_by_that(how, named) -> None:
+    finding = only(watched(lambda: how(Writer())))
+    try:
+        assert finding.verdict == "native"
+        assert finding.path is not None and finding.holder is not None
+        assert finding.path.root == finding.holder.expression == named
+        assert named not in str(obfuscated(Report(findings=(finding,))))
+    finally:
+        for one in Writer.made:
+            writer = one()
+            if writer is not None:
+                atexit.unregister(writer.close)
+                getattr(writer, "unregister", bool)()
+        Writer.made.clear()
 
 
 def test_the_value_that_a_call_is_returning_is_nobodys_leak() -> None:

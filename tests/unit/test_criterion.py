@@ -146,6 +146,28 @@ def test_what_lives_for_a_while_rises_ever_more_slowly(run) -> None:
     assert suspects(REPORT) == [COUNT] and not rises_steadily()
 
 
+@pytest.mark.parametrize("at_once", [0, 2000])
+def test_what_came_at_once_when_it_began_is_no_pace(run, at_once) -> None:
+    """Of ten a step three are kept, and the others live for a while."""
+    chance = random.Random(0)
+    ends: dict[int, list[int]] = {}
+    made = 0
+
+    def turn(step: int) -> None:
+        nonlocal made
+        for _ in range(10 + at_once * (step == 1)):
+            born(made)
+            if chance.random() >= 0.3:
+                end = step + 1 + int(chance.expovariate(1 / 20))
+                ends.setdefault(end, []).append(made)
+            made += 1
+        for key in ends.pop(step, []):
+            died(key)
+
+    run(turn, 600)
+    assert suspects(REPORT) == [COUNT] and rises_steadily()
+
+
 def test_a_buffer_that_is_full_is_not(run) -> None:
     run(lambda step: born(step) if step < 20 else None, 60)
     assert suspects(REPORT) == []

@@ -19,8 +19,9 @@ import numpy as np
 import torch  # noqa: F401  its libraries come before ours
 
 from impactarbiter.core import hooks, ledger
+from impactarbiter.core.wire.accounts import Counts
 
-TICK = np.dtype([("tick", "u4"), ("counts", "u4", 4)])
+TICK = np.dtype([("tick", "u4"), ("counts", "u4", len(Counts._fields))])
 EVENT = np.dtype(
     [("tick", "u4"), ("site", "u4"), ("id", "u4"), ("bytes", "u8"),
      ("born", "?")]
@@ -88,7 +89,12 @@ def main() -> None:
     sys.argv = [script, *arguments]
     sys.path[0] = str(Path(script).resolve().parent)
     started = hooks.start(
-        every=1, warmup=3, window=5, manual=False, callback=recorder.at_tick
+        every=1,
+        warmup=3,
+        window=5,
+        manual=False,
+        numpy=True,
+        callback=recorder.at_tick,
     )
     hooks.look_at(1)
     try:

@@ -449,23 +449,52 @@ add_object(object_list *list, PyObject *op)
     return 0;
 }
 
+/* What one function was made for, be it bound, goes together: their type says
+ * little.  NULL where it is none. */
+static PyFunctionObject *
+function_of(PyObject *op)
+{
+    if (PyMethod_Check(op))
+        op = PyMethod_GET_FUNCTION(op);
+    return op != NULL && PyFunction_Check(op) ? (PyFunctionObject *)op : NULL;
+}
+
+static int
+compare(uintptr_t x, uintptr_t y)
+{
+    return (x > y) - (x < y);
+}
+
 static int
 by_type(const void *a, const void *b)
 {
-    uintptr_t x = (uintptr_t)Py_TYPE(*(PyObject *const *)a);
-    uintptr_t y = (uintptr_t)Py_TYPE(*(PyObject *const *)b);
-    return (x > y) - (x < y);
+    PyObject *x = *(PyObject *const *)a, *y = *(PyObject *const *)b;
+    PyFunctionObject *f = function_of(x), *g = function_of(y);
+    int order = compare((uintptr_t)Py_TYPE(x), (uintptr_t)Py_TYPE(y));
+    return order ? order : compare(f ? (uintptr_t)f->func_code : 0,
+                                   g ? (uintptr_t)g->func_code : 0);
+}
+
+static void
+set_name(PyObject *op, char *buf, size_t size)
+{
+    char type[100];
+    PyFunctionObject *f = function_of(op);
+    ia_ref_type_name((uintptr_t)op, type, sizeof type);
+    if (f == NULL)
+        snprintf(buf, size, "<%s>", type);
+    else
+        snprintf(buf, size, "<%s %s>", type, ia_utf8(f->func_qualname));
 }
 
 static int
 seed_crowd(ia_walk *w, ia_roots *roots, PyObject **members, uint32_t count,
            ia_root_kind kind)
 {
-    char type[100], name[120];
+    char name[IA_ROOT_NAME];
     ia_crowd *crowd = calloc(1, sizeof *crowd);
     PyObject **copy = malloc(count * sizeof *copy);
-    ia_ref_type_name((uintptr_t)members[0], type, sizeof type);
-    snprintf(name, sizeof name, "<%s>", type);
+    set_name(members[0], name, sizeof name);
     if (crowd == NULL || copy == NULL ||
         ia_roots_add(roots, kind, (uintptr_t)crowd | IA_TAG_CROWD, 0,
                      name) == NULL) {
@@ -480,7 +509,7 @@ seed_crowd(ia_walk *w, ia_roots *roots, PyObject **members, uint32_t count,
     return 0;
 }
 
-/* One crowd per type, then on to what they hold. */
+/* One crowd per type, or function, then on to what they hold. */
 static int
 seed_all(ia_walk *w, ia_roots *roots, object_list *list, ia_root_kind kind)
 {
@@ -488,8 +517,7 @@ seed_all(ia_walk *w, ia_roots *roots, object_list *list, ia_root_kind kind)
     if (list->count > 1)
         qsort(list->items, list->count, sizeof *list->items, by_type);
     for (uint32_t i = 1; i <= list->count; i++) {
-        if (i < list->count &&
-            Py_TYPE(list->items[i]) == Py_TYPE(list->items[first]))
+        if (i < list->count && by_type(list->items + i, list->items + first) == 0)
             continue;
         if (seed_crowd(w, roots, list->items + first, i - first, kind) < 0)
             return -1;

@@ -154,10 +154,13 @@ begins_least(const ia_survivors *s, uint32_t from)
 static int
 rises_steadily(const ia_survivors *s, uint32_t from)
 {
-    uint32_t middle = from + (s->current - from) / 2;
-    int64_t before = (int64_t)s->low[middle] - s->low[from];
+    if (!minima_rise(s, from, 0))
+        return 0;
+    /* What the first bucket built up, at whatever pace, is not counted. */
+    uint32_t begin = from + 1, middle = begin + (s->current - begin) / 2;
+    int64_t before = (int64_t)s->low[middle] - s->low[begin];
     int64_t later = (int64_t)s->low[s->current] - s->low[middle];
-    return minima_rise(s, from, 0) && AS_FAST(later, before);
+    return AS_FAST(later, before);
 }
 
 /* Were storages that survive born all along the stretch, and as many in its
