@@ -131,7 +131,11 @@ class Path:
     @property
     def expression(self) -> str:
         """The whole path, every edge of it."""
-        return self.root + "".join(edge.text for edge in self.edges)
+        return self.expression_upto(len(self.edges))
+
+    def expression_upto(self, depth: int) -> str:
+        """Of its first edges, as many as ``depth`` says."""
+        return self.root + "".join([e.text for e in self.edges[:depth]])
 
     def upto(self, depth: int) -> Path:
         """Its first edges, as many as ``depth`` says."""

@@ -284,7 +284,7 @@ class Held:
     @property
     def place(self) -> str:
         """What leads to the holder."""
-        return self.path.upto(self.depth).expression
+        return self.path.expression_upto(self.depth)
 
     def lies_in(self, other: Held) -> bool:
         """Whether the way to this holder leads through the other."""
