@@ -221,6 +221,21 @@ class Writer:
         self.unregister = lambda: atexit.unregister(close_it)
 
 
+class 名前の長い書き手(Writer):
+    """Of three bytes each letter, and none of them is cut."""
+
+    def 閉じる(self) -> None: ...
+
+    def closed_later(self) -> None:
+        atexit.register(self.閉じる)
+
+    def unregister(self) -> None:
+        atexit.unregister(self.閉じる)
+
+
+名前の長い書き手.閉じる.__qualname__ = "名前の" * 20
+
+
 @pytest.mark.parametrize(
     ("how", "named"),
     [
@@ -244,6 +259,22 @@ def test_what_c_holds_by_a_function_is_named_by_that(how, named) -> None:
             if writer is not None:
                 atexit.unregister(writer.close)
                 getattr(writer, "unregister", bool)()
+        Writer.made.clear()
+
+
+def test_a_long_name_of_what_c_holds_is_cut_between_letters() -> None:
+    finding = only(watched(lambda: 名前の長い書き手().closed_later()))
+    try:
+        assert finding.path is not None
+        begin, end = "<method ", "...>"
+        room = 120 - 1 - len(begin) - len(end)
+        cut = ("名前の" * 20)[: room // 3]
+        assert finding.path.root == begin + cut + end
+    finally:
+        for one in Writer.made:
+            writer = one()
+            if writer is not None:
+                writer.unregister()
         Writer.made.clear()
 
 

@@ -5,6 +5,7 @@
 #include "../base/errors.h"
 #include "../base/kinds.h"
 #include "../ledger/frames.h"
+#include "../heap/crowds.h"
 #include "../heap/own.h"
 #include "question.h"
 

@@ -12,6 +12,7 @@
 #include "../base/array.h"
 #include "../base/ndarray.h"
 #include "../base/read.h"
+#include "crowds.h"
 #include "unrooted.h"
 
 #include <stdlib.h>
@@ -433,126 +434,22 @@ find_forever(orphans *o)
     return 0;
 }
 
-/* -- crowds -------------------------------------------------------------- */
-
-typedef struct {
-    PyObject **items; /* owned array of borrowed references */
-    uint32_t count, capacity;
-} object_list;
-
-static int
-add_object(object_list *list, PyObject *op)
-{
-    if (IA_ROOM(list->items, list->capacity, list->count + 1) < 0)
-        return -1;
-    list->items[list->count++] = op;
-    return 0;
-}
-
-/* What one function was made for, be it bound, goes together: their type says
- * little.  NULL where it is none. */
-static PyFunctionObject *
-function_of(PyObject *op)
-{
-    if (PyMethod_Check(op))
-        op = PyMethod_GET_FUNCTION(op);
-    return op != NULL && PyFunction_Check(op) ? (PyFunctionObject *)op : NULL;
-}
-
-static int
-compare(uintptr_t x, uintptr_t y)
-{
-    return (x > y) - (x < y);
-}
-
-static int
-by_type(const void *a, const void *b)
-{
-    PyObject *x = *(PyObject *const *)a, *y = *(PyObject *const *)b;
-    PyFunctionObject *f = function_of(x), *g = function_of(y);
-    int order = compare((uintptr_t)Py_TYPE(x), (uintptr_t)Py_TYPE(y));
-    return order ? order : compare(f ? (uintptr_t)f->func_code : 0,
-                                   g ? (uintptr_t)g->func_code : 0);
-}
-
-static void
-set_name(PyObject *op, char *buf, size_t size)
-{
-    char type[100];
-    PyFunctionObject *f = function_of(op);
-    ia_ref_type_name((uintptr_t)op, type, sizeof type);
-    if (f == NULL)
-        snprintf(buf, size, "<%s>", type);
-    else
-        snprintf(buf, size, "<%s %s>", type, ia_utf8(f->func_qualname));
-}
-
-static int
-seed_crowd(ia_walk *w, ia_roots *roots, PyObject **members, uint32_t count,
-           ia_root_kind kind)
-{
-    char name[IA_ROOT_NAME];
-    ia_crowd *crowd = calloc(1, sizeof *crowd);
-    PyObject **copy = malloc(count * sizeof *copy);
-    set_name(members[0], name, sizeof name);
-    if (crowd == NULL || copy == NULL ||
-        ia_roots_add(roots, kind, (uintptr_t)crowd | IA_TAG_CROWD, 0,
-                     name) == NULL) {
-        free(crowd);
-        free(copy);
-        return -1;
-    }
-    memcpy(copy, members, count * sizeof *copy);
-    *crowd = (ia_crowd){copy, count, roots->crowds};
-    roots->crowds = crowd;
-    ia_walk_seed(w, (uintptr_t)crowd | IA_TAG_CROWD, roots->count - 1);
-    return 0;
-}
-
-/* One crowd per type, or function, then on to what they hold. */
-static int
-seed_all(ia_walk *w, ia_roots *roots, object_list *list, ia_root_kind kind)
-{
-    uint32_t first = 0;
-    if (list->count > 1)
-        qsort(list->items, list->count, sizeof *list->items, by_type);
-    for (uint32_t i = 1; i <= list->count; i++) {
-        if (i < list->count && by_type(list->items + i, list->items + first) == 0)
-            continue;
-        if (seed_crowd(w, roots, list->items + first, i - first, kind) < 0)
-            return -1;
-        first = i;
-    }
-    ia_walk_run(w);
-    return w->failed ? -1 : 0;
-}
-
-int
-ia_walk_seed_alone(ia_walk *w, ia_roots *roots, PyObject *op,
-                   ia_root_kind kind)
-{
-    object_list one = {&op, 1, 1};
-    if (ia_bitmap_test(w->seen, (uintptr_t)op))
-        return 0;
-    return seed_all(w, roots, &one, kind);
-}
-
 /* -- from outside, and on cycles ----------------------------------------- */
 
 static int
 seed_outside(ia_walk *w, ia_roots *roots, const orphans *o, int tensors)
 {
-    object_list list = {0};
+    ia_object_list list = {0};
     int result = 0;
     for (uint32_t i = 0; result == 0 && i < o->count; i++) {
         PyObject *op = o->items[i].op;
         if (o->items[i].outside > 0 && is_tensor(op) == tensors &&
             !ia_bitmap_test(w->seen, (uintptr_t)op))
-            result = add_object(&list, op);
+            result = ia_object_list_add(&list, op);
     }
     if (result == 0)
-        result = seed_all(w, roots, &list,
-                          tensors ? IA_ROOT_NATIVE : IA_ROOT_OUTSIDE);
+        result = ia_walk_seed_crowds(
+            w, roots, &list, tensors ? IA_ROOT_NATIVE : IA_ROOT_OUTSIDE);
     free(list.items);
     return result;
 }
@@ -603,7 +500,7 @@ find_cycles(const orphans *o)
 
 static int
 list_cycles(const ia_walk *w, const orphans *o, const uint32_t *cycle_of,
-            int spared, object_list *list)
+            int spared, ia_object_list *list)
 {
     uint8_t *listed = calloc(o->count + 1, 1);
     int result = listed == NULL ? -1 : 0;
@@ -614,7 +511,7 @@ list_cycles(const ia_walk *w, const orphans *o, const uint32_t *cycle_of,
             ia_bitmap_test(w->seen, (uintptr_t)o->items[i].op))
             continue;
         listed[at] = 1;
-        result = add_object(list, o->items[at].op);
+        result = ia_object_list_add(list, o->items[at].op);
     }
     free(listed);
     return result;
@@ -627,11 +524,11 @@ seed_cycles(ia_walk *w, ia_roots *roots, const orphans *o)
     uint32_t *cycle_of = find_cycles(o);
     int result = cycle_of == NULL ? -1 : 0;
     for (int spared = 1; result == 0 && spared >= 0; spared--) {
-        object_list list = {0};
+        ia_object_list list = {0};
         uint32_t first = roots->count;
         result = list_cycles(w, o, cycle_of, spared, &list);
         if (result == 0)
-            result = seed_all(w, roots, &list, IA_ROOT_CYCLE);
+            result = ia_walk_seed_crowds(w, roots, &list, IA_ROOT_CYCLE);
         for (; first < roots->count; first++)
             roots->items[first].forever = spared;
         free(list.items);
@@ -645,17 +542,17 @@ static int
 seed_handed(ia_walk *w, ia_roots *roots, const orphans *o,
             const ia_handed *handed)
 {
-    object_list list = {0};
+    ia_object_list list = {0};
     int result = 0;
     w->claimed_entries = w->count;
     for (uint32_t i = 0; handed && result == 0 && i < handed->count; i++) {
         PyObject *op = handed->items[i];
         if (ia_ptrmap_get(&o->index, (uintptr_t)op) != IA_PTRMAP_NONE &&
             !ia_bitmap_test(w->seen, (uintptr_t)op))
-            result = add_object(&list, op);
+            result = ia_object_list_add(&list, op);
     }
     if (result == 0)
-        result = seed_all(w, roots, &list, IA_ROOT_CALLER);
+        result = ia_walk_seed_crowds(w, roots, &list, IA_ROOT_CALLER);
     free(list.items);
     return result;
 }

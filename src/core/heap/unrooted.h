@@ -21,8 +21,4 @@ typedef struct {
  * -1 when memory is short. */
 int ia_walk_unrooted(ia_walk *, ia_roots *, const ia_handed *);
 
-/* Seeds one object as a root of its own, unless the walk has seen it, and
- * continues.  0, or -1 when memory is short. */
-int ia_walk_seed_alone(ia_walk *, ia_roots *, PyObject *, ia_root_kind);
-
 #endif /* IA_UNROOTED_H */
