@@ -351,6 +351,43 @@ def test_while_signals_wait_a_second_one_ends_a_program_that_is_stuck(
     assert (done.returncode, done.stdout) == (ended, said), done
 
 
+THEIRS = """
+import signal, time
+from impactarbiter.base.waiting import handlers_wait
+
+def came(number, _frame):
+    print(number, inside, flush=True)
+
+inside = True
+numbers = signal.SIGTERM, signal.SIGUSR1, signal.SIGINT
+for number in numbers:
+    signal.signal(number, came)
+with handlers_wait(but=signal.SIGINT):
+    for pause in (5.2, 0):
+        for number in numbers:
+            signal.raise_signal(number)
+        time.sleep(pause)
+    inside = False
+"""
+
+
+def test_of_the_program_s_own_one_that_asks_for_an_end_again_is_handled() -> (
+    None
+):
+    """Others wait, however long, and an interrupt does not."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", THEIRS],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done
+    told = done.stdout.splitlines()
+    term, usr1 = int(signal.SIGTERM), int(signal.SIGUSR1)
+    assert told[:3] == ["2 True", f"{term} True", "2 True"]
+    assert sorted(told[3:]) == sorted([f"{term} False", f"{usr1} False"])
+
+
 @pytest.mark.parametrize(
     ("name", "waits"), [("code", False), ("numpy.ia_part", True)]
 )
