@@ -11,12 +11,10 @@
 #include "../base/compat.h"
 #include "../base/array.h"
 #include "../base/ndarray.h"
-#include "../base/read.h"
 #include "crowds.h"
 #include "unrooted.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct {
     PyObject *op;        /* borrowed */
