@@ -79,7 +79,13 @@ def holder_of(finding: dict) -> str:
 
 
 def rate_of(finding: dict) -> float:
-    keys = ("bytes_per_step", "graph_bytes_per_step")
+    """With the nodes of graphs and the tensors' own objects, as a process
+    grows by them, too."""
+    keys = (
+        "bytes_per_step",
+        "graph_bytes_per_step",
+        "object_bytes_per_step",
+    )
     return float(sum(finding.get(key) or 0 for key in keys))
 
 
