@@ -40,7 +40,7 @@ def of_like_hooks(finding: Finding) -> str:
     depth = names.index(True) + 1
     own = "".join(edge.text for edge in above[depth + 1 :])
     return (
-        f"remove each hook from `{path.upto(depth).expression}` once it has"
+        f"remove each hook from `{path.expression_upto(depth)}` once it has"
         " served, by `remove()` of the handle that registering it returned:"
         f" {holder.doubles + 1} of them had the same at the last look, each in"
         f" its own `{own}`"

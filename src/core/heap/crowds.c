@@ -2,6 +2,7 @@
 
 #include "../base/compat.h"
 #include "../base/array.h"
+#include "../base/letters.h"
 #include "../base/read.h"
 #include "crowds.h"
 
@@ -43,18 +44,6 @@ by_type(const void *a, const void *b)
                                    g ? (uintptr_t)g->func_code : 0);
 }
 
-/* Bytes of a text for which there is room, none of them a part of a letter. */
-static int
-fits(const char *text, size_t room)
-{
-    size_t length = strlen(text);
-    if (length <= room)
-        return (int)length;
-    while (room > 0 && ((unsigned char)text[room] & 0xC0) == 0x80)
-        room--;
-    return (int)room;
-}
-
 static void
 set_name(PyObject *op, char *buf, size_t size)
 {
@@ -65,11 +54,13 @@ set_name(PyObject *op, char *buf, size_t size)
         snprintf(buf, size, "<%s>", type);
         return;
     }
-    const char *name = ia_utf8(f->func_qualname);
-    size_t framing = strlen(type) + sizeof "< ...>";
-    int most = fits(name, size - framing);
-    snprintf(buf, size, "<%s %.*s%s>", type, most, name,
-             name[most] ? "..." : "");
+    const char *whole = ia_utf8(f->func_qualname);
+    char name[IA_ROOT_NAME];
+    size_t framing = strlen(type) + strlen("< ...>");
+    snprintf(name, size - framing, "%s", whole);
+    name[ia_whole_length(name)] = '\0';
+    snprintf(buf, size, "<%s %s%s>", type, name,
+             strlen(name) < strlen(whole) ? "..." : "");
 }
 
 static int

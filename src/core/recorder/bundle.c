@@ -2,6 +2,7 @@
 
 #include "../base/clock.h"
 #include "../base/device_name.h"
+#include "../base/letters.h"
 #include "../base/size_limit.h"
 #include "bundle.h"
 
@@ -83,27 +84,12 @@ put_format(const char *format, ...)
     put(text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-/* The length of UTF-8 text without a last character that a buffer's end has
- * cut in two. */
-static size_t
-whole_length(const char *text)
-{
-    size_t n = strlen(text), lead = n;
-    while (lead > 0 && n - lead < 3 && (text[lead - 1] & 0xC0) == 0x80)
-        lead--;
-    if (lead == 0)
-        return n;
-    unsigned char c = (unsigned char)text[lead - 1];
-    size_t wanted = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC0 ? 2 : 1;
-    return n - lead + 1 < wanted ? lead - 1 : n;
-}
-
 /* A JSON string; the text is what ia_text() gives, but may be cut.  Lone
  * surrogates are no UTF-8. */
 static void
 put_string(const char *text)
 {
-    const char *end = text + whole_length(text);
+    const char *end = text + ia_whole_length(text);
     put("\"", 1);
     for (; text < end; text++) {
         unsigned char c = (unsigned char)*text;
