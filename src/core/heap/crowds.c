@@ -54,13 +54,13 @@ set_name(PyObject *op, char *buf, size_t size)
         snprintf(buf, size, "<%s>", type);
         return;
     }
-    const char *whole = ia_utf8(f->func_qualname);
-    char name[IA_ROOT_NAME];
-    size_t framing = strlen(type) + strlen("< ...>");
-    snprintf(name, size - framing, "%s", whole);
-    name[ia_whole_length(name)] = '\0';
-    snprintf(buf, size, "<%s %s%s>", type, name,
-             strlen(name) < strlen(whole) ? "..." : "");
+    int length = snprintf(buf, size, "<%s %s>", type,
+                          ia_utf8(f->func_qualname));
+    if (length >= 0 && (size_t)length < size)
+        return;
+    static const char cut[] = "...>";
+    buf[size - sizeof cut] = '\0';
+    strcpy(buf + ia_whole_length(buf), cut);
 }
 
 static int
