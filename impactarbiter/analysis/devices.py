@@ -16,7 +16,7 @@ from ..base.records import dataclass
 from ..core import ledger
 from ..core.devices import code_of
 from ..core.wire import Interval
-from ..judging.forecast import Forecast
+from ..judging.verdicts.forecast import Forecast
 from .results import Row
 
 if TYPE_CHECKING:

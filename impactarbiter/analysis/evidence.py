@@ -13,7 +13,7 @@ from typing import Any
 
 from ..base.records import dataclass
 from ..base.units import plural
-from ..judging.severity import DEFAULT_RULES
+from ..judging.verdicts.severity import DEFAULT_RULES
 from ..model.finding import Finding
 from ..model.order import by_urgency, worst
 from ..model.report import Report

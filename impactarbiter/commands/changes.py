@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ..base.records import dataclass
 from ..base.text import clean, shown_lines
-from ..judging.diffs import diff, diff_bytes, patched, read_source
+from ..judging.patches.diffs import diff, diff_bytes, patched, read_source
 from ..model.finding import Finding
 
 

@@ -177,7 +177,7 @@ def _version(name: str) -> str | None:
 
 def _system() -> Iterator[Line]:
     from ..attaching.target import may_trace
-    from ..judging.forecast import Forecast
+    from ..judging.verdicts.forecast import Forecast
 
     limit = Forecast().limit
     memory = "unknown" if limit is None else format_bytes(limit)

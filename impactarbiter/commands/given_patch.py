@@ -14,7 +14,7 @@ from dataclasses import field
 
 from ..base.errors import UsageError
 from ..base.records import dataclass
-from ..judging.diffs import lines_of, name_in_header, read_source
+from ..judging.patches.diffs import lines_of, name_in_header, read_source
 from ..model.finding import Finding
 from .changes import Change
 

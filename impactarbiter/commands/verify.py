@@ -19,7 +19,7 @@ from pathlib import Path
 from ..base.errors import ImpactArbiterError, UsageError
 from ..base.records import dataclass
 from ..base.units import format_bytes, plural
-from ..judging.offer import ENOUGH
+from ..judging.patches.offer import ENOUGH
 from ..model.report import Report
 from . import run
 from .changes import Change, say

@@ -23,9 +23,9 @@ from ..core.wire import (
 )
 from ..model.finding import Finding
 from ..model.growth import LaterGrowth, LaterLine
-from . import closure
 from .allowlist import AllowList
-from .look import Look
+from .holders.look import Look
+from .sums import closure
 from .walks import Walks
 
 #: Lines that are named.

@@ -122,13 +122,13 @@ class AllowList:
             finding, [edge.type for edge in edges]
         )
 
-    def dead(self) -> list[str]:
-        """Rules that have matched nothing so far, in words."""
-        return [
-            _describe(rule)
-            for rule, used in zip(self._rules, self._used, strict=True)
-            if not used
-        ]
+    def warnings(self) -> Iterator[str]:
+        """Rules that raised, or have matched nothing so far."""
+        for rule, error in self.failed.items():
+            yield f"allow rule {rule} raised {error}"
+        for asked, used in zip(self._rules, self._used, strict=True):
+            if not used:
+                yield f"allow rule {_describe(asked)} matched nothing"
 
 
 def _matches(rule: AllowRule, finding: Finding, types: Sequence[str]) -> bool:

@@ -28,23 +28,24 @@ from ..model.finding import Finding
 from ..model.growth import ProcessGrowth
 from ..model.report import Report
 from ..model.words import BOUNDED
-from . import account, closure, crosschecks, summary, unheld
+from . import unheld
 from .afterwards import Afterwards
 from .allowlist import AllowList
-from .forecast import Forecast, is_much
-from .judge import Judge
-from .known import KnownHolders
-from .look import Look
+from .holders.known import KnownHolders
+from .holders.look import Look
+from .holders.memory import HolderHistory
 from .masks import obfuscated
-from .memory import HolderHistory
 from .native import NativeSearch
-from .offer import Holding
 from .one_at_a_time import OneAtATime
-from .patches import with_patches
+from .patches.offer import Holding
+from .patches.patch import with_patches
+from .program.source_file import each_parsed_once
+from .program.statement import maybe_grown_at
 from .sheet import Sheet
-from .source_file import each_parsed_once
-from .statement import maybe_grown_at
-from .telling import Telling
+from .sums import account, closure, crosschecks, summary
+from .verdicts.forecast import Forecast, is_much
+from .verdicts.judge import Judge
+from .verdicts.telling import Telling
 from .walks import Walks, longest_pause
 from .watch import StatementWatch
 from .whole import Whole
@@ -107,7 +108,7 @@ class Diagnostician:
     _room: tuple[float, Forecast] | None = None
 
     def __post_init__(self) -> None:
-        self._known = KnownHolders(self.allow)
+        self._known = KnownHolders(self.allow.allows)
         self._walks = Walks(self._known, self.phases, self.from_the_start)
         self._whole = Whole(self._known, self._watch)
         self._told = Telling(self.on_finding, self._known)
@@ -308,7 +309,7 @@ class Diagnostician:
         """What the program gave us to call."""
         if self._told.failed:
             yield f"on_finding raised {self._told.failed}"
-        yield from summary.of_rules(self.allow)
+        yield from self.allow.warnings()
 
     def confirmed(self) -> list[Finding]:
         """What the looks so far have settled as growth without a bound."""

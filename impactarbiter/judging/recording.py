@@ -17,7 +17,7 @@ from ..core import traces
 from ..model.finding import Finding
 from ..model.recording import RECORDED, Block, Recording
 from ..model.report import History, LineBytes, Report
-from .severity import DEFAULT_RULES
+from .verdicts.severity import DEFAULT_RULES
 
 #: Whose recording it is.
 TORCH = "torch.cuda.memory"

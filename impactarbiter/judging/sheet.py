@@ -10,10 +10,10 @@ from ..core.sources import environment
 from ..core.wire import STEP_KINDS, Status, Totals, Walk
 from ..model.finding import Finding
 from ..model.report import Report
-from . import closure, curves, summary
 from .afterwards import Afterwards
-from .forecast import Forecast
-from .known import KnownHolders
+from .holders.known import KnownHolders
+from .sums import closure, curves, summary
+from .verdicts.forecast import Forecast
 from .walks import Walks
 
 

@@ -14,10 +14,10 @@ from ..core.wire import Status, Suspect, Unheld
 from ..knowledge.advice import advise
 from ..model.finding import Finding
 from .allowlist import AllowList
-from .forecast import Forecast
-from .look import Look
-from .rules import Case, judge
-from .severity import DEFAULT_RULES
+from .holders.look import Look
+from .verdicts.forecast import Forecast
+from .verdicts.rules import Case, judge
+from .verdicts.severity import DEFAULT_RULES
 
 
 def findings(

@@ -31,14 +31,14 @@ from ..core.wire import (
 from ..model.finding import Finding
 from ..model.live import LiveTable
 from ..model.words import BOUNDED
-from . import account, closure
-from .curves import Purposes
-from .forecast import is_much
-from .known import KnownHolders
-from .live_table import fuller, live_table
-from .look import Look
-from .memory import HolderHistory
-from .observation import moment
+from .holders.known import KnownHolders
+from .holders.look import Look
+from .holders.memory import HolderHistory
+from .holders.observation import moment
+from .sums import account, closure
+from .sums.curves import Purposes
+from .sums.live_table import fuller, live_table
+from .verdicts.forecast import is_much
 
 #: Seconds of the processor's time that a run may be asked for in any case, so
 #: that a short one has its answer, and the share of its time so far that

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from ..base.records import dataclass
 from ..core import heap
 from ..core.wire import Status
-from .memory import HolderHistory
+from .holders.memory import HolderHistory
 
 #: A watch lasts from one tick until the position has moved on so often: two
 #: whole turns of the program's loop, wherever in it the watch begins.  The

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ..base.records import dataclass
 from ..core import heap
-from .known import KnownHolders
+from .holders.known import KnownHolders
 from .watch import StatementWatch
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..base.units import format_bytes, format_count, plural
-from ..judging.rules import RULES
+from ..judging.verdicts.rules import RULES
 from ..model.finding import Finding
 from .wording import subject
 

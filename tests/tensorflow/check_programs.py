@@ -8,7 +8,7 @@ from pathlib import Path
 import framework_programs as programs
 import pytest
 
-from impactarbiter.judging.diffs import patched
+from impactarbiter.judging.patches.diffs import patched
 
 HERE = Path(__file__).resolve().parent
 PAIRS = sorted((HERE / "pairs").glob("*.py"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from impactarbiter.base import cgroups
-from impactarbiter.judging.forecast import Forecast
+from impactarbiter.judging.verdicts.forecast import Forecast
 
 
 def group(folder: Path, limit: str, used: int) -> None:

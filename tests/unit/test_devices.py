@@ -13,7 +13,7 @@ import torch
 import impactarbiter
 from impactarbiter import _core
 from impactarbiter.core import cuda_events, devices
-from impactarbiter.judging.forecast import Forecast
+from impactarbiter.judging.verdicts.forecast import Forecast
 from impactarbiter.model.devices import DeviceMemory
 from impactarbiter.model.finding import Finding, Site, TensorExample
 from impactarbiter.model.report import Report

@@ -15,7 +15,7 @@ import torch
 
 import impactarbiter
 from impactarbiter.commands import main
-from impactarbiter.judging.live_table import fuller, live_table
+from impactarbiter.judging.sums.live_table import fuller, live_table
 from impactarbiter.model.finding import Finding, Site
 from impactarbiter.model.history import History, LineCurve
 from impactarbiter.model.live import LiveStack, LiveTable

@@ -257,7 +257,7 @@ def test_a_patch_that_fails_costs_no_report(
     def failing(*_given: object) -> str:
         raise LookupError("no such thing")
 
-    monkeypatch.setattr("impactarbiter.judging.patches.diff", failing)
+    monkeypatch.setattr("impactarbiter.judging.patches.patch.diff", failing)
     model = torch.nn.Linear(3, 3)
     kept = []
     with impactarbiter.watch(step="manual") as arbiter:

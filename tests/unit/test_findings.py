@@ -10,8 +10,8 @@ import pytest
 
 from impactarbiter.base.errors import UsageError
 from impactarbiter.base.units import GIB
-from impactarbiter.judging.severity import SeverityRules
-from impactarbiter.judging.summary import accounted
+from impactarbiter.judging.sums.summary import accounted
+from impactarbiter.judging.verdicts.severity import SeverityRules
 from impactarbiter.model.finding import Finding, Holder, Site, signature_of
 from impactarbiter.model.order import by_urgency, reaches, worst
 from impactarbiter.model.path import Edge, Path

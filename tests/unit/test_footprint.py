@@ -17,7 +17,7 @@ import pytest
 from impactarbiter import _core
 from impactarbiter.core import heap, ledger, wire
 from impactarbiter.core.wire import Counts, OfType, ProcessMemory, Tally
-from impactarbiter.judging import account, closure
+from impactarbiter.judging.sums import account, closure
 from impactarbiter.model.growth import ProcessGrowth
 from impactarbiter.model.path import Path
 from impactarbiter.model.report import Report

@@ -16,8 +16,8 @@ from impactarbiter.commands.given_patch import (
     _files,
     changes_of_patch,
 )
-from impactarbiter.judging.diffs import diff as file_diff
-from impactarbiter.judging.diffs import diff_bytes
+from impactarbiter.judging.patches.diffs import diff as file_diff
+from impactarbiter.judging.patches.diffs import diff_bytes
 
 FILE = "a\nb\nc\nd\ne\nf\ng\nh\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import moments
 import pytest
 
-from impactarbiter.judging.closure import grows_beside, growth
+from impactarbiter.judging.sums.closure import grows_beside, growth
 from impactarbiter.model.finding import Finding
 from impactarbiter.model.site import Site
 

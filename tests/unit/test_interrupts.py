@@ -28,7 +28,7 @@ from impactarbiter import _core, _torch
 from impactarbiter.base.signals import is_programs
 from impactarbiter.core import heap, hooks
 from impactarbiter.judging.diagnostician import Diagnostician
-from impactarbiter.judging.memory import HolderHistory
+from impactarbiter.judging.holders.memory import HolderHistory
 from impactarbiter.watching.arbiter import current
 
 STEPS = 40

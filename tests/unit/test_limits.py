@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from impactarbiter.judging import source_file
-from impactarbiter.judging.limits import (
+from impactarbiter.judging.program import source_file
+from impactarbiter.judging.program.limits import (
     End,
     ends,
     limit,
     taken_out,
     taken_out_elsewhere,
 )
-from impactarbiter.judging.source_file import Names
-from impactarbiter.judging.uses import goes_through
-from impactarbiter.judging.verdict import registries_above
+from impactarbiter.judging.program.source_file import Names
+from impactarbiter.judging.program.uses import goes_through
+from impactarbiter.judging.verdicts.verdict import registries_above
 from impactarbiter.model import path as paths
 
 #: The statement with ``# here`` grows something.

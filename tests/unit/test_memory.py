@@ -20,17 +20,21 @@ from impactarbiter.core.wire import (
     Status,
     Visit,
 )
-from impactarbiter.judging import leaving, rates
 from impactarbiter.judging.allowlist import AllowList
-from impactarbiter.judging.departures import Departures
-from impactarbiter.judging.growth import Pace
-from impactarbiter.judging.known import KnownHolders
-from impactarbiter.judging.memory import HolderHistory
-from impactarbiter.judging.observation import Moment, Observation, observed
-from impactarbiter.judging.reach import Reach
-from impactarbiter.judging.scaled import scaled
-from impactarbiter.judging.turnover import Turnover
-from impactarbiter.judging.verdict import stood_at_the_end
+from impactarbiter.judging.holders import leaving, rates
+from impactarbiter.judging.holders.departures import Departures
+from impactarbiter.judging.holders.growth import Pace
+from impactarbiter.judging.holders.known import KnownHolders
+from impactarbiter.judging.holders.memory import HolderHistory
+from impactarbiter.judging.holders.observation import (
+    Moment,
+    Observation,
+    observed,
+)
+from impactarbiter.judging.holders.reach import Reach
+from impactarbiter.judging.holders.scaled import scaled
+from impactarbiter.judging.holders.turnover import Turnover
+from impactarbiter.judging.verdicts.verdict import stood_at_the_end
 from impactarbiter.judging.watch import StatementWatch
 from impactarbiter.model.finding import GraphCost
 from impactarbiter.model.history import Ages
@@ -450,7 +454,7 @@ def test_what_a_carried_graph_frees_grows_with_its_nodes():
 
 def test_what_was_known_is_brought_back():
     """Whatever changed, in the same history, which others refer to."""
-    known = KnownHolders(AllowList(()))
+    known = KnownHolders(AllowList(()).allows)
     one = known["one"] = history(seen(20, 20, 20))
     one.observe(seen(30, 30, 30))
     one.sightings.take_in([Statement("train.py", 3, "main", 2, 2, 0)])
@@ -495,7 +499,7 @@ def test_garbage_that_is_gone_was_collected(type_, gone, collected):
     def cycle(name: str) -> Held:
         return cast(Held, SimpleNamespace(root="cycle", type=name))
 
-    known = KnownHolders(AllowList(()))
+    known = KnownHolders(AllowList(()).allows)
     known["before"] = history(seen(20, None, 4))
     known["before"].held = cycle(type_)
     known["before"].broken_at = at(60) if gone else None
@@ -510,7 +514,7 @@ def test_what_others_hold_since_is_not_what_a_broken_path_kept(
 ) -> None:
     """A call's list, found at an early step, beside a holder of the same line
     and of another one, which has half of what it holds."""
-    known = KnownHolders(AllowList(()))
+    known = KnownHolders(AllowList(()).allows)
     gone = known["gone"] = history(seen(36, 4, 4))
     gone.confirmed_at, gone.broken_at = at(36), at(40)
     other = known["other"] = history(seen(900, 3, 2 * others))
@@ -539,7 +543,7 @@ def test_what_is_left_of_a_holder_is_no_garbage_of_its_own(
 ):
     """A list of exceptions is part of one cycle with their frames, when its
     function has returned: a walk comes into that at any of them."""
-    known = KnownHolders(AllowList(()))
+    known = KnownHolders(AllowList(()).allows)
     rows = known["rows"] = history(seen(20, 10, 40))
     rows.confirmed_at = at(20)
     known._died = {"rows"} if died else set()
@@ -556,7 +560,7 @@ def test_a_holder_that_was_seen_long_before_the_end_had_grown_until_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is left of it was in it, though a visit had not seen that yet."""
-    known = KnownHolders(AllowList(()))
+    known = KnownHolders(AllowList(()).allows)
     rows = known["rows"] = history(seen(20, 10, 40))
     rows.confirmed_at = at(20)
     groups = [SimpleNamespace(site=LINE, count=6)]
@@ -589,7 +593,7 @@ def test_a_value_keeps_its_past_when_another_line_has_most_of_it(
         )
         return cast(Held, held)
 
-    known = KnownHolders(AllowList(()))
+    known = KnownHolders(AllowList(()).allows)
     known["one"] = history(seen(20, None, 4))
     known._recognise("one", [mean({LINE}, 64)], {"one"})
     known._recognise("two", [mean(lines, 128)], {"two"})
@@ -615,7 +619,7 @@ def test_garbage_that_stays_is_known_by_any_of_its_objects(
         )
         return cast(Held, held)
 
-    known = KnownHolders(AllowList(()))
+    known = KnownHolders(AllowList(()).allows)
     known["one"] = history(seen(20, None, 4))
     known["one"].held = cycle("Tensor")
     known._recognise("two", [cycle("OrderedDict")], {"two"})

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import impactarbiter
 from impactarbiter.commands import main
 from impactarbiter.commands.assistant.words import full
-from impactarbiter.judging.rules import RULES
+from impactarbiter.judging.verdicts.rules import RULES
 from impactarbiter.model.children import ChildFinding, Children
 from impactarbiter.model.devices import DeviceMemory
 from impactarbiter.model.finding import (

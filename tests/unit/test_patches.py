@@ -20,17 +20,17 @@ import warm
 import impactarbiter
 from impactarbiter.base.text import shown_lines
 from impactarbiter.commands.changes import Change, show
-from impactarbiter.judging.diffs import (
+from impactarbiter.judging.patches.diffs import (
     diff,
     is_no_file,
     name_in_header,
     patched,
 )
-from impactarbiter.judging.offer import Holding
-from impactarbiter.judging.patches import with_patches
-from impactarbiter.judging.rewrite import Source
-from impactarbiter.judging.source_file import Names, source_of
-from impactarbiter.judging.uses import uses_of
+from impactarbiter.judging.patches.offer import Holding
+from impactarbiter.judging.patches.patch import with_patches
+from impactarbiter.judging.patches.rewrite import Source
+from impactarbiter.judging.program.source_file import Names, source_of
+from impactarbiter.judging.program.uses import uses_of
 from impactarbiter.model.finding import (
     Finding,
     GraphCost,
@@ -133,7 +133,7 @@ def test_a_statement_beside_others(
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     """The tests are no part of the program."""
     monkeypatch.setattr(
-        "impactarbiter.judging.patches.user_files", lambda finding: []
+        "impactarbiter.judging.patches.patch.user_files", lambda finding: []
     )
     return Program(tmp_path)
 
@@ -362,7 +362,7 @@ def test_advice_knows_the_uses_of_what_was_not_seen(
 ) -> None:
     program.write("history.append(loss)", after="history[0].backward()")
     monkeypatch.setattr(
-        "impactarbiter.judging.patches.user_files",
+        "impactarbiter.judging.patches.patch.user_files",
         lambda finding: [str(program.file)],
     )
     found = replace(program.finding(), grown_at=None)
@@ -398,7 +398,8 @@ def test_a_file_that_is_too_large_to_be_read(
     program.file.rename(other)
     program.write("history.append(loss)")
     monkeypatch.setattr(
-        "impactarbiter.judging.patches.user_files", lambda _: [str(other)]
+        "impactarbiter.judging.patches.patch.user_files",
+        lambda _: [str(other)],
     )
     made = program.made({LOSS: 8})
     assert made.patch is None
@@ -835,7 +836,7 @@ def fix(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "impactarbiter.judging.patches.user_files", lambda finding: []
+        "impactarbiter.judging.patches.patch.user_files", lambda finding: []
     )
     file = tmp_path / "train.py"
     file.write_bytes(
@@ -882,7 +883,7 @@ def test_the_diff_has_the_file_s_own_bytes(
     """As ``patch`` and ``git apply`` compare them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "impactarbiter.judging.patches.user_files", lambda finding: []
+        "impactarbiter.judging.patches.patch.user_files", lambda finding: []
     )
     file = tmp_path / "train.py"
     text = f"{mark}import torch\nhistory.append(loss)  # \u00e9\n"
@@ -921,7 +922,7 @@ def test_lines_that_a_diff_does_not_end(
 ) -> None:
     """Python counts lines that end in "\\r" alone, ``patch`` does not."""
     monkeypatch.setattr(
-        "impactarbiter.judging.patches.user_files", lambda finding: []
+        "impactarbiter.judging.patches.patch.user_files", lambda finding: []
     )
     file = tmp_path / "train.py"
     file.write_bytes(text.encode())
@@ -938,7 +939,7 @@ def test_a_source_that_is_no_file_has_no_patch(
 ) -> None:
     """``run /dev/stdin < train.py``, and a pipe; a link to a file is one."""
     monkeypatch.setattr(
-        "impactarbiter.judging.patches.user_files", lambda finding: []
+        "impactarbiter.judging.patches.patch.user_files", lambda finding: []
     )
     file, link = tmp_path / "train.py", tmp_path / "link.py"
     file.write_text("import torch\nhistory.append(loss)\n")

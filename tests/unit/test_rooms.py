@@ -83,13 +83,19 @@ def test_includes_run_towards_base() -> None:
 
 # -- Python -------------------------------------------------------------------
 
-#: A room may import itself and those before it; the package's own files
-#: (``__init__``: the names handed on, ``__main__``) may import every room.
+#: A room may import itself and those before it, a room within a room those
+#: before it; the package's own files (``__init__``: the names handed on,
+#: ``__main__``) may import every room.
 ROOMS = (
     "base",
     "model",
     "core",
     "knowledge",
+    "judging.sums",
+    "judging.program",
+    "judging.holders",
+    "judging.verdicts",
+    "judging.patches",
     "judging",
     "reports",
     "watching",
@@ -144,8 +150,10 @@ def is_ours(module: str) -> bool:
 
 def room(module: str) -> str:
     """``base`` of ``impactarbiter.base.units``; "" for the package's own."""
-    name = module.split(".")[1] if "." in module else ""
-    return name if (PACKAGE / name).is_dir() else ""
+    name = module.removeprefix("impactarbiter.")
+    while name and name not in ROOMS:
+        name = above(name)
+    return name
 
 
 GRAPH = {module: set(imports(module)) for module in FILES}

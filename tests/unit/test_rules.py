@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from impactarbiter.judging.rules import RULES, Case, Rule, judge
+from impactarbiter.judging.verdicts.rules import RULES, Case, Rule, judge
 from impactarbiter.model.words import VERDICTS
 
 DOCS = Path(__file__).parents[2] / "docs" / "verdicts.md"

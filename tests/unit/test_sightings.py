@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from impactarbiter.judging.sightings import Sightings
-from impactarbiter.judging.statement import remakes
+from impactarbiter.judging.holders.sightings import Sightings
+from impactarbiter.judging.program.statement import remakes
 
 CASES = {
     "kernels[key] = np.concatenate([kernels[key], more])": True,

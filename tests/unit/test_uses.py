@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from impactarbiter.judging.origins import Value
-from impactarbiter.judging.source_file import Names
-from impactarbiter.judging.uses import uses_of
-from impactarbiter.judging.writes import asked_of
+from impactarbiter.judging.program.origins import Value
+from impactarbiter.judging.program.source_file import Names
+from impactarbiter.judging.program.uses import uses_of
+from impactarbiter.judging.program.writes import asked_of
 
 HISTORY = Names(variables=frozenset({("module", "history")}))
 

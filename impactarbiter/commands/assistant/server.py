@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ... import __version__
 from ...base.errors import ImpactArbiterError, UsageError
-from ...judging.diffs import lines_of, read_source
+from ...judging.patches.diffs import lines_of, read_source
 from ...reports.console import plain
 from ..diff import compare, diff_lines
 from . import processes

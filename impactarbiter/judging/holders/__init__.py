@@ -1,0 +1,1 @@
+"""What is remembered of each holder, from walk to visit to walk."""

@@ -1,0 +1,124 @@
+"""Whether what a holder has leaves it, as its past shows: whether nothing
+comes any more, or ever less, whether some of it may wait for its turn, and
+whether less leaves than comes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ...core.wire import Held, SiteNow
+from .memory import HolderHistory
+from .observation import Observation
+
+#: So many times the mean time between two things that came: once in three
+#: thousand such times where they come by chance.
+PAUSE = 8
+
+#: Of as many throws of a coin fewer heads than that, in standard deviations,
+#: come once in a thousand times.
+THREE_SIGMA = 3
+
+
+def pauses(history: HolderHistory) -> bool:
+    """Whether nothing has come to it for far longer than before: what
+    comes at the pace of what it has is not away for so long."""
+    groups = [group for one in history.fellows for group in one.groups]
+    if not groups:
+        return False
+    last = max(group.last for group in groups)
+    came = last - min(group.first for group in groups)
+    count = sum(group.count for group in groups)
+    since = history.last.at.now - max(last, history.growth.gained_at)
+    return count > 1 and since > max(
+        PAUSE * came / (count - 1), 2 * history.growth.waited
+    )
+
+
+def slows(history: HolderHistory) -> bool:
+    """Whether far less of it came in the later half of its time than an
+    even pace would have brought: what ever fewer keys are new to."""
+    if history.last.is_plain:
+        return _gets_slower(history.growth.sizes)
+    return _gets_rarer(history)
+
+
+def _gets_slower(sizes: Sequence[tuple[int, int]]) -> bool:
+    """Of a tensor that is made longer: less than half of what is even."""
+    if len(sizes) < 3:
+        return False
+    (begin, least), (end, most) = sizes[0], sizes[-1]
+    at, size = min(sizes[1:-1], key=lambda one: abs(2 * one[0] - begin - end))
+    part = (end - at) / max(end - begin, 1)
+    return 2 * (most - size) < part * (most - least)
+
+
+def _gets_rarer(history: HolderHistory) -> bool:
+    """By chance once in a thousand times.  What came in one step came
+    together."""
+    ages = history.ages
+    if ages is None or len(ages.steps) < 2:
+        return False
+    begins, alive, end = ages.steps, ages.alive, ages.end
+    half = (begins[0] + end) / 2
+    at = min(range(1, len(begins)), key=lambda i: abs(begins[i] - half))
+    part = (end - begins[at]) / max(end - begins[0], 1)
+    together = max(history.retained / max(history.generations, 1), 1)
+    count, late = sum(alive) / together, sum(alive[at:]) / together
+    spread = math.sqrt(count * part * (1 - part))
+    return late < count * part - THREE_SIGMA * spread
+
+
+def may_wait(history: HolderHistory) -> bool:
+    """Whether what a container has may wait for its turn to leave, which
+    nobody saw yet: others that its lines made have died at half its age,
+    and these do not rise steadily."""
+    return (
+        history.length is not None
+        and not history.graph_grows
+        and not history.rising
+        and history.age <= 2 * history.lived
+    )
+
+
+def outgrows(history: HolderHistory, since: int) -> bool:
+    """Whether it lets go of less than comes: its own line's least rises
+    steadily ``since`` then, and it is longer than ever, again and again."""
+    return not history.rise_is_others and history.departures.are_outgrown(
+        since, history.began, history.last.at.now
+    )
+
+
+def leads_back(
+    history: HolderHistory,
+    held: Held,
+    now: Observation,
+    lines: Mapping[int, SiteNow],
+) -> bool:
+    """Whether what has left it since the walk before is led to by what it has
+    ``now``: it is no longer than it was, nothing that it led to then has died,
+    and most of what its lines have gained hangs on it."""
+    then = history.walked
+    if now.items is None or not then.items or now.items > then.items:
+        return False
+    if now.thinned or history.turnover.is_thinner:
+        return False
+    if history.departures.let_go_at < then.at.now:
+        return history.departures.leads_back  # nothing has left since
+    if held.eldest != history.held.eldest:
+        return False
+    gained = sum(
+        line.live_count - history.sites[site].live_count
+        for site, line in lines.items()
+        if site in history.sites
+    )
+    return 2 * (now.storages - then.storages) > gained > 0
+
+
+def has_just_gone(history: HolderHistory, now: int) -> bool:
+    """Whether a graph that reached ever further back went with its
+    owner, and not long ago beside how long it grew: nobody collects a
+    graph for a purpose."""
+    if history.broken_at is None or not history.recurs:
+        return False
+    return 3 * (now - history.broken_at.now) <= history.age

@@ -1,0 +1,63 @@
+"""How far back the graph behind a holder reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from ...base.records import Changing, dataclass, replace
+from .observation import Observation
+
+
+@dataclass
+class Reach(Changing):
+    """What probes of a holder's lines have seen of the graph behind it, or of
+    another holder's where that one's it is."""
+
+    # Nodes behind its lines' newest tensors when it was found, or the most of
+    # them before there were fewer; and the most so far.
+    probed: Mapping[int, int] = field(default_factory=dict)
+    farthest: Mapping[int, int] = field(default_factory=dict)
+    # When the graph behind as many items was last seen to reach further.
+    reached: Observation | None = None
+    is_others: bool = False  # its lines' graph, where that grows
+
+    def own(self, now: Observation) -> Observation:
+        """Without the probes of a graph that is another holder's."""
+        return replace(now, probed={}) if self.is_others else now
+
+    def observe(self, now: Observation, before: Observation) -> None:
+        """Takes in two looks, one after the other."""
+        self._note(now.probed)
+        if now.items != before.items:
+            self.reached = None
+        elif now.nodes > before.nodes or now.reaches_further(before.probed):
+            self.reached = now
+
+    def _note(self, probed: Mapping[int, int]) -> None:
+        """What a graph has to exceed to have grown: what it had when it was
+        found, and what it had before it was seen to have less."""
+        for site, nodes in probed.items():
+            least = self.probed.get(site, nodes)
+            most = self.farthest.get(site, least)
+            if nodes > most:
+                self.farthest = {**self.farthest, site: nodes}
+            elif nodes < most and least > 0:
+                self.probed = {**self.probed, site: most}
+
+    def grows(self, first: Observation, last: Observation) -> bool:
+        """Whether the graph reaches further back than it did."""
+        if self.is_others:
+            return False
+        if last.reaches_further(self.probed):
+            return True
+        if last.has_no_length and any(last.probed.values()):
+            return False  # more nodes may be those of more graphs
+        # One item's graph may have been in use beside at the first.
+        items = last.items or 1
+        own = last.nodes / items if items > 1 else 0
+        return last.items == first.items and last.nodes > first.nodes + own
+
+    def restart(self) -> None:
+        """Counts anew."""
+        self.reached = None

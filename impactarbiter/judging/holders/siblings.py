@@ -1,0 +1,58 @@
+"""Holders that are alike, as walks find them, and what is told of all.
+
+Containers that differ by an index alone, as `lists[3]` and `lists[4]`, grow by
+one statement and are one holder with one finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from ...base.records import replace
+from ...core.wire import Held
+from ...model.finding import Finding
+from ...model.words import Verdict
+from .observation import Observation
+
+#: Holders that are alike, and what is told of each.
+Siblings: TypeAlias = list[tuple[Held, Finding]]
+
+
+def stands_for(siblings: Siblings) -> tuple[Held, Finding]:
+    """The one that stands for all: it grew last; of cycles one that the
+    collector never frees."""
+    return max(siblings, key=lambda pair: (pair[0].forever, pair[1].last_step))
+
+
+def told_as_one(
+    siblings: Siblings,
+    walked: Observation,
+    size: float,
+    count: float,
+    verdict: Verdict,
+) -> Finding:
+    """The finding of all, which grew by so many bytes and storages a step
+    until they were ``walked`` to."""
+    _held, finding = stands_for(siblings)
+    return replace(
+        finding,
+        bytes_per_step=size,
+        tensors_per_step=count,
+        verdict=verdict,
+        retained_bytes=walked.bytes,
+        retained_tensors=sum(held.storages for held, _f in siblings),
+        generations=max(f.generations for _held, f in siblings),
+        first_step=min(f.first_step for _held, f in siblings),
+        last_step=max(f.last_step for _held, f in siblings),
+    )
+
+
+def died_at_once(fellows: Sequence[Held]) -> bool:
+    """Whether it is garbage that came about at once.  Garbage grows by more
+    of it, filled one after another."""
+    if not fellows or not all(one.died for one in fellows):
+        return False
+    firsts = [min(g.first for g in one.groups) for one in fellows]
+    lasts = [max(g.last for g in one.groups) for one in fellows]
+    return max(firsts) <= min(lasts)

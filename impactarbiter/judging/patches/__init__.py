@@ -1,0 +1,1 @@
+"""A patch: the statement that was seen, keeping less."""

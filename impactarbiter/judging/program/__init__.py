@@ -1,0 +1,1 @@
+"""The user's source: what it may do with what is kept.  Nothing of it runs."""

@@ -1,0 +1,463 @@
+"""Which other statement takes something out of what one adds to, or puts
+another in its place.
+
+``self.rows.clear()``, ``self.rows = []``, ``rows[:] = rows[-9:]``: the source
+says that this may happen, not that it does.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from ...knowledge.containers import PUTTING, REMOVING, TAKING
+from .source_file import (
+    FUNCTIONS,
+    LOOPS,
+    Defined,
+    Source,
+    Variable,
+    bare,
+    name_of,
+)
+
+_NEW = (ast.Call, ast.List, ast.Dict, ast.Set)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def ending(
+    source: Source, grows: ast.stmt, it: ast.AST
+) -> ast.stmt | ast.expr | None:
+    """The first statement or call but ``grows`` that empties ``it``, a name
+    or an attribute; that is known by its name alone."""
+    inside = set(ast.walk(grows))
+    reader = _Reader(source, grows, it)
+    return next(
+        (
+            node
+            for node in source.nodes
+            if isinstance(node, (ast.stmt, ast.Call)) and node not in inside
+            if reader.is_emptied_by(node)
+        ),
+        None,
+    )
+
+
+def replacing(source: Source, name: str) -> ast.stmt | None:
+    """The first statement that puts a new object in the place of one that its
+    function has used, or that was made with its owner: ``self.seen = Seen()``.
+    What an attribute of that name has goes with it."""
+    return next(
+        (
+            node
+            for node in source.nodes
+            if isinstance(node, ast.stmt)
+            for target, value in _pairs(node)
+            if isinstance(target, ast.Attribute)
+            and target.attr == name
+            and isinstance(value, _NEW)
+            and _is_used_before(source, node, value, name)
+        ),
+        None,
+    )
+
+
+def _is_used_before(
+    source: Source, node: ast.stmt, value: ast.expr, name: str
+) -> bool:
+    if _is_first(source, node, name) or _is_in_init(source, node):
+        return False
+    inside = set(ast.walk(value))
+    used = [
+        one
+        for one in source.nodes
+        if isinstance(one, ast.Attribute)
+        and isinstance(one.ctx, ast.Load)
+        and (one.attr, source.scope(one)) == (name, source.scope(node))
+    ]
+    return inside.isdisjoint(used) and (
+        any(one.lineno < node.lineno for one in used)
+        or any(
+            isinstance(target, ast.Attribute)
+            and target.attr == name
+            and isinstance(made, _NEW)
+            for one in source.nodes
+            if isinstance(one, ast.stmt) and _is_in_init(source, one)
+            for target, made in _pairs(one)
+        )
+    )
+
+
+def _is_in_init(source: Source, node: ast.AST) -> bool:
+    return source.scope(node).endswith(".__init__")
+
+
+def taken_from(call: ast.Call) -> ast.expr | None:
+    """What a call takes something out of; None where it takes nothing."""
+    called, name = call.func, name_of(call.func)
+    if isinstance(called, ast.Attribute) and name in REMOVING:
+        return called.value
+    return call.args[0] if name == "heappop" and call.args else None
+
+
+def _taken_from_queue(call: ast.Call) -> ast.expr | None:
+    """The same of a queue, where it is one: a key is asked for by position."""
+    called = call.func
+    is_key = any(not isinstance(arg, ast.Constant) for arg in call.args)
+    if isinstance(called, ast.Attribute) and called.attr in TAKING:
+        return None if is_key else called.value
+    return None
+
+
+def _is_put(grows: ast.stmt) -> bool:
+    return any(
+        isinstance(node, ast.Call) and name_of(node.func) in PUTTING
+        for node in ast.walk(grows)
+    )
+
+
+class _Reader:
+    def __init__(
+        self,
+        source: Source,
+        grows: ast.stmt,
+        it: ast.AST,
+        *,
+        inside: bool = False,
+    ) -> None:
+        self._source, self._grows = source, grows
+        self._key, self._it = _key_of(it), bare(it)
+        self._name = name_of(self._it)
+        self._inside = inside  # of a function that it is handed to
+        self._is_queue = _is_put(grows)
+        self._aliases = {
+            *self._read_into(),
+            *self._gone_through(),
+            *self._handed_in(),
+        }
+
+    def is_emptied_by(self, node: ast.stmt | ast.Call) -> bool:
+        if isinstance(node, ast.Call):
+            return self._is_emptied_by_call(node)
+        if isinstance(node, ast.Delete):
+            return any(
+                isinstance(target, ast.Subscript) and self._is(target)
+                for target in node.targets
+            )
+        return any(
+            self._is_put_anew(node, target, value)
+            for target, value in _pairs(node)
+        )
+
+    def _is_emptied_by_call(self, call: ast.Call) -> bool:
+        """By a method, a function that it is handed to, or one that puts
+        another in its place."""
+        taken = taken_from(call)
+        if taken is None and self._is_queue:
+            taken = _taken_from_queue(call)
+        if taken is not None:
+            return self._is(taken)
+        called, name = call.func, name_of(call.func)
+        if name == "__init__":
+            return name_of(getattr(called, "value", call)) == "self" and (
+                self._is_made_in_init_of(_class_around(self._source, call))
+            )
+        if name == "setattr" and len(call.args) == 3:
+            key = call.args[1]
+            named = isinstance(key, ast.Constant) and key.value == self._name
+            return self._is_attribute and named and self._loses(call.args[2])
+        if name in ("replace", "_replace"):
+            return self._is_attribute and any(
+                one.arg == self._name and self._loses(one.value)
+                for one in call.keywords
+            )
+        return not self._inside and self._is_handed_to_one_that_empties(call)
+
+    def _is_handed_to_one_that_empties(self, call: ast.Call) -> bool:
+        handed = [at for at, one in enumerate(call.args) if self._is(one)]
+        if not handed:
+            return False
+        return any(
+            self._empties_its(function, at)
+            for function in self._source.nodes
+            if isinstance(function, FUNCTIONS)
+            if function.name == name_of(call.func)
+            for at in handed
+        )
+
+    def _empties_its(self, function: Defined, at: int) -> bool:
+        """Whether a function empties what it is handed there."""
+        names = [one.arg for one in function.args.args]
+        at += names[:1] in (["self"], ["cls"])
+        inside = list(ast.walk(function))
+        for one in inside:
+            if isinstance(one, ast.Name) and one.id in names[at : at + 1]:
+                reader = _Reader(self._source, function, one, inside=True)
+                return any(
+                    reader.is_emptied_by(node)
+                    for node in inside
+                    if isinstance(node, (ast.stmt, ast.Call))
+                )
+        return False
+
+    @property
+    def _is_attribute(self) -> bool:
+        return isinstance(self._it, ast.Attribute)
+
+    def _is(self, node: ast.AST) -> bool:
+        """Whether both are one variable, or attributes of one name; a
+        variable may be what an attribute was read into."""
+        named = bare(node)
+        if isinstance(named, ast.Name) and (
+            self._source.variable(named) in self._aliases
+        ):
+            return True
+        return self._is_so_called(named)
+
+    def _is_so_called(self, node: ast.AST) -> bool:
+        """Whether both are one variable, or attributes of one name."""
+        if type(node) is not type(self._it) or name_of(node) != self._name:
+            return False
+        return not isinstance(node, ast.Name) or self._is_variable(node)
+
+    def _is_variable(self, name: ast.Name) -> bool:
+        """Whether a name means the same variable, or one that it may be
+        handed to: a parameter of its name."""
+        assert isinstance(self._it, ast.Name)
+        source = self._source
+        return source.variable(name) == source.variable(self._it) or (
+            name.id in _parameters(source, name)
+        )
+
+    def _read_into(self) -> Iterator[Variable]:
+        """``rows = self.rows``: what it is called in that function."""
+        for node in self._source.nodes:
+            if isinstance(node, ast.Assign) and self._is_attribute:
+                for target, value in _pairs(node):
+                    if (
+                        isinstance(target, ast.Name)
+                        and isinstance(value, ast.Attribute)
+                        and value.attr == self._name
+                    ):
+                        yield self._source.variable(target)
+
+    def _gone_through(self) -> Iterator[Variable]:
+        """``for part in (self.rows, self.names):`` likewise."""
+        for node in self._source.nodes:
+            if not isinstance(node, ast.For):
+                continue
+            through = node.iter
+            if (
+                isinstance(node.target, ast.Name)
+                and isinstance(through, (ast.Tuple, ast.List))
+                and any(map(self._is_so_called, through.elts))
+            ):
+                yield self._source.variable(node.target)
+
+    def _handed_in(self) -> Iterator[Variable]:
+        """``Worker(rows)``, of a class whose ``__init__`` keeps that argument
+        by the attribute's name."""
+        for owner, name in self._kept_by_init():
+            for call in self._source.nodes:
+                if not isinstance(call, ast.Call):
+                    continue
+                if name_of(call.func) == owner.name:
+                    given = _argument(call, owner, name)
+                    if isinstance(given, ast.Name):
+                        yield self._source.variable(given)
+
+    def _kept_by_init(self) -> Iterator[tuple[ast.ClassDef, str]]:
+        """``self.rows = rows``: classes, and names of the arguments."""
+        source = self._source
+        if not self._is_attribute:
+            return
+        for node in source.nodes:
+            if not isinstance(node, ast.stmt) or not _is_in_init(source, node):
+                continue
+            owner = _class_around(source, node)
+            for target, value in _pairs(node):
+                if (
+                    isinstance(owner, ast.ClassDef)
+                    and isinstance(value, ast.Name)
+                    and self._is_so_called(target)
+                ):
+                    yield owner, value.id
+
+    def _is_put_anew(
+        self, node: ast.stmt, target: ast.expr, value: ast.expr
+    ) -> bool:
+        """``self.rows = []`` where it is not set for the first time,
+        ``rows["loss"] = []`` likewise, and ``rows[:] = rows[-9:]``."""
+        if not self._is(target) or not self._loses(value):
+            return False
+        name = self._name
+        if isinstance(target, ast.Subscript):
+            if _is_all(target):
+                return True
+            if self._key is None or self._key != _key_of(target):
+                return False
+            name = self._key
+            target = target.value
+        if isinstance(target, ast.Name):
+            return (
+                target.id == self._name
+                and not _is_anothers(value)
+                and self._is_of_one_loop(node)
+                and not _is_first(self._source, node, name)
+                and not _is_first(self._source, node, target.id)
+            )
+        scope = self._source.scope(node)
+        if scope == "module" or _is_in_init(self._source, node):
+            return any(loops_around(self._source, node))
+        return not _is_first(self._source, node, name)
+
+    def _is_of_one_loop(self, node: ast.stmt) -> bool:
+        """Whether a loop makes it anew and fills it in each turn."""
+        around = set(loops_around(self._source, self._grows))
+        return any(loop in around for loop in loops_around(self._source, node))
+
+    def _is_made_in_init_of(self, owner: ast.AST | None) -> bool:
+        source = self._source
+        return any(
+            isinstance(target, ast.Attribute) and self._is(target)
+            for node in source.nodes
+            if isinstance(node, ast.stmt)
+            and _is_in_init(source, node)
+            and _class_around(source, node) is owner
+            for target, _value in _pairs(node)
+        )
+
+    def _loses(self, value: ast.expr) -> bool:
+        """Whether such a value has less of it: it has none, a slice, or what
+        a condition lets through."""
+        if not any(self._is(part) for part in ast.walk(value)):
+            return True
+        return any(
+            any(self._is(inner) for inner in ast.walk(part))
+            for part in ast.walk(value)
+            if _is_part(part)
+        )
+
+
+def _argument(
+    call: ast.Call, owner: ast.ClassDef, name: str
+) -> ast.expr | None:
+    """What a class is called with for that argument of its ``__init__``."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    for node in owner.body:
+        if isinstance(node, FUNCTIONS) and node.name == "__init__":
+            names = [one.arg for one in node.args.args[1:]]
+            at = names.index(name) if name in names else len(call.args)
+            return call.args[at] if at < len(call.args) else None
+    return None
+
+
+def _is_anothers(value: ast.expr) -> bool:
+    """Whether it is there already, and somebody else's: ``self.state[p]``,
+    ``made.setdefault(key, [])``.  A name for it takes nobody's place."""
+    if isinstance(value, ast.Call):
+        called = value.func
+        of_key = isinstance(called, ast.Attribute) and bool(value.args)
+        return of_key and name_of(called) in ("get", "setdefault")
+    if isinstance(value, ast.Subscript):
+        return not isinstance(value.slice, ast.Slice)
+    return isinstance(value, (ast.Attribute, ast.Name))
+
+
+def _is_part(node: ast.AST) -> bool:
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Slice) and not _is_all(node)
+    return isinstance(node, _COMPREHENSIONS) and any(
+        one.ifs for one in node.generators
+    )
+
+
+def _key_of(node: ast.AST) -> str | None:
+    """``rows["loss"]``: a key that is written there."""
+    key = getattr(node, "slice", None)
+    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+        return key.value
+    return None
+
+
+def _is_all(node: ast.Subscript) -> bool:
+    """``rows[:]``."""
+    cut = node.slice
+    return isinstance(cut, ast.Slice) and cut.lower is cut.upper is None
+
+
+def _pairs(node: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets of an assignment with what each of them is set to."""
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        yield node.target, node.value
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _paired(target, node.value)
+
+
+def _paired(
+    target: ast.expr, value: ast.expr
+) -> Iterable[tuple[ast.expr, ast.expr]]:
+    several = getattr(target, "elts", None)
+    values = getattr(value, "elts", ())
+    if several is None:
+        return [(target, value)]
+    if len(several) != len(values):
+        values = [value] * len(several)
+    return zip(several, values, strict=True)
+
+
+def _is_first(source: Source, node: ast.stmt, name: str) -> bool:
+    """``if not hasattr(self, "rows"):`` or ``if self.rows is None:`` around
+    it."""
+    inner: ast.AST = node
+    for outer in source.up(node):
+        if (
+            isinstance(outer, ast.If)
+            and inner in outer.body
+            and _asks_for_none(outer.test)
+            and any(
+                name in (name_of(part), getattr(part, "value", None))
+                for part in ast.walk(outer.test)
+            )
+        ):
+            return True
+        inner = outer
+    return False
+
+
+def _asks_for_none(test: ast.expr) -> bool:
+    """``not x``, ``x is None``, or ``key not in x``."""
+    if isinstance(test, ast.UnaryOp):
+        return isinstance(test.op, ast.Not)
+    return isinstance(test, ast.Compare) and any(
+        isinstance(one, (ast.Is, ast.NotIn)) for one in test.ops
+    )
+
+
+def _class_around(source: Source, node: ast.AST) -> ast.AST | None:
+    return next(
+        (one for one in source.up(node) if isinstance(one, ast.ClassDef)), None
+    )
+
+
+def loops_around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
+    """The loops around a node, in its function."""
+    for outer in source.up(node):
+        if isinstance(outer, FUNCTIONS):
+            return
+        if isinstance(outer, LOOPS):
+            yield outer
+
+
+def _parameters(source: Source, node: ast.AST) -> set[str]:
+    """Of the function around a node."""
+    function = source.function(node)
+    if function is None:
+        return set()
+    given = function.args
+    return {
+        a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)
+    }

@@ -1,0 +1,1 @@
+"""What there is in all, and how much of it findings explain."""
