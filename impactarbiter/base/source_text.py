@@ -14,35 +14,57 @@ import re
 import stat
 import sys
 import warnings
+from codecs import BOM_UTF8
+from encodings.aliases import aliases
 from functools import partial
+from io import BytesIO, StringIO
 from types import FunctionType, MethodType
+from typing import cast
 
 #: A file's bytes that are read at most.  Generated source has some millions;
 #: what has more holds data, and its lines would take three times as much.
 MOST_BYTES = 1 << 24
+#: As they were when this was imported: a program may put others into their
+#: places, which are not to be called by us.
+_open, _stat, _compile = open, os.stat, compile
+#: Names of Python's own codecs; others are the program's.
+_ENCODINGS = frozenset({*aliases, *aliases.values()})
+#: An encoding as a source's first or second line names it (PEP 263), where the
+#: first is no code.
+_COOKIE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_BLANK = re.compile(rb"[ \t\f]*(?:#.*)?\r?\n?$")
+_NO_LETTER = re.compile(r"[^a-z0-9]+")
 #: Whose loaders are asked for source that is in no file.
 _LOADERS = frozenset({"torch", "zipimport"})
+
+#: What ``linecache`` keeps of a file: size, time of change, lines, full name.
+_Entry = tuple[int, float | None, list[str], str]
 
 
 def source_lines(file: str) -> list[str]:
     """Lines with their ends, the last one's too; none where there are none.
 
-    What ``linecache`` has is served, as it has cells of notebooks.  Raises
-    nothing but MemoryError; runs nothing of the program's.
+    What ``linecache`` has is served, as it has cells of notebooks, and what is
+    read is left there.  Raises nothing but MemoryError; runs nothing of the
+    program's, which may have codecs of its own, or have put others into the
+    place of the standard library's functions.
     """
-    entry = linecache.cache.get(file)
-    if entry is not None and len(entry) != 1:
-        return entry[2]
-    if file.startswith("<") and file.endswith(">"):
-        return linecache.getlines(file)  # never opened
-    found = _status(file)
-    if found is None and entry is not None:
-        readable = _is_known(entry[0])
-    else:
-        found = found or _status_on_path(file)
-        readable = found is not None and may_be_read(found)
-    # Not getlines(): where memory is short that forgets all cells.
-    return linecache.updatecache(file) if readable else []
+    cache = linecache.cache
+    if type(cache) is not dict:
+        cache = {}
+    entry = cache.get(file)
+    if type(entry) is tuple and len(entry) == 4:
+        lines = entry[2]
+        return lines if _are_lines(lines) else []
+    read = _read(file) or _loaded(file, entry)
+    if read is None:
+        return []
+    cache[file] = read
+    return read[2]
+
+
+def _are_lines(lines: object) -> bool:
+    return type(lines) is list and all(type(line) is str for line in lines)
 
 
 def source_line(file: str, line: int) -> str:
@@ -66,7 +88,10 @@ def tree_of(text: str) -> ast.Module:
     filters = warnings.filters
     filters.insert(0, _UNSAID)  # type: ignore[attr-defined]
     try:
-        return ast.parse(text, _PARSED)
+        tree = _compile(
+            text, _PARSED, "exec", ast.PyCF_ONLY_AST, dont_inherit=True
+        )
+        return cast(ast.Module, tree)
     finally:
         for at, one in enumerate(filters):
             if one is _UNSAID:
@@ -84,19 +109,79 @@ def may_be_read(found: os.stat_result) -> bool:
 
 def _status(file: str) -> os.stat_result | None:
     try:
-        return os.stat(file)
+        return _stat(file)
     except (OSError, ValueError):  # or no name that a file can have
         return None
 
 
-def _status_on_path(file: str) -> os.stat_result | None:
-    """Of the file that ``linecache`` takes where a relative name is not
-    there."""
-    folders = [*sys.path]
-    if os.path.isabs(file) or any(type(one) is not str for one in folders):
+def _found(file: str) -> tuple[str, os.stat_result] | None:
+    """Where a file of that name is, if it may be read: as ``linecache`` looks
+    for it, in ``sys.path`` where a relative name is not there."""
+    folders = sys.path
+    tried = [file]
+    if not os.path.isabs(file) and all(type(one) is str for one in folders):
+        tried += [os.path.join(folder, file) for folder in folders]
+    for place in tried:
+        status = _status(place)
+        if status is not None:
+            return (place, status) if may_be_read(status) else None
+    return None
+
+
+def _read(file: str) -> _Entry | None:
+    if file.startswith("<") and file.endswith(">"):
         return None
-    tried = (_status(os.path.join(folder, file)) for folder in folders)
-    return next((found for found in tried if found is not None), None)
+    found = _found(file)
+    if found is None:
+        return None
+    place, status = found
+    try:
+        with _open(place, "rb") as stream:
+            data = stream.read(MOST_BYTES)
+        lines = _split(data.decode(_encoding(data)))
+    except (OSError, UnicodeError, LookupError):
+        return None
+    return status.st_size, status.st_mtime, lines, place
+
+
+def _loaded(file: str, entry: object) -> _Entry | None:
+    """What a lazy entry stands for, if no code of the program's makes it."""
+    if type(entry) is not tuple or len(entry) != 1 or not _is_known(entry[0]):
+        return None
+    text = entry[0]()
+    return (len(text), None, _split(text), file) if text else None
+
+
+def _split(text: str) -> list[str]:
+    """Lines as the interpreter counts them, each with its end."""
+    lines = StringIO(text, newline=None).readlines()
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    return lines
+
+
+def _encoding(data: bytes) -> str:
+    """That a source's first two lines name; raises LookupError where it is
+    none of Python's own, whose codecs run nothing of the program's."""
+    if data.startswith(BOM_UTF8):
+        return "utf-8-sig"
+    stream = BytesIO(data)
+    for line in (stream.readline(), stream.readline()):
+        named = _COOKIE.match(line)
+        if named is not None:
+            return _known_encoding(named[1].decode("latin-1"))
+        if not _BLANK.match(line):
+            break
+    return "utf-8"
+
+
+def _known_encoding(name: str) -> str:
+    normal = _NO_LETTER.sub("_", name.lower())
+    if normal.startswith("utf_8_"):  # as editors write it: utf-8-unix
+        return "utf-8"
+    if normal not in _ENCODINGS:
+        raise LookupError(name)
+    return normal
 
 
 def _loader_in(loading: object) -> object:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import linecache
 import os
+import tokenize
 import warnings
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -135,7 +138,7 @@ def test_source_is_read_from_regular_files_alone(
     os.truncate(tmp_path / "large.py", 1 << 30)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", ["/proc/self", "/dev"])
-    monkeypatch.setattr("tokenize.open", opened)
+    monkeypatch.setattr("impactarbiter.base.source_text._open", opened)
     for name in (
         *("pipe", "large.py", "zero", "mem", "", "nowhere.py", "a\0b"),
         *("/dev/zero", "/dev/stdin", "/proc/self/mem", "/proc/kmsg", "<x>"),
@@ -174,6 +177,114 @@ def test_source_that_is_in_no_file(
     module = torch.fx.symbolic_trace(torch.nn.Linear(2, 2))
     file = type(module).forward.__code__.co_filename
     assert any("def forward" in line for line in source_lines(file))
+
+
+def test_an_expression_that_is_deep(tmp_path: Path) -> None:
+    """Nothing of ours is to follow it to its end, once for each part."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"""import torch, impactarbiter
+def train(kept):
+    for _ in range(40):
+        weight = torch.ones(300, requires_grad=True)
+        kept.append((weight * 2).sum())
+        arbiter.step()
+        known = None if kept else torch{".deep" * 700}
+with impactarbiter.watch(step="manual") as arbiter:
+    train([])
+report = arbiter.report()
+(finding,) = report.findings
+assert finding.verdict == "leak" and finding.grown_at.line == 5, finding
+print(report.warnings)
+"""
+    )
+    ran = warm.run([str(program)], cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (0, "()\n"), ran
+
+
+@pytest.mark.parametrize(
+    ("first", "encoding"),
+    [
+        ("#!/bin/sh\n# -*- coding: latin-1 -*-\n", "latin-1"),
+        ("# vim: set fileencoding=GBK :\n", "gbk"),
+        ("# coding: utf-8-unix\n", "utf-8"),
+        ("\f # coding=euc-jp\r\n\r", "euc-jp"),
+        ("x = 1  # coding: latin-1\n", "utf-8"),
+        ("x = 1\n# coding: latin-1\n", "utf-8"),
+        ("", "utf-8-sig"),
+    ],
+)
+def test_source_in_an_encoding_of_python_s_own(
+    first: str, encoding: str, tmp_path: Path
+) -> None:
+    letter = "\xe4" if "latin" in encoding else "\u8a71"
+    text = f"{first}a = '{letter}\v\x1c'\nb = 2"
+    file = tmp_path / "program.py"
+    file.write_bytes(text.encode(encoding))
+    lines = source_lines(str(file))
+    with tokenize.open(str(file)) as stream:
+        assert "".join(lines) == stream.read() + "\n"
+    assert lines[-2:] == [f"a = '{letter}\v\x1c'\n", "b = 2\n"]
+    assert linecache.getlines(str(file)) is lines
+
+
+def test_source_in_an_encoding_of_the_program_s_is_not_read(
+    tmp_path: Path,
+) -> None:
+    asked: list[str] = []
+    search = asked.append
+    file = tmp_path / "program.py"
+    file.write_text("# coding: theirs\nx = 1\n")
+    codecs.register(search)
+    try:
+        assert source_lines(str(file)) == []
+    finally:
+        codecs.unregister(search)
+    assert asked == []
+
+
+class Lines(list[str]):
+    def __getitem__(self, at: object) -> NoReturn:  # type: ignore[override]
+        raise SystemExit(at)
+
+    __iter__ = __len__ = __getitem__  # type: ignore[assignment]
+
+
+class Cache(dict[str, object]):
+    def get(self, *asked: object) -> NoReturn:
+        raise SystemExit(asked)
+
+    __setitem__ = get  # type: ignore[assignment]
+
+
+def test_what_the_program_has_put_into_linecache_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def called(*args: object, **names: object) -> NoReturn:
+        raise SystemExit(args)
+
+    file = str(tmp_path / "program.py")
+    Path(file).write_text("x = 1\n")
+    for entry in (
+        *((1, None, Lines(["x"]), file), (1, None, ["x", b"y"], file)),
+        *((1, None), None, [1, None, ["x"], file], (1, None, None, file)),
+    ):
+        monkeypatch.setitem(linecache.cache, file, entry)
+        assert source_lines(file) in ([], ["x = 1\n"])
+    for cache in (Cache(), None):
+        monkeypatch.setattr("linecache.cache", cache)
+        assert source_lines(file) == ["x = 1\n"]
+    monkeypatch.setattr("linecache.cache", {})
+    for name in ("getlines", "updatecache", "checkcache", "lazycache"):
+        monkeypatch.setattr(f"linecache.{name}", called)
+    for name in ("tokenize.open", "os.stat", "builtins.open", "ast.parse"):
+        monkeypatch.setattr(name, called)
+    monkeypatch.setattr("builtins.compile", called)
+    lines = source_lines(file)
+    tree = tree_of("x = 1")
+    monkeypatch.undo()
+    assert lines == ["x = 1\n"]
+    assert ast.unparse(tree) == "x = 1"
 
 
 def test_the_source_s_own_warnings_are_not_said_again() -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ...base.records import dataclass
 from ...base.source_text import tree_of
 from ...knowledge.containers import ADDING
-from ..program.source_file import FUNCTIONS, given_to
+from ..program.source_file import FUNCTIONS, code_of, given_to
 from .offer import NoPatchError, Seen, Taking, part_of
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Source:
         """Whether that adds to what the expression ends in, keys and all."""
         if addition.target is None:
             return False
-        text = ast.unparse(addition.target)
+        text = code_of(addition.target)
         return expression.endswith(text.removeprefix("self"))
 
     def with_values(self, new: Mapping[ast.expr, str]) -> str:

@@ -23,6 +23,7 @@ from .source_file import (
     Names,
     Source,
     bare,
+    code_of,
     line_of,
     mentions,
     name_of,
@@ -65,7 +66,7 @@ def ends(
     limited = _limit(source, grown)
     if limited is not None:
         return limited
-    names = [(node, ast.unparse(target)) for node, target in grown]
+    names = [(node, code_of(target)) for node, target in grown]
     there = grown[0][0] if grown else _innermost(source, line)
     if attribute is not None and there is not None:
         # Named so here, or where the line's call leads to.
@@ -128,7 +129,7 @@ def _limit(
     source: Source, grown: list[tuple[ast.stmt, ast.expr]]
 ) -> End | None:
     for node, target in grown:
-        if _is_kept_short(source, node, ast.unparse(target)):
+        if _is_kept_short(source, node, code_of(target)):
             return End("length", _site(source, grown[0][0]))
     return None
 
@@ -216,10 +217,9 @@ def _added_to(statement: ast.stmt) -> Iterator[ast.expr]:
 
 def _is_made_of(value: ast.expr, target: ast.expr) -> bool:
     """``x = cat([x, y])``."""
-    name = ast.unparse(target)
+    name = code_of(target)
     return any(
-        isinstance(part, (ast.Name, ast.Attribute))
-        and ast.unparse(part) == name
+        isinstance(part, (ast.Name, ast.Attribute)) and code_of(part) == name
         for part in ast.walk(value)
     )
 
@@ -337,12 +337,12 @@ def _set_beside(source: Source, name: ast.Name) -> ast.expr | None:
 def _is_length(node: ast.expr, name: str) -> bool:
     """``len(x)``, and of a tensor ``x.shape[0]`` or ``x.size(0)``."""
     if isinstance(node, ast.Subscript):
-        return ast.unparse(node.value) == f"{name}.shape"
+        return code_of(node.value) == f"{name}.shape"
     if not isinstance(node, ast.Call) or len(node.args) != 1:
         return False
     if name_of(node.func) == "size":
-        return ast.unparse(node.func) == f"{name}.size"
-    return name_of(node.func) == "len" and ast.unparse(node.args[0]) == name
+        return code_of(node.func) == f"{name}.size"
+    return name_of(node.func) == "len" and code_of(node.args[0]) == name
 
 
 def _drops(statement: ast.stmt, name: str) -> bool:
@@ -350,7 +350,7 @@ def _drops(statement: ast.stmt, name: str) -> bool:
     if any(_cuts(n, name) for n in ast.walk(statement)):
         return True
     return any(
-        (isinstance(n, ast.Assign) and name in map(ast.unparse, n.targets))
+        (isinstance(n, ast.Assign) and name in map(code_of, n.targets))
         or (isinstance(n, ast.Call) and _removes(n, name))
         for n in ast.walk(statement)
     )
@@ -358,7 +358,7 @@ def _drops(statement: ast.stmt, name: str) -> bool:
 
 def _removes(call: ast.Call, name: str) -> bool:
     taken = taken_from(call)
-    return taken is not None and ast.unparse(taken) == name
+    return taken is not None and code_of(taken) == name
 
 
 def _cuts(node: ast.AST, name: str) -> bool:
@@ -369,8 +369,7 @@ def _cuts(node: ast.AST, name: str) -> bool:
         isinstance(node, ast.Assign)
         and _is_slice(node.value, name)
         and any(
-            ast.unparse(target) in (name, f"{name}[:]")
-            for target in node.targets
+            code_of(target) in (name, f"{name}[:]") for target in node.targets
         )
     )
 
@@ -379,7 +378,7 @@ def _is_slice(node: ast.expr, name: str) -> bool:
     return (
         isinstance(node, ast.Subscript)
         and isinstance(node.slice, ast.Slice)
-        and ast.unparse(node.value) == name
+        and code_of(node.value) == name
     )
 
 
@@ -393,10 +392,10 @@ def _asking(
     whether another has that key, around the statement or before it."""
     keys = (
         {
-            ast.unparse(target.slice)
+            code_of(target.slice)
             for target in grows.targets
             if isinstance(target, ast.Subscript)
-            and ast.unparse(target.value) == name
+            and code_of(target.value) == name
         }
         if isinstance(grows, ast.Assign)
         else set()
@@ -426,7 +425,7 @@ def _asks_elsewhere(
     return (
         isinstance(node, ast.Compare)
         and isinstance(node.ops[0], (ast.In, ast.NotIn))
-        and ast.unparse(node.left) in keys
+        and code_of(node.left) in keys
         and _keeps_away(source, node, grows)
     )
 
@@ -484,7 +483,7 @@ def _keeps_away(source: Source, asks: ast.Compare, grows: ast.stmt) -> bool:
     leads_past = not absent and isinstance(test.body[-1], _LEAVING)
     if not leads_past and not any(grows in ast.walk(one) for one in around):
         return False
-    asked, key = ast.unparse(asks.comparators[0]), ast.unparse(asks.left)
+    asked, key = code_of(asks.comparators[0]), code_of(asks.left)
     return any(
         _gets(node, asked, key)
         for node in source.nodes
@@ -495,8 +494,8 @@ def _keeps_away(source: Source, asks: ast.Compare, grows: ast.stmt) -> bool:
 def _gets(node: ast.AST, asked: str, key: str) -> bool:
     """``ids[key] = n``, or ``ids.add(key)``."""
     if isinstance(node, ast.Assign):
-        return f"{asked}[{key}]" in map(ast.unparse, node.targets)
-    return isinstance(node, ast.Call) and ast.unparse(node) == (
+        return f"{asked}[{key}]" in map(code_of, node.targets)
+    return isinstance(node, ast.Call) and code_of(node) == (
         f"{asked}.add({key})"
     )
 
@@ -507,13 +506,13 @@ def _asks_for_key(
     """``key in x``, ``x.get(key)``, or a KeyError that leads to it."""
     if isinstance(node, ast.Compare):
         return isinstance(node.ops[0], (ast.In, ast.NotIn)) and (
-            ast.unparse(node.comparators[0]) == name
+            code_of(node.comparators[0]) == name
         )
     if isinstance(node, ast.Call):
         return (
             isinstance(node.func, ast.Attribute)
             and node.func.attr == "get"
-            and ast.unparse(node.func.value) == name
+            and code_of(node.func.value) == name
         )
     return any(
         handler.type is not None

@@ -16,6 +16,7 @@ from collections.abc import (
 from contextlib import contextmanager
 from dataclasses import field
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import TypeVar
 
 from ...base.records import dataclass
@@ -26,6 +27,9 @@ _DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
 #: Characters of a file that is parsed: of usual source so many take some 100
 #: ms, of data that was written as source three times as long.
 MOST_PARSED = 1 << 18
+
+#: Nodes of a name's syntax tree, two for each attribute and more for a key.
+MOST_PARTS = 64
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -294,6 +298,15 @@ def name_of(node: ast.AST | None) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def code_of(node: ast.AST) -> str:
+    """A place as a program names it; what is longer than a name gets a text
+    that no other has: Python's own writer goes as deep as an expression."""
+    parts = islice(ast.walk(node), MOST_PARTS + 1)
+    if sum(1 for _ in parts) > MOST_PARTS:
+        return f"<{id(node)}>"
+    return ast.unparse(node)
 
 
 def parameters_of(function: Function) -> list[str]:

@@ -23,6 +23,7 @@ from .source_file import (
     Names,
     Source,
     bare,
+    code_of,
     mentions,
     name_of,
     parsed,
@@ -87,7 +88,7 @@ def _replaced(node: ast.Expr | ast.Assign) -> Iterator[tuple[str, ast.expr]]:
     """Where a statement puts something, as it would be read, and what."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
-            yield ast.unparse(target), node.value
+            yield code_of(target), node.value
     elif isinstance(node.value, ast.Call):
         call = node.value
         if name_of(call.func) == "setattr" and len(call.args) == 3:
@@ -98,8 +99,8 @@ def _replaced(node: ast.Expr | ast.Assign) -> Iterator[tuple[str, ast.expr]]:
 def _attribute(owner: ast.expr, name: ast.expr) -> str:
     """``self.keys``, by a name that the source has or one that is made up."""
     if isinstance(name, ast.Constant) and isinstance(name.value, str):
-        return f"{ast.unparse(owner)}.{name.value}"
-    return f"getattr({ast.unparse(owner)}, {ast.unparse(name)})"
+        return f"{code_of(owner)}.{name.value}"
+    return f"getattr({code_of(owner)}, {code_of(name)})"
 
 
 def _makes(source: Source, value: ast.expr, place: str, steps: int) -> bool:
@@ -118,7 +119,7 @@ def _reads(source: Source, value: ast.expr, place: str, steps: int) -> bool:
     many variables of its function."""
     for node in ast.walk(value):
         read = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
-        if read and ast.unparse(node) == place:
+        if read and code_of(node) == place:
             return True
         if (
             isinstance(node, ast.Call)

@@ -17,6 +17,7 @@ from .needs import Needs
 from .source_file import (
     Names,
     Source,
+    code_of,
     defines,
     mentions,
     name_of,
@@ -105,7 +106,7 @@ def is_tensor(file: str, function: str, code: str) -> bool:
         and source.scope(node).rpartition(".")[2] == here
         and any(
             isinstance(part, (ast.Name, ast.Attribute))
-            and ast.unparse(part) == code
+            and code_of(part) == code
             for part in ast.walk(node)
         )
         for node in source.nodes

@@ -19,6 +19,7 @@ from .source_file import (
     Names,
     Source,
     bare,
+    code_of,
     defines,
     given_to,
     mentions,
@@ -142,7 +143,7 @@ class Writes(Objects):
             or source.variable(root)[0] != where[1]
         ):
             return True
-        return not _is_anew(source, node, ast.unparse(root))
+        return not _is_anew(source, node, code_of(root))
 
 
 def _root(node: ast.AST) -> ast.AST:
@@ -172,7 +173,7 @@ def _is_anew(source: Source, node: ast.AST, code: str) -> bool:
     each turn, or there is no loop: it was changed before it was kept."""
     loops = [one for one in source.up(node) if isinstance(one, LOOPS)]
     return not loops or any(
-        code == ast.unparse(part)
+        code == code_of(part)
         for one in ast.walk(loops[0])
         if not isinstance(one, ast.comprehension)
         for target, _value in bindings(one)
