@@ -45,6 +45,7 @@ TOOLS = [
     "pytest-xdist",
     "rich",
     "scipy",
+    "shtab",
 ]
 #: A file's tests in one process, as `make test` runs them.
 SPREAD = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]

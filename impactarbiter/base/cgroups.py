@@ -6,6 +6,7 @@ the narrowest decides.  https://docs.kernel.org/admin-guide/cgroup-v2.html
 
 from __future__ import annotations
 
+import io
 import posixpath
 from collections.abc import Iterator
 
@@ -71,7 +72,7 @@ def memory_groups(
 def read_number(path: str) -> int | None:
     """The number that a file holds; None for "max" or no such file."""
     try:
-        with open(path, encoding="ascii") as file:
+        with io.open(path, encoding="ascii") as file:
             return int(file.read())
     except (OSError, ValueError):
         return None
@@ -92,7 +93,7 @@ def _hierarchies(
 
 def _memberships(membership: str) -> Iterator[tuple[str, str]]:
     try:
-        with open(membership, encoding="utf-8", errors="replace") as file:
+        with io.open(membership, encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
     except OSError:
         return

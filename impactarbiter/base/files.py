@@ -6,6 +6,7 @@ They hold names of the program: a new one is for its owner's eyes alone.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from contextlib import suppress
@@ -120,7 +121,7 @@ def _fill(file: str, data: bytes, sync: bool) -> None:
     if stat.S_ISFIFO(os.stat(file).st_mode):
         _fill_pipe(file, data)
         return
-    with open(file, "wb") as stream:
+    with io.open(file, "wb") as stream:
         stream.write(data)
         if sync:
             stream.flush()
@@ -236,7 +237,9 @@ def read_whole(path: str | os.PathLike[str], regular: bool = False) -> bytes:
     ``regular``: nothing else is read, and nobody waited for who has the other
     end of a pipe.
     """
-    with open(path, "rb", opener=_open_regular if regular else None) as stream:
+    with io.open(
+        path, "rb", opener=_open_regular if regular else None
+    ) as stream:
         data = stream.read(MOST_READ + 1)
     if len(data) > MOST_READ:
         why = os.strerror(errno.EFBIG)
@@ -257,7 +260,7 @@ def _open_regular(path: str, flags: int) -> int:
 
 def kernel_file(pid: int, name: str) -> TextIO:
     """What the kernel says of a process: names in it need be no UTF-8."""
-    return open(
+    return io.open(
         f"/proc/{pid}/{name}", encoding="utf-8", errors="surrogateescape"
     )
 

@@ -8,8 +8,10 @@ program was to read.
 from __future__ import annotations
 
 import ast
+import io
 import linecache
 import os
+import posix
 import re
 import stat
 import sys
@@ -17,7 +19,6 @@ import warnings
 from codecs import BOM_UTF8
 from encodings.aliases import aliases
 from functools import partial
-from io import BytesIO, StringIO
 from types import FunctionType, MethodType
 from typing import cast
 
@@ -26,7 +27,7 @@ from typing import cast
 MOST_BYTES = 1 << 24
 #: As they were when this was imported: a program may put others into their
 #: places, which are not to be called by us.
-_open, _stat, _compile = open, os.stat, compile
+_open, _stat, _compile = io.open, posix.stat, compile
 #: Names of Python's own codecs; others are the program's.
 _ENCODINGS = frozenset({*aliases, *aliases.values()})
 #: An encoding as a source's first or second line names it (PEP 263), where the
@@ -154,7 +155,7 @@ def _loaded(file: str, entry: object) -> _Entry | None:
 
 def _split(text: str) -> list[str]:
     """Lines as the interpreter counts them, each with its end."""
-    lines = StringIO(text, newline=None).readlines()
+    lines = io.StringIO(text, newline=None).readlines()
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
     return lines
@@ -165,7 +166,7 @@ def _encoding(data: bytes) -> str:
     none of Python's own, whose codecs run nothing of the program's."""
     if data.startswith(BOM_UTF8):
         return "utf-8-sig"
-    stream = BytesIO(data)
+    stream = io.BytesIO(data)
     for line in (stream.readline(), stream.readline()):
         named = _COOKIE.match(line)
         if named is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import json
 import os
 import sys
@@ -37,7 +38,7 @@ class Build(NamedTuple):
 def build() -> Build:
     """What the installed modules were built for."""
     try:
-        with open(os.path.join(_PACKAGE, "built.json"), "rb") as stream:
+        with io.open(os.path.join(_PACKAGE, "built.json"), "rb") as stream:
             told = json.load(stream)
         return Build(**told | {"modules": tuple(told["modules"])})
     except (OSError, ValueError, TypeError, KeyError):

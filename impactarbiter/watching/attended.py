@@ -10,6 +10,7 @@ from __future__ import annotations
 import _thread
 import atexit
 import fcntl
+import io
 import json
 import os
 import shutil
@@ -159,7 +160,9 @@ def _show(watching: Arbiter, folder: str, over: bool) -> float:
 def _is_alone(folder: str) -> bool:
     """Whether who asked is gone."""
     try:
-        with open(os.path.join(folder, "alive"), encoding="utf-8") as stream:
+        with io.open(
+            os.path.join(folder, "alive"), encoding="utf-8"
+        ) as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return False

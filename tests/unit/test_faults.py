@@ -287,6 +287,35 @@ def test_what_the_program_has_put_into_linecache_is_not_run(
     assert ast.unparse(tree) == "x = 1"
 
 
+def test_what_the_program_counts_the_calls_of_is_not_called(
+    tmp_path: Path,
+) -> None:
+    """As tests do, with a file that is not there."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        """import torch
+from unittest import mock
+def train(kept):
+    rate = float(open("rate.txt").read())
+    for _ in range(200):
+        weight = torch.ones(300, requires_grad=True)
+        loss = (weight * rate).sum()
+        loss.backward()
+        kept.append(loss)
+weight = torch.nn.Parameter(torch.ones(1))
+torch.optim.SGD([weight]).zero_grad()
+losses = []
+with mock.patch("builtins.open", mock.mock_open(read_data="0.1")) as opened:
+    with mock.patch("os.stat") as asked:
+        train(losses)
+print(opened.call_count, asked.call_count)
+"""
+    )
+    ran = warm.run(["-m", "impactarbiter", "run", str(program)], cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (0, "1 0\n"), ran
+    assert "loss = (weight * rate).sum()" in ran.stderr, ran.stderr
+
+
 def test_the_source_s_own_warnings_are_not_said_again() -> None:
     text = "def step():\n    return '\\d'\n"
     for action in ("always", "error"):

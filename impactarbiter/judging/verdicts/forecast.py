@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 from ...base import cgroups
 from ...base.records import replace
 from ...core import devices, ledger
@@ -11,7 +13,7 @@ from ...model.finding import Finding
 
 def _meminfo(field: str) -> int | None:
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
+        with io.open("/proc/meminfo", encoding="ascii") as file:
             for line in file:
                 name, _, rest = line.partition(":")
                 if name == field:
