@@ -58,15 +58,15 @@ class FromTheBottom:
 
     def __init__(self, *, by_c: bool) -> None:
         self._by_c = by_c
+        self._core = _built()
         self._lent = 0
 
     def __enter__(self) -> None:
-        core = _built()
-        if core is None:
+        if self._core is None:
             return
-        here = core.depth_of_calls() - 1 - _COUNTS_C
+        here = self._core.depth_of_calls() - 1 - _COUNTS_C
         self._lent = here + (self._by_c and _COUNTS_C)
-        core.lend_calls(self._lent)
+        self._core.lend_calls(self._lent)
 
     def __exit__(
         self,
@@ -74,6 +74,5 @@ class FromTheBottom:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        core = _built() if self._lent else None
-        if core is not None:
-            core.lend_calls(-self._lent)
+        if self._core is not None:
+            self._core.lend_calls(-self._lent)

@@ -31,6 +31,18 @@ class Handle(Protocol):
         """Out; a second call changes nothing."""
 
 
+class Stepped:
+    """What an optimizer's step calls in the end: the core, without a frame of
+    Python.
+
+    Dynamo, torch's compiler, traces hooks where a compiled function makes a
+    step.  This one it leaves alone, and says nothing; of a builtin it warns.
+    """
+
+    _torchdynamo_disable = True
+    __call__ = staticmethod(_core.optimizer_stepped)
+
+
 class Hooks:
     """What is in place, and the module that takes it out again.
 
@@ -103,7 +115,7 @@ class Hooks:
             cuda.install()
             self.optimizer = (
                 programs_optimizers().register_optimizer_step_post_hook(
-                    _core.optimizer_stepped
+                    Stepped()
                 )
             )
         finally:

@@ -27,6 +27,7 @@ typedef struct {
     PyObject *variable;      /* owned: torch.autograd.Variable */
     PyObject *module_class;  /* owned: torch.nn.Module */
     PyObject *optimizer_class; /* owned: torch.optim.Optimizer */
+    PyObject *set_eval_frame;  /* owned: Dynamo's; NULL where there is none */
     PyObject *engine_type;   /* owned: our subclass of the engine's type */
     PyObject *engine;        /* owned: its one instance, NULL until used */
     int counts_threads;      /* loose_threads.c is installed for a watch */
@@ -76,6 +77,12 @@ int ia_class_tree_visit(PyObject *base, void (*visit)(PyTypeObject *));
 void ia_optimizer_classes_init(ia_torch_state *);
 int ia_optimizer_classes(void);
 void ia_optimizer_classes_silence(void);
+
+/* dynamo.c: ia_framework's functions around a compiler. */
+void ia_dynamo_init(ia_torch_state *);
+PyObject *ia_dynamo_pause(void);
+void ia_dynamo_resume(PyObject *);
+void ia_dynamo_silence(void);
 
 /* backward_hook.c.  0, or -1 with an exception set. */
 int ia_backward_init(PyObject *module, ia_torch_state *);

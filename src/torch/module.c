@@ -238,6 +238,7 @@ torch_exec(PyObject *module)
     }
     ia_optimizer_classes_init(state);
     ia_script_init(state);
+    ia_dynamo_init(state);
     alive = 1;
     return 0;
 }
@@ -254,6 +255,7 @@ torch_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->variable);
     Py_VISIT(state->module_class);
     Py_VISIT(state->optimizer_class);
+    Py_VISIT(state->set_eval_frame);
     Py_VISIT(state->engine_type);
     Py_VISIT(state->engine);
     return 0;
@@ -271,6 +273,7 @@ torch_clear(PyObject *module)
     Py_CLEAR(state->variable);
     Py_CLEAR(state->module_class);
     Py_CLEAR(state->optimizer_class);
+    Py_CLEAR(state->set_eval_frame);
     Py_CLEAR(state->engine_type);
     Py_CLEAR(state->engine);
     return 0;
@@ -287,6 +290,7 @@ torch_free(void *module)
     ia_share_silence();
     ia_storage_silence();
     ia_optimizer_classes_silence();
+    ia_dynamo_silence();
     torch_clear((PyObject *)module);
 }
 
