@@ -224,6 +224,7 @@ def run_target(target: Target) -> BaseException | None:
 
 
 _kept: list[object] = []
+_IMPORT = builtins.__import__
 
 #: What Python itself starts with, wherever that comes from.
 _PYTHONS = frozenset(
@@ -290,12 +291,16 @@ def _lies_in(file: str, folder: str) -> bool:
 
 @contextmanager
 def library_back() -> Iterator[None]:
-    """While we work again, what we import is the library's."""
+    """While we work again, what we import is the library's, and it is Python
+    that imports it, whatever the program has left in its place."""
     theirs = {name: sys.modules.get(name) for name in _gave_way}
+    importer = vars(builtins).get("__import__", _IMPORT)
+    builtins.__import__ = _IMPORT
     sys.modules.update(_gave_way)
     try:
         yield
     finally:
+        builtins.__import__ = importer
         for name, module in theirs.items():
             if module is None:
                 sys.modules.pop(name, None)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from os import getpid
@@ -176,17 +175,15 @@ def execute(args: list[str]) -> int:
         return _child_exit(error)
     if live is not None:
         _spared(run.stream, "the status line goes on", live.end)
-    report = family = None
-    with _undisturbed(run):
-        report = _make_report(run, error)
+    report = _undisturbed(run, partial(_make_report, run, error))
     code = _settle(error)
-    with _undisturbed(run):
-        family = _last_words(run, report)
+    family = _undisturbed(run, partial(_last_words, run, report))
     if dashboard is not None:
         ending = partial(dashboard.end, report)
         _spared(run.stream, "the page has no last word", ending)
     if live is not None:
-        live.let_go()
+        with launch.library_back():
+            live.let_go()
     _leave_by_interrupt(error)
     # A rank that fails early has the others killed at whatever they do.
     threshold = None if run.rank else given.get("--fail-on")
@@ -197,19 +194,20 @@ def execute(args: list[str]) -> int:
     return code
 
 
-@contextmanager
-def _undisturbed(run: _Run) -> Iterator[None]:
-    """For our work after the program's end: its handlers of signals wait, but
-    for an interrupt; nobody is left to take what they raise afterwards."""
+def _undisturbed(run: _Run, work: Callable[[], _Given]) -> _Given | None:
+    """Our work after the program's end: its handlers of signals wait, but for
+    an interrupt; nobody is left to take what they raise afterwards."""
+    given = None
     try:
         with (
-            handlers_wait(but=signal.SIGINT),
             launch.library_back(),
+            handlers_wait(but=signal.SIGINT),
             Room(),  # whatever the limit is that it has set
         ):
-            yield
+            given = work()
     except BaseException as failure:
         _warn(run.stream, "raised after the program's end", failure)
+    return given
 
 
 def _with_command(report: Report, command: str | None) -> Report:

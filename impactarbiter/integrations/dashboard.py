@@ -303,9 +303,10 @@ def _listening(port: int) -> socket.socket:
     except OSError as error:
         made.close()
         reason = (error.strerror or str(error)).lower()
+        given = f"port {port} of {_HOST}" if port else _HOST
+        other = "; leave the number out for any that is free" if port else ""
         raise UsageError(
-            f"--dashboard cannot listen on port {port}: {reason}; leave the"
-            " number out for any that is free"
+            f"--dashboard cannot listen on {given}: {reason}{other}"
         ) from None
     made.setblocking(False)
     return made

@@ -213,6 +213,18 @@ ENDINGS = {
             lambda: print(sys.last_type, sys.last_traceback.tb_lineno))
         raise ValueError('x')
     """,
+    "no_imports": """
+        import builtins, sys
+        def importer(name, *args, **keywords):
+            raise ImportError('no imports any more')
+        builtins.__import__ = importer
+        sys.exit(5)
+    """,
+    "no_importer": """
+        import atexit, builtins
+        atexit.register(lambda: print(builtins.__import__))
+        builtins.__import__ = None
+    """,
     "fork": """
         import os, sys
         child = os.fork()
