@@ -12,12 +12,16 @@ import pytest
 from impactarbiter.base.records import Changing
 from impactarbiter.core import heap
 from impactarbiter.core.wire import (
+    GROWS_BYTES,
+    GROWS_COUNT,
+    GROWS_STEADILY,
     STEP_KINDS,
     Counts,
     Held,
     SiteNow,
     Statement,
     Status,
+    Suspect,
     Visit,
 )
 from impactarbiter.judging.allowlist import AllowList
@@ -345,6 +349,25 @@ def test_what_lives_for_long_may_wait_for_its_turn(lived, rising, may_wait):
     known.observe(seen(60, 30, 20))
     known.lived, known.rising = lived, rising
     assert leaving.may_wait(known) == may_wait
+
+
+@pytest.mark.parametrize(
+    ("kinds", "life", "seems"),
+    [
+        (GROWS_COUNT | GROWS_STEADILY, 400, False),  # sessions that leak
+        (GROWS_COUNT, 400, True),  # of any length, and ever fewer new ones
+        (GROWS_COUNT, 3, False),  # only the newest ever left
+        (GROWS_BYTES, 3, True),  # each is larger
+    ],
+)
+def test_what_is_longer_than_ever_may_let_go_all_the_same(kinds, life, seems):
+    """So it was, a second time, where looks have missed what left."""
+    known = history(listed(20, 12, 1))
+    known.departures.waits_no_more()
+    suspect = Suspect(LINE, kinds, 3, life, 190, 190, 190, 0, 0, 0)
+    known.rising = [3] if kinds & GROWS_STEADILY else []
+    known.keeps_old = suspect.keeps_old(500)
+    assert leaving.only_seemed_to_outgrow(known) == seems
 
 
 @pytest.mark.parametrize(

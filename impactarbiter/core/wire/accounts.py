@@ -378,6 +378,13 @@ class Suspect:
     phase: int
     device: str = "cpu"
 
+    def keeps_old(self, now: int) -> bool:
+        """Whether some of each time survives, and nothing that was half as old
+        as that stretch ever ended."""
+        return bool(self.kinds & GROWS_COUNT) and (
+            now - self.since > 2 * self.life
+        )
+
 
 class SiteNow(NamedTuple):
     """What is alive of one line.

@@ -89,6 +89,14 @@ def outgrows(history: HolderHistory, since: int) -> bool:
     )
 
 
+def only_seemed_to_outgrow(history: HolderHistory) -> bool:
+    """Whether something left it once, few looks have seen none leave since,
+    and its lines say that nothing is kept: their least does not rise, and
+    what they made goes at any age."""
+    kept = history.rising or history.keeps_old
+    return history.departures.outgrew and not kept
+
+
 def leads_back(
     history: HolderHistory,
     held: Held,

@@ -88,8 +88,8 @@ class Judge:
         self, history: HolderHistory, suspects: Mapping[int, Suspect]
     ) -> None:
         """What a holder's lines say of it: when what they have was made, since
-        when those of them rise whose least does so steadily, and how long what
-        they made has lived."""
+        when those of them rise whose least does so steadily, how long what
+        they made has lived, and whether they keep what is older."""
         status = self.status
         ages = curves.ages(history.sites, status, status.kind)
         history.ages = ages or history.ages
@@ -102,6 +102,7 @@ class Judge:
             history.growth.went_on(status.now)
         history.rising = [s.since for s in lines if s.kinds & GROWS_STEADILY]
         history.lived = max((s.life for s in lines), default=history.lived)
+        history.keeps_old = any(s.keeps_old(status.now) for s in lines)
 
     def _finding(
         self,

@@ -13,7 +13,13 @@ from ...knowledge.advice import advise, slice_part
 from ...model.finding import Cycle, Finding, GraphCost, Site
 from ...model.path import Edge, Path
 from ...model.words import is_confirmed
-from ..holders.leaving import may_wait, outgrows, pauses, slows
+from ..holders.leaving import (
+    may_wait,
+    only_seemed_to_outgrow,
+    outgrows,
+    pauses,
+    slows,
+)
 from ..holders.memory import HolderHistory
 from ..holders.observation import Moment
 from ..holders.rates import (
@@ -82,7 +88,7 @@ def case_of(
         remade=history.is_remade,
         lets_go=history.departures.lets_go
         or may_wait(history)
-        or _only_seemed_to_outgrow(history),
+        or only_seemed_to_outgrow(history),
         # What leaves from below a new key is no answer to how many come.
         outgrows=not keys
         and (
@@ -91,7 +97,7 @@ def case_of(
                 last_word
                 and history.departures.outgrew
                 and not one_pass
-                and not _only_seemed_to_outgrow(history)
+                and not only_seemed_to_outgrow(history)
             )
         ),
         overdue=history.overdue(),
@@ -503,12 +509,6 @@ def _is_gone_through(history: HolderHistory) -> bool:
     above = reversed(history.held.path.edges[: history.held.depth])
     depth = sum(1 for _ in itertools.takewhile(lambda e: e.is_item, above))
     return goes_through(names, history.sightings.files_of(finding), depth)
-
-
-def _only_seemed_to_outgrow(history: HolderHistory) -> bool:
-    """Whether something left it once, few looks have seen none leave since,
-    and its lines say that nothing is kept: their least does not rise."""
-    return history.departures.outgrew and not history.rising
 
 
 def _is_one_pass(history: HolderHistory, status: Status) -> bool:
