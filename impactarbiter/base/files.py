@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import posix
 import stat
 from contextlib import suppress
 from os import getpid
@@ -238,7 +239,7 @@ def read_whole(path: str | os.PathLike[str], regular: bool = False) -> bytes:
     end of a pipe.
     """
     with io.open(
-        path, "rb", opener=_open_regular if regular else None
+        path, "rb", opener=open_regular if regular else None
     ) as stream:
         data = stream.read(MOST_READ + 1)
     if len(data) > MOST_READ:
@@ -247,13 +248,14 @@ def read_whole(path: str | os.PathLike[str], regular: bool = False) -> bytes:
     return data
 
 
-def _open_regular(path: str, flags: int) -> int:
+def open_regular(path: str, flags: int) -> int:
+    """An opener that opens nothing else, and waits for nobody."""
     # Opened, a pipe would let go of who waits to write into it.
-    if not stat.S_ISREG(os.stat(path).st_mode):
+    if not stat.S_ISREG(posix.stat(path).st_mode):
         raise OSError(errno.EINVAL, "no regular file", path)
-    number = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
+    number = posix.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(posix.fstat(number).st_mode):
+        posix.close(number)
         raise OSError(errno.EINVAL, "no regular file", path)
     return number
 

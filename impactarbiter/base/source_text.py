@@ -8,6 +8,7 @@ program was to read.
 from __future__ import annotations
 
 import ast
+import encodings
 import io
 import linecache
 import os
@@ -17,24 +18,45 @@ import stat
 import sys
 import warnings
 from codecs import BOM_UTF8
+from contextlib import suppress
 from encodings.aliases import aliases
 from functools import partial
 from types import FunctionType, MethodType
 from typing import cast
 
+from .files import open_regular
+from .signals import Tolerated
+
 #: A file's bytes that are read at most.  Generated source has some millions;
 #: what has more holds data, and its lines would take three times as much.
 MOST_BYTES = 1 << 24
-#: As they were when this was imported: a program may put others into their
-#: places, which are not to be called by us.
-_open, _stat, _compile = io.open, posix.stat, compile
-#: Names of Python's own codecs; others are the program's.
-_ENCODINGS = frozenset({*aliases, *aliases.values()})
-#: An encoding as a source's first or second line names it (PEP 263), where the
-#: first is no code.
+#: As it was when this was imported: a program may put another into its place,
+#: which is not to be called by us.
+_compile = compile
+#: What stands among them and is none, or none here.
+_NO_CODECS = {"__init__", "__pycache__", "aliases", "mbcs", "oem"}
+
+
+def _own_encodings() -> frozenset[str]:
+    """Names of Python's own codecs; others are the program's."""
+    names = {*aliases, *aliases.values()}
+    for folder in encodings.__path__:
+        with suppress(OSError):  # it is in an archive
+            names |= {
+                name.removesuffix(".py") for name in posix.listdir(folder)
+            }
+    return frozenset(names) - _NO_CODECS
+
+
+_ENCODINGS = _own_encodings()
+#: An encoding as a source names it in its first line, or, where that is no
+#: code, in its second (PEP 263).
 _COOKIE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = re.compile(rb"[ \t\f]*(?:#.*)?\r?\n?$")
 _NO_LETTER = re.compile(r"[^a-z0-9]+")
+#: What Python takes with something that an editor adds: utf-8-unix.
+_UTF_8 = re.compile(r"utf_8(_.*)?")
+_LATIN_1 = re.compile(r"(latin_1|iso_8859_1|iso_latin_1)(_.*)?")
 #: Whose loaders are asked for source that is in no file.
 _LOADERS = frozenset({"torch", "zipimport"})
 
@@ -48,20 +70,32 @@ def source_lines(file: str) -> list[str]:
     What ``linecache`` has is served, as it has cells of notebooks, and what is
     read is left there.  Raises nothing but MemoryError; runs nothing of the
     program's, which may have codecs of its own, or have put others into the
-    place of the standard library's functions.
+    places of what reads source in the standard library.
     """
-    cache = linecache.cache
+    cache = vars(linecache).get("cache")
     if type(cache) is not dict:
         cache = {}
     entry = cache.get(file)
     if type(entry) is tuple and len(entry) == 4:
         lines = entry[2]
         return lines if _are_lines(lines) else []
-    read = _read(file) or _loaded(file, entry)
+    if file.startswith("<") and file.endswith(">"):
+        return []
+    read = _read(file) or _loaded(file, entry) or _read_on_path(file)
     if read is None:
         return []
     cache[file] = read
     return read[2]
+
+
+def source_text(file: str) -> tuple[str, str]:
+    """A file's text with its own line ends, and its encoding.
+
+    Raises OSError, LookupError (of an encoding that is not Python's own) or
+    UnicodeError.
+    """
+    with io.open(file, "rb", opener=open_regular) as stream:
+        return _text_in(stream, posix.fstat(stream.fileno()))
 
 
 def _are_lines(lines: object) -> bool:
@@ -108,49 +142,52 @@ def may_be_read(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode) and 0 < found.st_size <= MOST_BYTES
 
 
-def _status(file: str) -> os.stat_result | None:
-    try:
-        return _stat(file)
-    except (OSError, ValueError):  # or no name that a file can have
-        return None
-
-
-def _found(file: str) -> tuple[str, os.stat_result] | None:
-    """Where a file of that name is, if it may be read: as ``linecache`` looks
-    for it, in ``sys.path`` where a relative name is not there."""
-    folders = sys.path
-    tried = [file]
-    if not os.path.isabs(file) and all(type(one) is str for one in folders):
-        tried += [os.path.join(folder, file) for folder in folders]
-    for place in tried:
-        status = _status(place)
-        if status is not None:
-            return (place, status) if may_be_read(status) else None
-    return None
+def _text_in(
+    stream: io.BufferedReader, found: os.stat_result
+) -> tuple[str, str]:
+    if not found.st_size:
+        return "", "utf-8"
+    if not may_be_read(found):
+        raise OSError(f"expected a text file of at most {MOST_BYTES:,} bytes")
+    data = stream.read(MOST_BYTES)
+    encoding = _encoding(data)
+    return data.decode(encoding), encoding
 
 
 def _read(file: str) -> _Entry | None:
-    if file.startswith("<") and file.endswith(">"):
-        return None
-    found = _found(file)
-    if found is None:
-        return None
-    place, status = found
     try:
-        with _open(place, "rb") as stream:
-            data = stream.read(MOST_BYTES)
-        lines = _split(data.decode(_encoding(data)))
-    except (OSError, UnicodeError, LookupError):
+        if not may_be_read(posix.stat(file)):
+            return None
+        with io.open(file, "rb", opener=open_regular) as stream:
+            found = posix.fstat(stream.fileno())
+            text, _ = _text_in(stream, found)
+    except (OSError, ValueError, LookupError):  # or no name of a file
         return None
-    return status.st_size, status.st_mtime, lines, place
+    return found.st_size, found.st_mtime, _split(text), file
+
+
+def _read_on_path(file: str) -> _Entry | None:
+    """As ``linecache`` looks where a relative name is not there."""
+    folders = sys.path
+    if file.startswith("/") or type(folders) is not list:
+        return None
+    tried = (
+        _read(f"{folder.rstrip('/')}/{file}" if folder else file)
+        for folder in tuple(folders)
+        if type(folder) is str
+    )
+    return next((read for read in tried if read is not None), None)
 
 
 def _loaded(file: str, entry: object) -> _Entry | None:
     """What a lazy entry stands for, if no code of the program's makes it."""
     if type(entry) is not tuple or len(entry) != 1 or not _is_known(entry[0]):
         return None
-    text = entry[0]()
-    return (len(text), None, _split(text), file) if text else None
+    with Tolerated():  # the archive may be gone
+        text = entry[0]()
+        if type(text) is str and text:
+            return len(text), None, _split(text), file
+    return None
 
 
 def _split(text: str) -> list[str]:
@@ -178,11 +215,13 @@ def _encoding(data: bytes) -> str:
 
 def _known_encoding(name: str) -> str:
     normal = _NO_LETTER.sub("_", name.lower())
-    if normal.startswith("utf_8_"):  # as editors write it: utf-8-unix
+    if normal in _ENCODINGS:
+        return normal
+    if _UTF_8.fullmatch(normal):
         return "utf-8"
-    if normal not in _ENCODINGS:
-        raise LookupError(name)
-    return normal
+    if _LATIN_1.fullmatch(normal):
+        return "latin-1"
+    raise LookupError(f"unknown encoding: {name}")
 
 
 def _loader_in(loading: object) -> object:

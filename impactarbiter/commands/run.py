@@ -182,8 +182,7 @@ def execute(args: list[str]) -> int:
         ending = partial(dashboard.end, report)
         _spared(run.stream, "the page has no last word", ending)
     if live is not None:
-        with launch.library_back():
-            live.let_go()
+        live.let_go()
     _leave_by_interrupt(error)
     # A rank that fails early has the others killed at whatever they do.
     threshold = None if run.rank else given.get("--fail-on")

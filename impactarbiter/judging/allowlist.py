@@ -124,11 +124,11 @@ class AllowList:
 
     def warnings(self) -> Iterator[str]:
         """Rules that raised, or have matched nothing so far."""
-        for rule, error in self.failed.items():
-            yield f"allow rule {rule} raised {error}"
-        for asked, used in zip(self._rules, self._used, strict=True):
+        for said, error in self.failed.items():
+            yield f"allow rule {said} raised {error}"
+        for rule, used in zip(self._rules, self._used, strict=True):
             if not used:
-                yield f"allow rule {_describe(asked)} matched nothing"
+                yield f"allow rule {_describe(rule)} matched nothing"
 
 
 def _matches(rule: AllowRule, finding: Finding, types: Sequence[str]) -> bool:

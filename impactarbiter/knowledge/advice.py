@@ -151,9 +151,10 @@ def _of_values(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
     if holder is not None and holder.doubles:
         others = plural(holder.doubles, "other")
         rest += f"; so in {others} alike, which had the same at the last look"
-    if share is not None and share >= A_PERCENT and holder is not None:
+    stopped = _of_the_cost(finding, share or 0.0)
+    if stopped >= A_PERCENT and holder is not None:
         rest += (
-            f"; `.detach()` would stop {format_share(share)} of the growth,"
+            f"; `.detach()` would stop {format_share(stopped)} of the growth,"
             " the tensors themselves are the rest"
         )
     return rest
@@ -171,6 +172,13 @@ def graph_share(finding: Finding) -> float | None:
     return max(1.0 - finding.kept.bytes_per_step / total, 0.0)
 
 
+def _of_the_cost(finding: Finding, share: float) -> float:
+    """A share of the memory, as one of all that it costs: without a graph the
+    tensors have their own objects still."""
+    cost = finding.cost_per_step
+    return share * finding.all_bytes_per_step / cost if cost > 0 else share
+
+
 def _has_graph(finding: Finding) -> bool:
     if finding.kept is not None:
         return finding.kept.graphs
@@ -179,9 +187,11 @@ def _has_graph(finding: Finding) -> bool:
 
 def _of_graph(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
     holder, share = finding.holder, graph_share(finding)
-    stops = (
-        "" if share is None else f"; that stops {format_share(share)} of it"
-    )
+    if share is None:
+        stops = ""
+    else:
+        stopped = format_share(_of_the_cost(finding, share))
+        stops = f"; that stops {stopped} of it"
     numbers = _is_scalar(finding) and "detach" not in patched
     if not finding.trains:
         return (
@@ -207,7 +217,6 @@ def _of_graph(finding: Finding, where: str, patched: tuple[str, ...]) -> str:
             f" tensor{stops}"
         )
     if numbers:
-        share = None if share is None else 1.0
         stops = "" if share is None else "; that stops all of it"
     instead = ".item()" if numbers else ".detach()"
     return (
@@ -230,7 +239,7 @@ def _of_slices(
     )
     if graphs >= A_PERCENT:
         copy, also = f".detach(){copy}", ", and the graph that made it"
-    share = 1.0 - part * (1.0 - graphs)
+    share = _of_the_cost(finding, 1.0 - part * (1.0 - graphs))
     return (
         f"store a `{copy}` in {where}: a {kind} keeps the whole {noun}"
         f" that it was taken from{also}; that stops {format_share(share)} of"

@@ -92,11 +92,18 @@ is_set_to(int number, void (*handler)(int))
     return !(set.sa_flags & SA_SIGINFO) && set.sa_handler == handler;
 }
 
+/* Past `__import__`, in whose place the program may have something. */
+static PyObject *
+imported(const char *name)
+{
+    return PyImport_ImportModuleLevel(name, NULL, NULL, NULL, 0);
+}
+
 /* Puts a handler into Python's table; sets the disposition, too. */
 static int
 set_in_table(int number, PyObject *handler)
 {
-    PyObject *module = PyImport_ImportModule("_signal");
+    PyObject *module = imported("_signal");
     if (module == NULL)
         return -1;
     PyObject *before =
@@ -110,7 +117,7 @@ set_in_table(int number, PyObject *handler)
 static int
 is_in_table(int number, PyObject *handler)
 {
-    PyObject *module = PyImport_ImportModule("_signal");
+    PyObject *module = imported("_signal");
     if (module == NULL)
         return -1;
     PyObject *found = PyObject_CallMethod(module, "getsignal", "i", number);

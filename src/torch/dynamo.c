@@ -1,6 +1,6 @@
-/* Dynamo, torch's compiler, takes every call of Python code that begins on a
- * thread while a compiled function has it for the program's, and may compile
- * it.  What a look runs there is ours.
+/* While a compiled function runs on a thread, Dynamo, torch's compiler, takes
+ * every call of Python code that begins there for the program's, and may
+ * compile it.  What a look runs there is ours.
  */
 #include "hooks.h"
 
@@ -43,9 +43,11 @@ ia_dynamo_pause(void)
 void
 ia_dynamo_resume(PyObject *before)
 {
-    PyObject *ours = PyObject_CallOneArg(set_eval_frame, before);
-    if (ours == NULL)
-        PyErr_Clear();
-    Py_XDECREF(ours);
+    if (set_eval_frame != NULL) {
+        PyObject *ours = PyObject_CallOneArg(set_eval_frame, before);
+        if (ours == NULL)
+            PyErr_Clear();
+        Py_XDECREF(ours);
+    }
     Py_DECREF(before);
 }

@@ -8,6 +8,8 @@ import linecache
 import os
 import tokenize
 import warnings
+import zipfile
+import zipimport
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +28,7 @@ from impactarbiter.base.source_text import (
     tree_of,
 )
 from impactarbiter.judging.diagnostician import Diagnostician
+from impactarbiter.judging.patches.diffs import read_source
 
 # -- names that are longer than our buffers ----------------------------------
 
@@ -138,7 +141,7 @@ def test_source_is_read_from_regular_files_alone(
     os.truncate(tmp_path / "large.py", 1 << 30)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", ["/proc/self", "/dev"])
-    monkeypatch.setattr("impactarbiter.base.source_text._open", opened)
+    monkeypatch.setattr("posix.open", opened)
     for name in (
         *("pipe", "large.py", "zero", "mem", "", "nowhere.py", "a\0b"),
         *("/dev/zero", "/dev/stdin", "/proc/self/mem", "/proc/kmsg", "<x>"),
@@ -208,6 +211,8 @@ print(report.warnings)
         ("#!/bin/sh\n# -*- coding: latin-1 -*-\n", "latin-1"),
         ("# vim: set fileencoding=GBK :\n", "gbk"),
         ("# coding: utf-8-unix\n", "utf-8"),
+        ("# -*- coding: iso-latin-1-dos -*-\n", "latin-1"),
+        ("# coding: koi8-u\n", "koi8-u"),
         ("\f # coding=euc-jp\r\n\r", "euc-jp"),
         ("x = 1  # coding: latin-1\n", "utf-8"),
         ("x = 1\n# coding: latin-1\n", "utf-8"),
@@ -217,7 +222,8 @@ print(report.warnings)
 def test_source_in_an_encoding_of_python_s_own(
     first: str, encoding: str, tmp_path: Path
 ) -> None:
-    letter = "\xe4" if "latin" in encoding else "\u8a71"
+    letters = {"latin-1": "\xe4", "koi8-u": "\u0454"}
+    letter = letters.get(encoding, "\u8a71")
     text = f"{first}a = '{letter}\v\x1c'\nb = 2"
     file = tmp_path / "program.py"
     file.write_bytes(text.encode(encoding))
@@ -265,26 +271,52 @@ def test_what_the_program_has_put_into_linecache_is_not_run(
 
     file = str(tmp_path / "program.py")
     Path(file).write_text("x = 1\n")
-    for entry in (
-        *((1, None, Lines(["x"]), file), (1, None, ["x", b"y"], file)),
-        *((1, None), None, [1, None, ["x"], file], (1, None, None, file)),
+    read = ["x = 1\n"]
+    for entry, lines in (
+        ((1, None, Lines(["x"]), file), []),
+        ((1, None, ["x", b"y"], file), []),
+        ((1, None, None, file), []),
+        ((1, None), read),
+        ([1, None, ["x"], file], read),
+        (None, read),
     ):
         monkeypatch.setitem(linecache.cache, file, entry)
-        assert source_lines(file) in ([], ["x = 1\n"])
+        assert source_lines(file) == lines
     for cache in (Cache(), None):
         monkeypatch.setattr("linecache.cache", cache)
-        assert source_lines(file) == ["x = 1\n"]
-    monkeypatch.setattr("linecache.cache", {})
+        assert source_lines(file) == read
+    monkeypatch.delattr("linecache.cache")
+    assert source_lines(file) == read
+    monkeypatch.setattr("linecache.cache", {}, raising=False)
     for name in ("getlines", "updatecache", "checkcache", "lazycache"):
         monkeypatch.setattr(f"linecache.{name}", called)
     for name in ("tokenize.open", "os.stat", "builtins.open", "ast.parse"):
         monkeypatch.setattr(name, called)
     monkeypatch.setattr("builtins.compile", called)
-    lines = source_lines(file)
+    seen, text = source_lines(file), read_source(file)
     tree = tree_of("x = 1")
     monkeypatch.undo()
-    assert lines == ["x = 1\n"]
+    assert seen == read
+    assert text == ("x = 1\n", "utf-8")
     assert ast.unparse(tree) == "x = 1"
+
+
+def test_source_of_an_archive_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "code.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("inside.py", "x = 1\n")
+    loader = zipimport.zipimporter(str(archive))
+    file = str(archive / "inside.py")
+    names = {"__name__": "inside", "__loader__": loader}
+    monkeypatch.setattr("linecache.cache", {})
+    assert linecache.lazycache(file, names)
+    assert source_lines(file) == ["x = 1\n"]
+    linecache.cache.clear()
+    assert linecache.lazycache(file, names)
+    archive.unlink()
+    assert source_lines(file) == []
 
 
 def test_what_the_program_counts_the_calls_of_is_not_called(

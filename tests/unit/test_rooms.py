@@ -160,6 +160,11 @@ GRAPH = {module: set(imports(module)) for module in FILES}
 
 
 def test_every_file_stands_in_a_room() -> None:
+    packages = {m for m, file in FILES.items() if file.name == "__init__.py"}
+    within = {m for m in packages if m.startswith("impactarbiter.judging")}
+    assert within == {
+        f"impactarbiter.{name}" for name in ROOMS if "judging" in name
+    }
     outside = {m for m in FILES if room(m) not in ROOMS}
     assert outside == {
         "impactarbiter",

@@ -64,7 +64,8 @@ class HolderHistory(Changing):
     rising: Sequence[int] = ()  # since when they do, steadily
     rise_is_others: bool = False  # siblings keep what its lines keep
     lived: int = 0  # the longest lifetime of theirs that ended
-    keeps_old: bool = False  # what has lived for longer does not end
+    # Of each time some survives, and what lived for half of it never ended.
+    keeps_old: bool = False
     ages: Ages | None = None  # when it was judged last
 
     # Whether it is there still, and what it is.

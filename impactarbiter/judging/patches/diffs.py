@@ -6,13 +6,11 @@ import difflib
 import io
 import os
 import re
-import stat
-import tokenize
 from dataclasses import field
 
 from ...base.files import from_here, path_bytes
 from ...base.records import dataclass
-from ...base.source_text import MOST_BYTES, may_be_read
+from ...base.source_text import source_text
 
 
 def read_source(file: str) -> tuple[str, str]:
@@ -20,15 +18,10 @@ def read_source(file: str) -> tuple[str, str]:
 
     Raises OSError, SyntaxError (of the encoding's name) or UnicodeError.
     """
-    found = os.stat(file)
-    if stat.S_ISREG(found.st_mode) and not found.st_size:
-        return "", "utf-8"
-    if not may_be_read(found):
-        raise OSError(f"expected a text file of at most {MOST_BYTES:,} bytes")
-    with open(file, "rb") as stream:
-        encoding, _lines = tokenize.detect_encoding(stream.readline)
-        stream.seek(0)
-        return stream.read().decode(encoding), encoding
+    try:
+        return source_text(file)
+    except LookupError as error:
+        raise SyntaxError(str(error)) from None
 
 
 def lines_of(source: str) -> list[str]:

@@ -101,8 +101,9 @@ class Judge:
             # the items of one.
             history.growth.went_on(status.now)
         history.rising = [s.since for s in lines if s.kinds & GROWS_STEADILY]
-        history.lived = max((s.life for s in lines), default=history.lived)
-        history.keeps_old = any(s.keeps_old(status.now) for s in lines)
+        if lines:
+            history.lived = max(s.life for s in lines)
+            history.keeps_old = any(s.keeps_old(status.now) for s in lines)
 
     def _finding(
         self,

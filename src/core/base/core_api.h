@@ -160,8 +160,8 @@ typedef struct {
     int (*adopt)(PyObject *tensor, ia_enter enter, void *arg);
     /* Bracket Python code of ours that runs in the middle of the program's,
      * which a compiler of the framework's would take for that: the first
-     * returns what the second is given, or NULL where none would.  Both may
-     * be NULL. */
+     * returns what the second is given, a reference, or NULL where none would.
+     * With no exception set.  Both may be NULL. */
     PyObject *(*compiler_pause)(void);
     void (*compiler_resume)(PyObject *paused);
 } ia_framework;

@@ -54,9 +54,9 @@ set_name(PyObject *op, char *buf, size_t size)
         snprintf(buf, size, "<%s>", type);
         return;
     }
-    int length = snprintf(buf, size, "<%s %s>", type,
-                          ia_utf8(f->func_qualname));
-    if (length >= 0 && (size_t)length < size)
+    size_t length = (size_t)snprintf(buf, size, "<%s %s>", type,
+                                     ia_utf8(f->func_qualname));
+    if (length < size)
         return;
     static const char cut[] = "...>";
     buf[size - sizeof cut] = '\0';
