@@ -34,6 +34,8 @@ def graph_size(
     may be changing the graph.
     """
 
+def pause_compiler() -> object: ...
+def resume_compiler(paused: object, /) -> None: ...
 def object_bytes() -> int:
     """Bytes of the TensorImpl and the StorageImpl of a tensor, as malloc
     gives them: what a tensor takes in C++ at least, besides its numbers.

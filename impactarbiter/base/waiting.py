@@ -53,6 +53,15 @@ def called_aside(work: Callable[[], object]) -> Callable[..., object]:
     return partial(_signals.aside, _handled, work)
 
 
+def not_compiled(
+    pause: Callable[[], object], resume: Callable[[object], object]
+) -> None:
+    """Has what is called aside bracketed by these: a compiler that would take
+    it for the program's waits."""
+    if _signals is not None:
+        _signals.compiler(pause, resume)
+
+
 def called_soon(work: Callable[[], object]) -> bool:
     """Has the main thread call ``work`` aside, between two of its bytecodes;
     False where too much waits there, or nothing can be asked for."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from .. import _core
 from ..base import imports
 from ..base.signals import is_programs
+from ..base.waiting import not_compiled
 from . import frameworks
 from .built import loaded_torch_module, programs_optimizers
 from .code import prepare
@@ -111,6 +112,7 @@ class Hooks:
             # The ledger is read into arrays of NumPy's.
             _core.arrays_know()
             torch.install()
+            not_compiled(torch.pause_compiler, torch.resume_compiler)
             frameworks.know_objects(torch)
             cuda.install()
             self.optimizer = (

@@ -370,12 +370,53 @@ let_go_method(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 
+/* Of a framework's compiler, which would take code of ours that begins in the
+ * middle of the program's for that; owned, NULL where there is none. */
+static PyObject *pause_compiler, *resume_compiler;
+
+PyDoc_STRVAR(compiler_doc,
+             "compiler($module, pause, resume, /)\n--\n\n"
+             "What is called around aside(): pause(), and resume() with what\n"
+             "that gave, unless it was None.");
+
+static PyObject *
+set_compiler(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    PyObject *pause, *resume;
+    if (!PyArg_ParseTuple(args, "OO", &pause, &resume))
+        return NULL;
+    Py_XSETREF(pause_compiler, Py_NewRef(pause));
+    Py_XSETREF(resume_compiler, Py_NewRef(resume));
+    Py_RETURN_NONE;
+}
+
+/* What resumed() is to be given. */
+static PyObject *
+paused(void)
+{
+    PyObject *compiler =
+        pause_compiler ? PyObject_CallNoArgs(pause_compiler) : NULL;
+    PyErr_Clear();
+    return compiler;
+}
+
+static void
+resumed(PyObject *compiler)
+{
+    if (compiler != NULL && compiler != Py_None) {
+        Py_XDECREF(PyObject_CallOneArg(resume_compiler, compiler));
+        PyErr_Clear();
+    }
+    Py_XDECREF(compiler);
+}
+
 PyDoc_STRVAR(aside_doc,
              "aside($module, numbers, work, /, *ignored)\n--\n\n"
              "Call work() where the interpreter calls back, in the middle of\n"
              "what the program does.  The signals that numbers() gives, None\n"
              "for none to hold, are handled once this has returned: what a\n"
-             "handler raises is the program's to see.  Nothing is traced.");
+             "handler raises is the program's to see.  Nothing is traced, nor\n"
+             "compiled.");
 
 static int
 raise_it(void *error)
@@ -414,6 +455,7 @@ aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
         return PyErr_Format(PyExc_TypeError, "no numbers, or no work");
     PyThreadState *thread = PyThreadState_Get();
     PyThreadState_EnterTracing(thread);
+    PyObject *compiler = paused();
     PyObject *numbers = PyObject_CallNoArgs(args[0]), *held = NULL;
     if (numbers != NULL && numbers != Py_None)
         held = hold(NULL, numbers);
@@ -424,6 +466,7 @@ aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
         raise_later();
     if (held == Py_True && are_held && holder == getpid())
         let_go();
+    resumed(compiler);
     PyThreadState_LeaveTracing(thread);
     Py_XDECREF(numbers);
     Py_XDECREF(held);
@@ -473,6 +516,7 @@ beyond_size(PyObject *Py_UNUSED(self), PyObject *work)
 
 static PyMethodDef methods[] = {
     {"aside", (PyCFunction)(void (*)(void))aside, METH_FASTCALL, aside_doc},
+    {"compiler", set_compiler, METH_VARARGS, compiler_doc},
     {"hold", hold, METH_O, hold_doc},
     {"soon", soon, METH_VARARGS, soon_doc},
     {"let_go", let_go_method, METH_NOARGS, let_go_doc},

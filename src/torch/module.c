@@ -173,6 +173,29 @@ torch_object_bytes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return PyLong_FromSize_t(ia_tensor_object_bytes());
 }
 
+PyDoc_STRVAR(pause_compiler_doc,
+             "pause_compiler()\n--\n\n"
+             "Have Dynamo leave what begins on this thread alone; what to give\n"
+             "to resume_compiler(), or None where it would.");
+
+static PyObject *
+torch_pause_compiler(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    PyObject *paused = ia_dynamo_pause();
+
+    return paused != NULL ? paused : Py_NewRef(Py_None);
+}
+
+PyDoc_STRVAR(resume_compiler_doc,
+             "resume_compiler(paused)\n--\n\nHave it go on.");
+
+static PyObject *
+torch_resume_compiler(PyObject *Py_UNUSED(module), PyObject *paused)
+{
+    ia_dynamo_resume(Py_NewRef(paused));
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef torch_methods[] = {
     {"register", torch_register, METH_NOARGS, register_doc},
     {"install", torch_install, METH_NOARGS, install_doc},
@@ -182,6 +205,8 @@ static PyMethodDef torch_methods[] = {
     {"graph_size", (PyCFunction)(void (*)(void))torch_graph_size,
      METH_VARARGS | METH_KEYWORDS, graph_size_doc},
     {"walk_failures", torch_walk_failures, METH_NOARGS, walk_failures_doc},
+    {"pause_compiler", torch_pause_compiler, METH_NOARGS, pause_compiler_doc},
+    {"resume_compiler", torch_resume_compiler, METH_O, resume_compiler_doc},
     {"object_bytes", torch_object_bytes, METH_NOARGS, object_bytes_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -643,6 +643,8 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "_torch.walk_failures": ("", "_torch.walk_failures()"),
     "_torch.object_bytes": ("", "_torch.object_bytes()"),
+    "_torch.pause_compiler": ("", "_torch.pause_compiler()"),
+    "_torch.resume_compiler": ("", "_torch.resume_compiler(None)"),
 }
 if "explain" in impactarbiter.__all__:
     CASES |= {
