@@ -115,14 +115,16 @@ class Hooks:
             not_compiled(torch.pause_compiler, torch.resume_compiler)
             frameworks.know_objects(torch)
             cuda.install()
-            self.optimizer = (
-                programs_optimizers().register_optimizer_step_post_hook(
-                    Stepped()
-                )
-            )
+            self.optimizer = _hook_of_optimizers()
         finally:
             if self.over:
                 self._uninstall_torch()
+
+
+def _hook_of_optimizers() -> Handle:
+    torch = programs_optimizers()
+    handle: Handle = torch.register_optimizer_step_post_hook(Stepped())
+    return handle
 
 
 def start(

@@ -5,9 +5,21 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from functools import partial
 
 from .. import _signals
 from .depth import Room
+
+
+class _Uncompiled:
+    """Calls what it is given; of a builtin Dynamo, torch's compiler, would
+    warn."""
+
+    _torchdynamo_disable = True
+    __call__ = staticmethod(_signals.uncompiled)
+
+
+_uncompiled = _Uncompiled()
 
 
 class _Handler(int):
@@ -18,6 +30,9 @@ class _Handler(int):
     room: Room
 
     def __call__(self, number: int, _frame: object) -> None:
+        _uncompiled(partial(self._handle, number))
+
+    def _handle(self, number: int) -> None:
         with self.room:
             self.call(number)
 

@@ -474,6 +474,21 @@ aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(uncompiled_doc,
+             "uncompiled($module, work, /)\n--\n\n"
+             "What work() gives, which no compiler takes for the program's.");
+
+static PyObject *
+uncompiled(PyObject *Py_UNUSED(self), PyObject *work)
+{
+    PyObject *compiler = paused(), *type, *value, *trace;
+    PyObject *done = PyObject_CallNoArgs(work);
+    PyErr_Fetch(&type, &value, &trace);
+    resumed(compiler);
+    PyErr_Restore(type, value, trace);
+    return done;
+}
+
 PyDoc_STRVAR(soon_doc,
              "soon($module, numbers, work, /)\n--\n\n"
              "Have the main thread do aside(numbers, work) between two of its\n"
@@ -518,6 +533,7 @@ static PyMethodDef methods[] = {
     {"aside", (PyCFunction)(void (*)(void))aside, METH_FASTCALL, aside_doc},
     {"compiler", set_compiler, METH_VARARGS, compiler_doc},
     {"hold", hold, METH_O, hold_doc},
+    {"uncompiled", uncompiled, METH_O, uncompiled_doc},
     {"soon", soon, METH_VARARGS, soon_doc},
     {"let_go", let_go_method, METH_NOARGS, let_go_doc},
     {"take", take, METH_VARARGS, take_doc},

@@ -59,3 +59,49 @@ def test_it_compiles_what_it_would_have(
     assert "kept keeps" in watched.stderr, watched.stderr
     assert "impactarbiter is off" not in watched.stderr
     assert "Dynamo" not in watched.stderr
+
+
+SIGNALLED = """import os, signal, sys, time
+import torch
+from torch._dynamo.utils import counters
+
+graphs = []
+
+def backend(graph, inputs):
+    graphs.append(len(graph.graph.nodes))
+    return graph.forward
+
+if len(sys.argv) > 1:
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+kept = []
+
+def step(inputs, asks):
+    loss = model(inputs).square().mean()
+    loss.backward()
+    if asks:
+        os.kill(os.getpid(), signal.SIGUSR1)
+    optimizer.step()
+    return loss
+
+step = torch.compile(step, backend=backend)
+for number in range(30):
+    kept.append(step(torch.randn(4, 8), number in (10, 20)))
+print(graphs, counters["frames"]["total"])
+"""
+
+
+def test_a_report_that_a_signal_asks_for_is_not_compiled(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "program.py").write_text(SIGNALLED)
+    plain = warm.run(["program.py", "handles it"], cwd=tmp_path)
+    watched = warm.run(
+        ["-m", "impactarbiter", "run", "--json", "out.json", "program.py"],
+        cwd=tmp_path,
+        safe_path=False,
+    )
+    assert plain.returncode == watched.returncode == 0, watched.stderr
+    assert plain.stdout == watched.stdout
+    assert (tmp_path / "out.json").exists()
