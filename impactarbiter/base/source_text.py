@@ -215,13 +215,13 @@ def _encoding(data: bytes) -> str:
 
 def _known_encoding(name: str) -> str:
     normal = _NO_LETTER.sub("_", name.lower())
-    if normal in _ENCODINGS:
-        return normal
     if _UTF_8.fullmatch(normal):
         return "utf-8"
     if _LATIN_1.fullmatch(normal):
-        return "latin-1"
-    raise LookupError(f"unknown encoding: {name}")
+        return "iso-8859-1"
+    if normal not in _ENCODINGS:
+        raise LookupError(f"unknown encoding: {name}")
+    return name
 
 
 def _loader_in(loading: object) -> object:
