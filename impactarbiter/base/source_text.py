@@ -33,7 +33,7 @@ MOST_BYTES = 1 << 24
 #: As it was when this was imported: a program may put another into its place,
 #: which is not to be called by us.
 _compile = compile
-#: What stands among them and is none, or none here.
+#: What lies in the folder of Python's codecs and is none, or none here.
 _NO_CODECS = {"__init__", "__pycache__", "aliases", "mbcs", "oem"}
 
 
@@ -94,8 +94,8 @@ def source_text(file: str) -> tuple[str, str]:
     Raises OSError, LookupError (of an encoding that is not Python's own) or
     UnicodeError.
     """
-    with io.open(file, "rb", opener=open_regular) as stream:
-        return _text_in(stream, posix.fstat(stream.fileno()))
+    text, encoding, _found = _opened(file)
+    return text, encoding
 
 
 def _are_lines(lines: object) -> bool:
@@ -142,25 +142,24 @@ def may_be_read(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode) and 0 < found.st_size <= MOST_BYTES
 
 
-def _text_in(
-    stream: io.BufferedReader, found: os.stat_result
-) -> tuple[str, str]:
-    if not found.st_size:
-        return "", "utf-8"
-    if not may_be_read(found):
-        raise OSError(f"expected a text file of at most {MOST_BYTES:,} bytes")
-    data = stream.read(MOST_BYTES)
+def _opened(file: str) -> tuple[str, str, os.stat_result]:
+    """``source_text``, and what was found there."""
+    with io.open(file, "rb", opener=open_regular) as stream:
+        found = posix.fstat(stream.fileno())
+        if found.st_size and not may_be_read(found):
+            raise OSError(
+                f"expected a text file of at most {MOST_BYTES:,} bytes"
+            )
+        data = stream.read(MOST_BYTES) if found.st_size else b""
     encoding = _encoding(data)
-    return data.decode(encoding), encoding
+    return data.decode(encoding), encoding, found
 
 
 def _read(file: str) -> _Entry | None:
     try:
         if not may_be_read(posix.stat(file)):
             return None
-        with io.open(file, "rb", opener=open_regular) as stream:
-            found = posix.fstat(stream.fileno())
-            text, _ = _text_in(stream, found)
+        text, _, found = _opened(file)
     except (OSError, ValueError, LookupError):  # or no name of a file
         return None
     return found.st_size, found.st_mtime, _split(text), file
