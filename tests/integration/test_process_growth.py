@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import warm
 
-#: Each step lasts long enough for resident memory to be read every few.
+#: Each step lasts long enough for resident memory to be read every few, and
+#: malloc's, which is read the more seldom the longer malloc takes to answer,
+#: often enough.
 PROGRAM = """
 import mmap, sys, tempfile, time
 import torch
@@ -23,7 +25,7 @@ for step in range(150):
     optimizer.zero_grad()
     {turn}
     {fixed}
-    time.sleep(0.005)
+    time.sleep({pause})
 """
 #: `gone` of each turn is larger than that of the one before.
 FIXED = "kept.clear(); gone = []"
@@ -56,6 +58,7 @@ HOLES = {
 
 #: Contexts of a function: nodes without a tensor.
 NODES = {
+    "pause": "0.015",
     "before": """
 class Twice(torch.autograd.Function):
     @staticmethod
@@ -73,7 +76,7 @@ class Twice(torch.autograd.Function):
 
 def run(folder: Path, **parts: str) -> tuple[str, dict[str, Any]]:
     """The report's first line, and its JSON."""
-    text = PROGRAM.format(**{"fixed": "", **parts})
+    text = PROGRAM.format(**{"fixed": "", "pause": "0.005", **parts})
     return warm.watched(folder, text)
 
 
