@@ -56,10 +56,16 @@ def called_aside(work: Callable[[], object]) -> Callable[..., object]:
 def not_compiled(
     pause: Callable[[], object], resume: Callable[[object], object]
 ) -> None:
-    """Has what is called aside bracketed by these: a compiler that would take
-    it for the program's waits."""
+    """Has what is called aside, or uncompiled, bracketed by these: a compiler
+    that would take it for the program's waits."""
     if _signals is not None:
         _signals.compiler(pause, resume)
+
+
+def uncompiled(work: Callable[..., T]) -> Callable[..., T]:
+    """``work``, for C code to call in the middle of what the program does:
+    no compiler takes it for the program's."""
+    return work if _signals is None else partial(_signals.uncompiled, work)
 
 
 def called_soon(work: Callable[[], object]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from .. import _core
 from ..base import imports
 from ..base.signals import is_programs
-from ..base.waiting import not_compiled
+from ..base.waiting import not_compiled, uncompiled
 from . import frameworks
 from .built import loaded_torch_module, programs_optimizers
 from .code import prepare
@@ -149,8 +149,8 @@ def start(
         warmup=warmup,
         window=window,
         manual=manual,
-        callback=callback,
-        is_programs=is_programs,
+        callback=uncompiled(callback),
+        is_programs=uncompiled(is_programs),
     )
     try:
         made.install()

@@ -5,36 +5,19 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from functools import partial
+from operator import attrgetter
 
 from .. import _signals
+from ..base.waiting import uncompiled
 from .depth import Room
-
-
-class _Uncompiled:
-    """Calls what it is given; of a builtin Dynamo, torch's compiler, would
-    warn."""
-
-    _torchdynamo_disable = True
-    __call__ = staticmethod(_signals.uncompiled)
-
-
-_uncompiled = _Uncompiled()
 
 
 class _Handler(int):
     """Called as a handler is, and shown as the default one, as it equals
-    that."""
+    that.  No frame of Python's lies between the call and ``call``."""
 
-    call: Callable[[int], object]
-    room: Room
-
-    def __call__(self, number: int, _frame: object) -> None:
-        _uncompiled(partial(self._handle, number))
-
-    def _handle(self, number: int) -> None:
-        with self.room:
-            self.call(number)
+    call: Callable[[int, object], object]
+    __call__ = property(attrgetter("call"))
 
 
 class Signals:
@@ -54,14 +37,18 @@ class Signals:
         """
         self._tell = tell
         self._handler = _Handler(signal.SIG_DFL)
-        self._handler.call = self._came
-        self._handler.room = Room()
+        self._handler.call = uncompiled(self._handle)
+        self._room = Room()
         self.taken: tuple[int, ...] = tuple(
             number
             for number in sorted(set(numbers))
             if signal.getsignal(number) == signal.SIG_DFL
             and _signals.take(number, self._handler)
         )
+
+    def _handle(self, number: int, _frame: object) -> None:
+        with self._room:
+            self._came(number)
 
     def _came(self, number: int) -> None:
         answered = True  # also where a handler of the program's raises

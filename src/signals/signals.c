@@ -376,8 +376,8 @@ static PyObject *pause_compiler, *resume_compiler;
 
 PyDoc_STRVAR(compiler_doc,
              "compiler($module, pause, resume, /)\n--\n\n"
-             "What is called around aside(): pause(), and resume() with what\n"
-             "that gave, unless it was None.");
+             "What is called around aside() and uncompiled(): pause(), and\n"
+             "resume() with what that gave, unless it was None.");
 
 static PyObject *
 set_compiler(PyObject *Py_UNUSED(self), PyObject *args)
@@ -475,14 +475,18 @@ aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
 }
 
 PyDoc_STRVAR(uncompiled_doc,
-             "uncompiled($module, work, /)\n--\n\n"
-             "What work() gives, which no compiler takes for the program's.");
+             "uncompiled($module, work, /, *args)\n--\n\n"
+             "What work(*args) gives, which no compiler takes for the\n"
+             "program's.");
 
 static PyObject *
-uncompiled(PyObject *Py_UNUSED(self), PyObject *work)
+uncompiled(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
 {
+    if (n < 1)
+        return PyErr_Format(PyExc_TypeError, "no work");
     PyObject *compiler = paused(), *type, *value, *trace;
-    PyObject *done = PyObject_CallNoArgs(work);
+    PyObject *done =
+        PyObject_Vectorcall(args[0], args + 1, (size_t)n - 1, NULL);
     PyErr_Fetch(&type, &value, &trace);
     resumed(compiler);
     PyErr_Restore(type, value, trace);
@@ -533,7 +537,8 @@ static PyMethodDef methods[] = {
     {"aside", (PyCFunction)(void (*)(void))aside, METH_FASTCALL, aside_doc},
     {"compiler", set_compiler, METH_VARARGS, compiler_doc},
     {"hold", hold, METH_O, hold_doc},
-    {"uncompiled", uncompiled, METH_O, uncompiled_doc},
+    {"uncompiled", (PyCFunction)(void (*)(void))uncompiled, METH_FASTCALL,
+     uncompiled_doc},
     {"soon", soon, METH_VARARGS, soon_doc},
     {"let_go", let_go_method, METH_NOARGS, let_go_doc},
     {"take", take, METH_VARARGS, take_doc},

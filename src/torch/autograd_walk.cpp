@@ -205,8 +205,6 @@ const ia_framework framework = {
     .sweep = ia_tensor_sweep,
     .optimizer_classes = ia_optimizer_classes,
     .adopt = nullptr,
-    .compiler_pause = ia_dynamo_pause,
-    .compiler_resume = ia_dynamo_resume,
 };
 
 } // namespace

@@ -78,7 +78,9 @@ void ia_optimizer_classes_init(ia_torch_state *);
 int ia_optimizer_classes(void);
 void ia_optimizer_classes_silence(void);
 
-/* dynamo.c: ia_framework's functions around a compiler. */
+/* dynamo.c: around Python code of ours in the middle of the program's, with no
+ * exception set; the first gives what the second is given, a reference, or
+ * NULL where nothing would be compiled. */
 void ia_dynamo_init(ia_torch_state *);
 PyObject *ia_dynamo_pause(void);
 void ia_dynamo_resume(PyObject *);

@@ -14,7 +14,7 @@
 
 #include "device_event.h"
 
-#define IA_API_VERSION 11
+#define IA_API_VERSION 12
 #define IA_API_CAPSULE "impactarbiter._core._api"
 
 /* One block of tensor memory.  `data` is what the allocator returned, `impl`
@@ -158,12 +158,6 @@ typedef struct {
      * they die.  1, or 0 where the tensor is not this framework's.  May let
      * go of the GIL.  NULL where follow_storage() serves. */
     int (*adopt)(PyObject *tensor, ia_enter enter, void *arg);
-    /* Bracket Python code of ours that runs in the middle of the program's,
-     * which a compiler of the framework's would take for that: the first
-     * returns what the second is given, a reference, or NULL where none would.
-     * With no exception set.  Both may be NULL. */
-    PyObject *(*compiler_pause)(void);
-    void (*compiler_resume)(PyObject *paused);
 } ia_framework;
 
 typedef enum {

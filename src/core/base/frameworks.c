@@ -197,27 +197,6 @@ ia_frameworks_add(const ia_framework *framework)
     return 0;
 }
 
-/* -- compilers ------------------------------------------------------------- */
-
-ia_paused
-ia_compiler_pause(void)
-{
-    for (int i = 0; i < count; i++)
-        if (all[i]->compiler_pause != NULL) {
-            PyObject *compiler = all[i]->compiler_pause();
-            if (compiler != NULL)
-                return (ia_paused){all[i], compiler};
-        }
-    return (ia_paused){0};
-}
-
-void
-ia_compiler_resume(ia_paused paused)
-{
-    if (paused.compiler != NULL)
-        paused.whose->compiler_resume(paused.compiler);
-}
-
 /* -- sinks ----------------------------------------------------------------- */
 
 int

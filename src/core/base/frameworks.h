@@ -17,18 +17,6 @@ extern const ia_framework *ia_the_framework;
 /* Once for each, however often.  0, or -1 where there are too many. */
 int ia_frameworks_add(const ia_framework *);
 
-/* The compiler that would take Python code which begins now for the
- * program's. */
-typedef struct {
-    const ia_framework *whose;
-    PyObject *compiler; /* owned; NULL: none would */
-} ia_paused;
-
-/* Around Python code of ours in the middle of the program's; on one thread,
- * with no exception set. */
-ia_paused ia_compiler_pause(void);
-void ia_compiler_resume(ia_paused);
-
 /* Of a sink that does not ask for these: they go on. */
 int ia_pass_object(ia_sink *, PyObject *, ia_edge_kind, const char *name,
                    Py_ssize_t index);

@@ -153,7 +153,6 @@ call_back(void)
     int seen = ia_unseen_begin();
     ia_collector_hold();
     ia_recurrence_pause(1);
-    ia_paused paused = ia_compiler_pause();
     PyObject *callback = Py_NewRef(run.options.callback);
     PyObject *whose = Py_XNewRef(run.options.is_programs);
     PyObject *result = PyObject_CallFunction(callback, "I", run.tick);
@@ -166,7 +165,6 @@ call_back(void)
         ia_fail_with_exception("a look at the suspects failed");
     Py_XDECREF(result);
     Py_XDECREF(whose);
-    ia_compiler_resume(paused);
     ia_recurrence_pause(0);
     ia_collector_release();
     ia_unseen_end(seen);
