@@ -12,13 +12,14 @@ from typing import Any
 
 def enter(folder: str) -> None:
     """Answers what stands in ``folder``; raises nothing."""
+    import io
     import json
     import os
     import threading
 
     answer: dict[str, Any] = {"thread": threading.get_native_id()}
     try:
-        with open(os.path.join(folder, "task.json"), "rb") as stream:
+        with io.open(os.path.join(folder, "task.json"), "rb") as stream:
             task = json.load(stream)
         refusal = other_build(task)
         if refusal:
@@ -31,7 +32,7 @@ def enter(folder: str) -> None:
         answer["failed"] = f"{type(error).__name__}: {error}"
     try:
         name = os.path.join(folder, "answer.json")
-        with open(name + ".tmp", "w", encoding="utf-8") as stream:
+        with io.open(name + ".tmp", "w", encoding="utf-8") as stream:
             json.dump(answer, stream)
         os.replace(name + ".tmp", name)
     except OSError:
@@ -54,12 +55,13 @@ def other_build(task: dict[str, Any]) -> dict[str, Any]:
 def build_of(folder: str) -> str:
     """Names the build of us in a folder: a digest of what was compiled."""
     import hashlib
+    import io
     import os
 
     digest = hashlib.sha256()
     for name in sorted(os.listdir(folder)):
         if name.startswith("_") and name.endswith(".so"):
             digest.update(name.encode() + b"\0")
-            with open(os.path.join(folder, name), "rb") as stream:
+            with io.open(os.path.join(folder, name), "rb") as stream:
                 digest.update(stream.read())
     return digest.hexdigest()

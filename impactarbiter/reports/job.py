@@ -7,6 +7,7 @@ figures do.
 
 from __future__ import annotations
 
+import io
 import os
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
@@ -303,11 +304,11 @@ class Job:
 def _is_alive(process: Process) -> bool:
     """Whether that process, not a later one of its number, runs here."""
     try:
-        with open(f"/proc/{process.pid}/stat", "rb") as stream:
+        with io.open(f"/proc/{process.pid}/stat", "rb") as stream:
             after = stream.read().rpartition(b")")[2].split()
         if after[0] in (b"Z", b"X"):
             return False
-        with open("/proc/stat", "rb") as stream:
+        with io.open("/proc/stat", "rb") as stream:
             boot = int(stream.read().partition(b"btime ")[2].split()[0])
     except (OSError, IndexError, ValueError):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tempfile
@@ -135,7 +136,7 @@ def _bytes_of(report: Written, method: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="impactarbiter-") as folder:
         name = os.path.join(folder, "report")
         getattr(report, method)(name)
-        with open(name, "rb") as stream:
+        with io.open(name, "rb") as stream:
             return stream.read()
 
 
