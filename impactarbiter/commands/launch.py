@@ -16,11 +16,13 @@ import pkgutil
 import runpy
 import subprocess
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from .. import _signals
 from ..base.errors import UsageError
 from ..base.imports import names_of
 from ..base.records import dataclass
@@ -361,6 +363,25 @@ def _call_hook(
         failure.__traceback__ = _without_us(failure.__traceback__)
         return failure
     return None
+
+
+def wait_for_threads() -> None:
+    """The program goes on for as long as its threads do that the interpreter
+    waits for, before any exit handler; an interrupt ends that.
+
+    Not with -i, where somebody goes on beside them.
+    """
+    if sys.flags.inspect or os.environ.get("PYTHONINSPECT"):
+        return
+    try:
+        going_on = any(
+            not one.daemon and one is not threading.main_thread()
+            for one in threading.enumerate()
+        )
+    except Exception:  # as an attribute of a class of the program's may raise
+        going_on = True
+    if going_on:
+        _signals.threads_end(threading)
 
 
 def ending(error: BaseException | None) -> str:

@@ -173,10 +173,11 @@ def execute(args: list[str]) -> int:
     error = launch.run_target(target)
     if getpid() != run.pid:
         return _child_exit(error)
+    code = _settle(error)
+    launch.wait_for_threads()
     if live is not None:
         _spared(run.stream, "the status line goes on", live.end)
     report = _undisturbed(run, partial(_make_report, run, error))
-    code = _settle(error)
     family = _undisturbed(run, partial(_last_words, run, report))
     if dashboard is not None:
         ending = partial(dashboard.end, report)

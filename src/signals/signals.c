@@ -533,6 +533,26 @@ beyond_size(PyObject *Py_UNUSED(self), PyObject *work)
     return done;
 }
 
+PyDoc_STRVAR(threads_end_doc,
+             "threads_end($module, threading, /)\n--\n\n"
+             "Wait for the program's threads as the interpreter does at its\n"
+             "end, which does not wait again: what ends the wait is told.");
+
+static PyObject *
+threads_end(PyObject *Py_UNUSED(self), PyObject *threading)
+{
+    PyObject *done = PyObject_CallMethod(threading, "_shutdown", NULL);
+    if (done == NULL) {
+#if PY_VERSION_HEX >= 0x030D0000
+        PyErr_FormatUnraisable("Exception ignored on threading shutdown");
+#else
+        PyErr_WriteUnraisable(threading);
+#endif
+    }
+    Py_XDECREF(done);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"aside", (PyCFunction)(void (*)(void))aside, METH_FASTCALL, aside_doc},
     {"compiler", set_compiler, METH_VARARGS, compiler_doc},
@@ -541,6 +561,7 @@ static PyMethodDef methods[] = {
      uncompiled_doc},
     {"soon", soon, METH_VARARGS, soon_doc},
     {"let_go", let_go_method, METH_NOARGS, let_go_doc},
+    {"threads_end", threads_end, METH_O, threads_end_doc},
     {"take", take, METH_VARARGS, take_doc},
     {"answer", answer, METH_O, answer_doc},
     {"give_back", give_back, METH_VARARGS, give_back_doc},

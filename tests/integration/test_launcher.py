@@ -599,6 +599,77 @@ def test_missing_module_has_python_s_code(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+#: Which goes on where the main thread has ended.
+THREAD = """
+import atexit, threading, time
+import torch
+
+kept = []
+
+def train():
+    weight = torch.nn.Parameter(torch.ones(4))
+    optimizer = torch.optim.SGD([weight], 0.1)
+    threading.main_thread().join()
+    for _ in range(60):
+        loss = (weight * torch.ones(4)).sum()
+        loss.backward()
+        optimizer.step()
+        kept.append(loss)
+    print("trained")
+
+atexit.register(print, "handlers of the exit")
+threading.Thread(target=train).start()
+"""
+
+
+@pytest.mark.parametrize("ending", ["returns", "raises", "exit_five"])
+def test_threads_that_go_on_are_watched(tmp_path: Path, ending: str) -> None:
+    script(tmp_path, THREAD + textwrap.dedent(ENDINGS[ending]))
+    plain = call([sys.executable, "prog.py"], tmp_path)
+    ours = warm_call(["-q", "prog.py"], tmp_path)
+    assert ours.stdout == plain.stdout
+    assert ours.returncode == plain.returncode
+    assert "trained\nhandlers of the exit\n" in ours.stdout
+    assert ours.stderr.startswith(plain.stderr)
+    assert "`__main__.kept`" in ours.stderr[len(plain.stderr) :]
+
+
+def test_an_interrupt_ends_the_wait_for_threads(tmp_path: Path) -> None:
+    script(
+        tmp_path,
+        """
+        import atexit, os, signal, threading
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        done = threading.Event()
+        atexit.register(done.set)
+
+        def go_on():
+            threading.main_thread().join()
+            os.kill(os.getpid(), signal.SIGINT)
+            done.wait()
+
+        threading.Thread(target=go_on).start()
+        """,
+    )
+    assert_same(tmp_path, "prog.py")
+
+
+def test_an_interactive_python_does_not_wait(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        """
+        import threading
+        go = threading.Event()
+        late = lambda: print("asked" if go.wait(30) else "too late")
+        threading.Thread(target=late).start()
+        """,
+    )
+    command = [sys.executable, "-i", *WATCHED[1:], path.name]
+    ours = call(command, tmp_path, input="go.set()\n")
+    assert ours.stdout == "asked\n"
+
+
 @pytest.mark.parametrize("ending", ["returns", "raises", "exit_five"])
 def test_report_of_what_was_seen(tmp_path: Path, ending: str) -> None:
     script(
