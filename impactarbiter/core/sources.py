@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import platform
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -115,8 +115,8 @@ def environment() -> dict[str, str]:
     """Versions and place of this run."""
     known = {
         "impactarbiter": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
+        "python": sys.version.partition(" ")[0],
+        "platform": _system(),
     }
     version = names_in("torch").get("__version__")
     if issubclass(type(version), str):  # a stub has none
@@ -126,6 +126,17 @@ def environment() -> dict[str, str]:
     if number is not None:
         known["rank"] = str(number)
     return known | _folder()
+
+
+def _system() -> str:
+    """As ``platform.platform()`` has it, which has a child ask for the
+    processor: a child that the program did not start."""
+    system = os.uname()
+    parts = [system.sysname, system.release, system.machine]
+    with suppress(ValueError, OSError):  # there are other C libraries
+        if libc := os.confstr("CS_GNU_LIBC_VERSION"):
+            parts.append("with-" + libc.replace(" ", ""))
+    return "-".join(parts)
 
 
 def _folder() -> dict[str, str]:

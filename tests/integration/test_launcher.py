@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -668,6 +669,29 @@ def test_an_interactive_python_does_not_wait(tmp_path: Path) -> None:
     command = [sys.executable, "-i", *WATCHED[1:], path.name]
     ours = call(command, tmp_path, input="go.set()\n")
     assert ours.stdout == "asked\n"
+
+
+def test_no_child_is_started_for_a_report(tmp_path: Path) -> None:
+    """A handler of SIGCHLD would be told of it."""
+    script(
+        tmp_path,
+        """
+        import os, signal, sys, time
+        import torch
+
+        starts = ("os.exec", "os.fork", "os.posix_spawn", "os.system",
+                  "subprocess.Popen")
+        sys.addaudithook(
+            lambda event, args: event in starts and print(event, args))
+        os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(0.1)
+        """,
+    )
+    done = warm_call(["--json", "r.json", "prog.py"], tmp_path)
+    assert done.stdout == ""
+    said = json.loads((tmp_path / "r.json").read_text())["environment"]
+    assert said["platform"] == platform.platform()
+    assert said["python"] == platform.python_version()
 
 
 @pytest.mark.parametrize("ending", ["returns", "raises", "exit_five"])
