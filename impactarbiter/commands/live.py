@@ -48,6 +48,19 @@ PAUSE = 0.02
 PATIENCE = 5.0
 
 
+#: What a fault of the program's raises: where a handler returns it is raised
+#: again, for ever.
+FAULTS = {
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGABRT,
+    signal.SIGTRAP,
+    signal.SIGSYS,
+}
+
+
 def signal_number(text: str) -> int:
     """``USR1``, ``SIGUSR2`` or a number; 0 for ``none``."""
     if text.lower() == "none":
@@ -58,7 +71,7 @@ def signal_number(text: str) -> int:
     if number is None:
         number = decimal(text)
     refused = {signal.SIGKILL, signal.SIGSTOP, signal.SIGINT, *ENDING}
-    if number not in signal.valid_signals() - refused:
+    if number not in signal.valid_signals() - refused - FAULTS:
         raise UsageError(
             f"{text!r} is no signal that can ask for a report: expected USR1,"
             " USR2 or another that the program does not use, or none"

@@ -48,7 +48,9 @@ def summary(report: Report, room: int | None = None) -> str:
 def _of_process(report: Report, room: int) -> str:
     """The same for the process alone whose report it is."""
     urgent = alarming(report)
-    if texts := growth_words.unexplained(report):
+    too_few = "" if urgent else _too_few(report)
+    texts = growth_words.unexplained(report)
+    if texts and not too_few:
         return _fitting(room, *texts)
     if urgent:
         return _alarm(urgent, room)
@@ -64,11 +66,8 @@ def _of_process(report: Report, room: int) -> str:
             "no step was seen, nor a loop that makes tensors:"
             " call arbiter.step()"
         )
-    if report.steps < report.needed_steps:
-        return (
-            f"only {watched} seen, {report.needed_steps} are needed:"
-            " run it longer, or lower --warmup and --window"
-        )
+    if too_few:
+        return too_few
     if report.process_growth is None and growth_words.beside_tensors(report):
         rate = format_bytes(report.process_bytes_per_step or 0)
         return (
@@ -84,6 +83,19 @@ def _of_process(report: Report, room: int) -> str:
         at = growth_words.place(report.later_growth.lines[0].site)
         return _fitting(room, f"{text} at {at}", text)
     return text
+
+
+def _too_few(report: Report) -> str:
+    """What to do where no verdict can be given, and nothing said of growth;
+    empty where there were steps enough, or none at all."""
+    if not report.complete or report.recorded_by:
+        return ""
+    if not 0 < report.steps < report.needed_steps:
+        return ""
+    return (
+        f"only {plural(report.steps, 'step')} seen, {report.needed_steps} are"
+        " needed: run it longer, or lower --warmup and --window"
+    )
 
 
 def _unwatched(report: Report) -> str:

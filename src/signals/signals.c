@@ -5,6 +5,10 @@
  * that equals SIG_DFL, and shows as that; and for the system it is a handler
  * of ours, which has the other one called on the main thread between two
  * bytecodes.  Only signals are taken whose disposition is the default one.
+ *
+ * Who sets another one and then puts back what it had found, or has the
+ * default end the program, sets the default one by Python's function: what
+ * stands in the place of that takes the signal again.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -99,16 +103,22 @@ imported(const char *name)
     return PyImport_ImportModuleLevel(name, NULL, NULL, NULL, 0);
 }
 
+/* What is called for each signal that is taken, owned; and Python's own
+ * function that sets a handler, owned, once another stands in its place. */
+static PyObject *handlers[NSIG], *set_handler;
+
 /* Puts a handler into Python's table; sets the disposition, too. */
 static int
 set_in_table(int number, PyObject *handler)
 {
-    PyObject *module = imported("_signal");
-    if (module == NULL)
+    PyObject *set = Py_XNewRef(set_handler), *module = NULL;
+    if (set == NULL && (module = imported("_signal")) != NULL)
+        set = PyObject_GetAttrString(module, "signal");
+    Py_XDECREF(module);
+    if (set == NULL)
         return -1;
-    PyObject *before =
-        PyObject_CallMethod(module, "signal", "iO", number, handler);
-    Py_DECREF(module);
+    PyObject *before = PyObject_CallFunction(set, "iO", number, handler);
+    Py_DECREF(set);
     Py_XDECREF(before);
     return before == NULL ? -1 : 0;
 }
@@ -124,6 +134,93 @@ is_in_table(int number, PyObject *handler)
     Py_DECREF(module);
     Py_XDECREF(found);
     return found == NULL ? -1 : found == handler;
+}
+
+/* The disposition, where Python's table has what is called. */
+static int
+set_ours(int number)
+{
+    /* No SA_RESTART: Python looks for signals when a call is interrupted. */
+    struct sigaction ours = {.sa_handler = on_signal};
+    sigemptyset(&ours.sa_mask);
+    if (sigaction(number, &ours, NULL) == 0)
+        return 0;
+    PyErr_SetFromErrno(PyExc_OSError);
+    return -1;
+}
+
+/* Takes it from the default disposition; 1 where it did, 0 where that was
+ * another one, -1 with an exception. */
+static int
+take_default(int number, PyObject *handler)
+{
+    int is_default = is_set_to(number, SIG_DFL);
+    if (is_default <= 0)
+        return is_default;
+    if (set_in_table(number, handler) < 0)
+        return -1;
+    /* A Python that went by its value has set the default one. */
+    is_default = is_set_to(number, SIG_DFL);
+    if (is_default != 0)
+        return is_default < 0 ? -1 : 0;
+    return set_ours(number) < 0 ? -1 : 1;
+}
+
+/* -- the default one is set again ----------------------------------------- */
+
+/* Python's function, and then ours again where it has set the default one. */
+static PyObject *
+set_and_take(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *before =
+        PyObject_Vectorcall(set_handler, args, (size_t)n, NULL);
+    if (before == NULL || n < 1 || !PyLong_CheckExact(args[0]))
+        return before;
+    int number = (int)PyLong_AsLong(args[0]); /* it was taken for one */
+    if (is_taken[number] && owner == getpid() &&
+        take_default(number, handlers[number]) < 0)
+        PyErr_Clear();
+    return before;
+}
+
+static PyMethodDef set_and_take_method = {
+    "signal", (PyCFunction)(void (*)(void))set_and_take, METH_FASTCALL,
+    "signal($module, signalnum, handler, /)\n--\n\nAs Python's own."};
+
+/* Stands in the place of Python's, or, with NULL, no more. */
+static int
+stand_in(PyObject *function)
+{
+    PyObject *module = imported("_signal");
+    if (module == NULL)
+        return -1;
+    PyObject *found = PyObject_GetAttrString(module, "signal");
+    int failed = found == NULL;
+    int ours = found != NULL && PyCFunction_Check(found) &&
+               PyCFunction_GET_FUNCTION(found) ==
+                   (PyCFunction)(void (*)(void))set_and_take;
+    /* One of the program's that stands there may call ours. */
+    if (set_handler == NULL && !failed)
+        set_handler = Py_NewRef(found);
+    if (!failed && function != NULL && found == set_handler)
+        failed = PyObject_SetAttrString(module, "signal", function) < 0;
+    else if (!failed && function == NULL && ours)
+        failed = PyObject_SetAttrString(module, "signal", set_handler) < 0;
+    Py_XDECREF(found);
+    Py_DECREF(module);
+    return failed ? -1 : 0;
+}
+
+static int
+stand_in_for_pythons(void)
+{
+    PyObject *name = PyUnicode_FromString("_signal");
+    PyObject *ours =
+        name ? PyCFunction_NewEx(&set_and_take_method, NULL, name) : NULL;
+    int failed = ours == NULL || stand_in(ours) < 0;
+    Py_XDECREF(ours);
+    Py_XDECREF(name);
+    return failed ? -1 : 0;
 }
 
 PyDoc_STRVAR(take_doc,
@@ -144,24 +241,14 @@ take(PyObject *Py_UNUSED(self), PyObject *args)
         PyErr_SetString(PyExc_ValueError, "no signal that can be caught");
         return NULL;
     }
-    int is_default = is_set_to(number, SIG_DFL);
-    if (is_default <= 0)
-        return is_default < 0 ? NULL : Py_NewRef(Py_False);
-    if (set_in_table(number, handler) < 0)
-        return NULL;
-    /* A Python that went by its value has set the default one. */
-    is_default = is_set_to(number, SIG_DFL);
-    if (is_default != 0)
-        return is_default < 0 ? NULL : Py_NewRef(Py_False);
+    int taken = take_default(number, handler);
+    if (taken <= 0)
+        return taken < 0 ? NULL : Py_NewRef(Py_False);
     owner = getpid();
     is_open[number] = 0;
+    Py_XSETREF(handlers[number], Py_NewRef(handler));
     is_taken[number] = 1;
-    /* No SA_RESTART: Python looks for signals when a call is interrupted. */
-    struct sigaction ours = {.sa_handler = on_signal};
-    sigemptyset(&ours.sa_mask);
-    if (sigaction(number, &ours, NULL) < 0)
-        return PyErr_SetFromErrno(PyExc_OSError);
-    return Py_NewRef(Py_True);
+    return stand_in_for_pythons() < 0 ? NULL : Py_NewRef(Py_True);
 }
 
 PyDoc_STRVAR(answer_doc, "answer($module, number, /)\n--\n\n"
@@ -257,6 +344,15 @@ set_default(int number)
     return 1;
 }
 
+static int
+any_is_taken(void)
+{
+    for (int number = 1; number < NSIG; number++)
+        if (is_taken[number])
+            return 1;
+    return 0;
+}
+
 PyDoc_STRVAR(give_back_doc,
              "give_back($module, number, handler, /)\n--\n\n"
              "The default disposition again, unless somebody else has set\n"
@@ -277,6 +373,9 @@ give_back(PyObject *Py_UNUSED(self), PyObject *args)
     if (ours < 0)
         return NULL;
     is_open[number] = is_taken[number] = 0;
+    Py_CLEAR(handlers[number]);
+    if (!any_is_taken() && stand_in(NULL) < 0)
+        return NULL;
     /* A change of the table sets the disposition, too: with one that C code
      * has set, which is in no table, or that waits, it stays as it is. */
     int shown = is_main_thread() ? is_set_to(number, SIG_DFL) : 0;

@@ -518,6 +518,7 @@ def test_signals(tmp_path: Path, number: signal.Signals) -> None:
         (["--memory-limit", "much", "prog.py"], "such as 12GiB"),
         (["--fail-on", "always", "prog.py"], "info, warning, critical"),
         (["--obfuscate=1", "prog.py"], "takes no value"),
+        (["--signal", "SEGV", "prog.py"], "no signal that can ask"),
         (["missing.py"], "cannot run 'missing.py'"),
         (["-m"], "-m needs a module"),
         (["--json", "no/such/r.json", "prog.py"], "cannot write"),
@@ -911,6 +912,62 @@ def test_termination_waits_for_the_report(tmp_path: Path) -> None:
     done = stubbed(tmp_path, "--json", "r.json", "prog.py", stop=ours)
     assert done.returncode == -signal.SIGTERM
     assert "WARNING leak" in done.stderr
+    assert (tmp_path / "r.json").exists()
+
+
+#: Programs that set the default again for SIGTERM, and end by it.
+DEFAULT_AGAIN = {
+    "put back": """
+        before = signal.signal(signal.SIGTERM, lambda *_: None)
+        assert before is signal.SIG_DFL
+        signal.signal(signal.SIGTERM, before)
+        """,
+    "a handler that lets it end": """
+        def clean_up(number, frame):
+            print("cleaned up", flush=True)
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        signal.signal(signal.SIGTERM, clean_up)
+        """,
+    "asyncio": """
+        async def main():
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGTERM, print)
+            loop.remove_signal_handler(signal.SIGTERM)
+
+        asyncio.run(main())
+        """,
+    "ignored for a while": """
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.raise_signal(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        """,
+    "in a child": """
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        child = os.fork()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if child == 0:
+            signal.raise_signal(signal.SIGTERM)
+        print(os.waitpid(child, 0)[1], flush=True)
+        """,
+}
+
+
+@pytest.mark.parametrize("way", DEFAULT_AGAIN)
+def test_the_report_comes_first_where_the_default_is_set_again(
+    tmp_path: Path, way: str
+) -> None:
+    text = textwrap.dedent(DEFAULT_AGAIN[way])
+    script(
+        tmp_path,
+        f"import asyncio, os, signal\n{text}\nsignal.raise_signal(15)\n"
+        "print('it did not end')\n",
+    )
+    plain = call([sys.executable, "prog.py"], tmp_path)
+    ours = warm_call(["--json", "r.json", "prog.py"], tmp_path)
+    assert ours.stdout == plain.stdout
+    assert ours.returncode == plain.returncode == -signal.SIGTERM
     assert (tmp_path / "r.json").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal
 import ctypes
 import errno
 import importlib
@@ -164,6 +165,57 @@ def test_a_signal_whose_report_is_interrupted_is_answered() -> None:
     assert told == answered == [signal.SIGUSR2]
 
 
+def test_the_function_that_sets_handlers_is_python_s_again() -> None:
+    told: list[int] = []
+
+    def tell(number: int) -> bool:
+        told.append(number)
+        return True
+
+    pythons = _signal.signal
+    for _ in range(2):
+        taken = Signals((signal.SIGUSR1, signal.SIGUSR2), tell)
+        assert _signal.signal is not pythons
+        ours = _signal.signal
+        signal.signal(signal.SIGUSR2, lambda *_: None)
+        signal.raise_signal(signal.SIGUSR2)
+        assert not told
+        signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGUSR2)
+        assert told == [signal.SIGUSR2]
+        told.clear()
+        taken.give_back()
+        assert _signal.signal is pythons
+        # Who had taken it for Python's goes on to.
+        ours(signal.SIGUSR2, int(signal.SIG_IGN))
+        assert signal.signal(signal.SIGUSR2, signal.SIG_DFL) == signal.SIG_IGN
+        assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
+
+
+def test_who_stands_before_the_function_that_sets_handlers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It calls ours, and ours must not call it."""
+    taken = Signals((signal.SIGUSR1,), lambda _number: True)
+    ours, calls = _signal.signal, []
+
+    def theirs(number: int, handler: object) -> object:
+        calls.append(number)
+        return ours(number, handler)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_signal, "signal", theirs)
+        more = Signals((signal.SIGUSR2,), lambda _number: True)
+        assert _signal.signal is theirs
+        before = signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+        signal.signal(signal.SIGUSR2, before)
+        assert calls == [signal.SIGUSR2] * 2
+        more.give_back()
+        assert _signal.signal is theirs
+    taken.give_back()
+    assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
+
+
 def test_what_comes_in_a_look_is_done_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -283,11 +335,11 @@ one.join()
 """
 INTERRUPTED = """
 import _signal
-real = _signal.signal
+real = _signal.getsignal
 def refuse(*_):
-    _signal.signal = real
+    _signal.getsignal = real
     raise TimeoutError
-_signal.signal = refuse
+_signal.getsignal = refuse
 try:
     taken.give_back()
 except TimeoutError:

@@ -452,6 +452,10 @@ def test_a_terminal_breaks_between_words(
             "no leak in 120 steps",
         ),
         ({"steps": 5}, "only 5 steps seen, 8 are needed"),
+        (
+            {"steps": 5, "grown_bytes_per_step": 4.0},
+            "only 5 steps seen, 8 are needed",
+        ),
         ({"steps": 0}, "no step was seen"),
     ],
 )
