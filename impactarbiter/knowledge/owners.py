@@ -82,6 +82,10 @@ def _has_parameters(finding: Finding, name: str) -> bool:
     return name == _GROUPS and named == ["params"]
 
 
+#: Python's own table of the threads that have not ended.
+_THREADS = "`threading._active`"
+
+
 def of_a_library(finding: Finding, where: str) -> str:
     """A library's own table, to which a call of the program's adds."""
     if not _is_librarys(finding):
@@ -96,9 +100,12 @@ def of_a_library(finding: Finding, where: str) -> str:
         else f"look for the call that adds to {where}, and undo what it does"
     )
     said = (
-        f"{undo}: {where} is the library's own, and what takes things out of"
-        " it is the counterpart of that call (such as `remove`, `unregister`,"
-        " `cancel` or `detach`)"
+        "have each thread end once it has served, by `cancel()` of a Timer"
+        f" or what else it waits for: {where} lists those that have not ended"
+        if where == _THREADS
+        else f"{undo}: {where} is the library's own, and what takes things out"
+        " of it is the counterpart of that call (such as `remove`,"
+        " `unregister`, `cancel` or `detach`)"
     )
     return said + (
         f"; {each} there leads to the {noun} by `{leads}`" if leads else ""

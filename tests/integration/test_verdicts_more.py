@@ -14,6 +14,7 @@ import multiprocessing
 import operator
 import os
 import queue
+import threading
 import warnings
 import weakref
 from collections import deque
@@ -276,6 +277,36 @@ def test_a_long_name_of_what_c_holds_is_cut_between_letters() -> None:
             if writer is not None:
                 writer.unregister()
         Writer.made.clear()
+
+
+@pytest.fixture
+def timers() -> Iterator[None]:
+    """Those that are running are ended."""
+    yield
+    for one in threading.enumerate():
+        if isinstance(one, threading.Timer):
+            one.cancel()
+            one.join()
+
+
+def start_timer() -> threading.Timer:
+    timer = threading.Timer(3600.0, print, (torch.ones(4096),))
+    timer.start()
+    return timer
+
+
+def test_what_threads_that_do_not_end_were_given(timers: None) -> None:
+    found = only(watched(start_timer))
+    assert found.verdict == "leak"
+    assert str(found.path).startswith("threading._active[")
+    assert found.holder.expression == "threading._active"
+    assert found.grown_at is None
+    assert found.advice.startswith("have each thread end once it has served")
+    assert "each Timer there leads to the tensor by `.args[0]`" in found.advice
+
+
+def test_threads_that_end_keep_nothing(timers: None) -> None:
+    assert not watched(lambda: start_timer().cancel()).findings
 
 
 def test_the_value_that_a_call_is_returning_is_nobodys_leak() -> None:

@@ -113,9 +113,11 @@ add_module(ia_roots *roots, const listed *m)
     if (m->of != MAIN && roots->count > 0 &&
         roots->items[0].ref == (uintptr_t)m->dict)
         return 0;
-    if (!ia_roots_add(roots, IA_ROOT_MODULE, (uintptr_t)m->dict,
-                      m->of != LIBRARY, name))
+    ia_root *root = ia_roots_add(roots, IA_ROOT_MODULE, (uintptr_t)m->dict,
+                                 m->of != LIBRARY, name);
+    if (root == NULL)
         return -1;
+    root->threads = m->of == LIBRARY && strcmp(name, "threading") == 0;
     if (m->of == MAIN)
         ia_notebook_find(&roots->notebook, m->dict);
     if (m->of == LIBRARY &&
@@ -288,14 +290,17 @@ hide_ended_frames(ia_walk *w)
 }
 
 /* In which order they are asked; OWN is the user's but for calls that come and
- * go. */
-typedef enum { OWN, PASSING, LIBRARIES } rank;
+ * go.  What a thread was given is the thread's rather than that of a library's
+ * call on it, of which each thread has one of its own. */
+typedef enum { OWN, THREADS, PASSING, LIBRARIES } rank;
 
 static rank
 rank_of(const ia_root *root)
 {
     if (root->user)
         return root->late ? PASSING : OWN;
+    if (root->threads)
+        return THREADS;
     return root->kind == IA_ROOT_MODULE || root->kind == IA_ROOT_STATE ||
                    root->kind == IA_ROOT_INTERPRETER
                ? LIBRARIES
@@ -352,6 +357,7 @@ walk_from_others(ia_walk *w)
         ia_weigh_own(w->tally, w);
     w->classes_wait = 1;
     walk_from(w, OWN);
+    walk_from(w, THREADS);
     walk_from(w, PASSING);
     w->classes_wait = w->roots->near;
 }
