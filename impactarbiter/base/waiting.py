@@ -68,6 +68,13 @@ def uncompiled(work: Callable[..., T]) -> Callable[..., T]:
     return work if _signals is None else partial(_signals.uncompiled, work)
 
 
+def threads_end() -> None:
+    """Waits for the threads that the interpreter is about to wait for; what
+    ends that is told as it would tell it."""
+    if _signals is not None:
+        _signals.threads_end(threading)
+
+
 def called_soon(work: Callable[[], object]) -> bool:
     """Has the main thread call ``work`` aside, between two of its bytecodes;
     False where too much waits there, or nothing can be asked for."""

@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .. import _signals
 from ..base.errors import UsageError
 from ..base.imports import names_of
 from ..base.records import dataclass
+from ..base.waiting import threads_end
 from ..core.depth import FromTheBottom
 from ..model.process import FINISHED
 
@@ -374,14 +374,16 @@ def wait_for_threads() -> None:
     if sys.flags.inspect or os.environ.get("PYTHONINSPECT"):
         return
     try:
-        going_on = any(
-            not one.daemon and one is not threading.main_thread()
-            for one in threading.enumerate()
-        )
-    except Exception:  # as an attribute of a class of the program's may raise
-        going_on = True
-    if going_on:
-        _signals.threads_end(threading)
+        if any(map(_is_waited_for, threading.enumerate())):
+            threads_end()
+    except BaseException:  # an interrupt before it has begun
+        return
+
+
+def _is_waited_for(thread: threading.Thread) -> bool:
+    """Past properties of a class of the program's."""
+    daemonic = object.__getattribute__(thread, "_daemonic")
+    return not daemonic and thread is not threading.main_thread()
 
 
 def ending(error: BaseException | None) -> str:

@@ -8,7 +8,7 @@
  *
  * Who sets another one and then puts back what it had found, or has the
  * default end the program, sets the default one by Python's function: what
- * stands in the place of that takes the signal again.
+ * stands in the place of that takes the signal again, if it asks for an end.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -39,13 +39,19 @@ now(void)
     return time.tv_sec;
 }
 
+static int
+asks_for_an_end(int number)
+{
+    return number == SIGTERM || number == SIGHUP || number == SIGINT;
+}
+
 /* Whether it asks for an end, and the one before it came so long ago and was
  * not answered; else it is the first, or one more.  One that asks for a
  * report may come again however long the program is in a call. */
 static int
 is_overdue(int number)
 {
-    if (number != SIGTERM && number != SIGHUP && number != SIGINT)
+    if (!asks_for_an_end(number))
         return 0;
     if (is_open[number])
         return now() - first_came[number] >= PATIENCE;
@@ -103,8 +109,8 @@ imported(const char *name)
     return PyImport_ImportModuleLevel(name, NULL, NULL, NULL, 0);
 }
 
-/* What is called for each signal that is taken, owned; and Python's own
- * function that sets a handler, owned, once another stands in its place. */
+/* What is called for each signal that is taken, owned; and the function that
+ * stood in Python's module for setting one, owned, once ours stands there. */
 static PyObject *handlers[NSIG], *set_handler;
 
 /* Puts a handler into Python's table; sets the disposition, too. */
@@ -168,59 +174,81 @@ take_default(int number, PyObject *handler)
 
 /* -- the default one is set again ----------------------------------------- */
 
+/* Takes it again, where it is ours and asks for an end; 0, or -1 with what a
+ * handler that ran meanwhile has raised: first of all, for it may set one. */
+static int
+take_again(int number)
+{
+    if (!asks_for_an_end(number) || owner != getpid())
+        return 0;
+    if (PyErr_CheckSignals() < 0)
+        return -1;
+    return is_taken[number] && take_default(number, handlers[number]) < 0 ? -1
+                                                                         : 0;
+}
+
 /* Python's function, and then ours again where it has set the default one. */
 static PyObject *
 set_and_take(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
 {
     PyObject *before =
         PyObject_Vectorcall(set_handler, args, (size_t)n, NULL);
-    if (before == NULL || n < 1 || !PyLong_CheckExact(args[0]))
+    if (before == NULL || n < 1 || !PyLong_Check(args[0]))
         return before;
-    int number = (int)PyLong_AsLong(args[0]); /* it was taken for one */
-    if (is_taken[number] && owner == getpid() &&
-        take_default(number, handlers[number]) < 0)
-        PyErr_Clear();
+    int overflows;
+    long number = PyLong_AsLongAndOverflow(args[0], &overflows);
+    if (number > 0 && number < NSIG && take_again((int)number) < 0)
+        Py_CLEAR(before);
     return before;
 }
 
 static PyMethodDef set_and_take_method = {
     "signal", (PyCFunction)(void (*)(void))set_and_take, METH_FASTCALL,
-    "signal($module, signalnum, handler, /)\n--\n\nAs Python's own."};
+    "signal($module, signalnum, handler, /)\n--\n\n"
+    "Set the action for the given signal, as Python's own."};
 
-/* Stands in the place of Python's, or, with NULL, no more. */
 static int
-stand_in(PyObject *function)
+is_ours(PyObject *function)
 {
-    PyObject *module = imported("_signal");
-    if (module == NULL)
-        return -1;
-    PyObject *found = PyObject_GetAttrString(module, "signal");
-    int failed = found == NULL;
-    int ours = found != NULL && PyCFunction_Check(found) &&
-               PyCFunction_GET_FUNCTION(found) ==
-                   (PyCFunction)(void (*)(void))set_and_take;
-    /* One of the program's that stands there may call ours. */
-    if (set_handler == NULL && !failed)
-        set_handler = Py_NewRef(found);
-    if (!failed && function != NULL && found == set_handler)
-        failed = PyObject_SetAttrString(module, "signal", function) < 0;
-    else if (!failed && function == NULL && ours)
-        failed = PyObject_SetAttrString(module, "signal", set_handler) < 0;
-    Py_XDECREF(found);
-    Py_DECREF(module);
-    return failed ? -1 : 0;
+    return PyCFunction_Check(function) &&
+           PyCFunction_GET_FUNCTION(function) ==
+               (PyCFunction)(void (*)(void))set_and_take;
 }
 
 static int
-stand_in_for_pythons(void)
+put_ours(PyObject *module, PyObject *found)
 {
-    PyObject *name = PyUnicode_FromString("_signal");
+    /* One of the program's that stands there since may call ours. */
+    if (set_handler == NULL)
+        set_handler = Py_NewRef(found);
+    if (found != set_handler)
+        return 0;
+    PyObject *name = PyModule_GetNameObject(module);
     PyObject *ours =
-        name ? PyCFunction_NewEx(&set_and_take_method, NULL, name) : NULL;
-    int failed = ours == NULL || stand_in(ours) < 0;
-    Py_XDECREF(ours);
+        name ? PyCFunction_NewEx(&set_and_take_method, module, name) : NULL;
+    int bad = ours == NULL ||
+              PyObject_SetAttrString(module, "signal", ours) < 0;
     Py_XDECREF(name);
-    return failed ? -1 : 0;
+    Py_XDECREF(ours);
+    return bad ? -1 : 0;
+}
+
+/* Ours stands in the place of Python's, or no more; 0, or -1 with an
+ * exception. */
+static int
+stand_in(int on)
+{
+    PyObject *module = imported("_signal");
+    PyObject *found =
+        module ? PyObject_GetAttrString(module, "signal") : NULL;
+    int bad = found == NULL;
+    if (found != NULL && on)
+        bad = put_ours(module, found) < 0;
+    else if (found != NULL && is_ours(found))
+        bad = PyObject_SetAttrString(module, "signal", set_handler) < 0;
+    Py_XDECREF(found);
+    Py_XDECREF(module);
+    return bad ? -1 : 0;
 }
 
 PyDoc_STRVAR(take_doc,
@@ -241,14 +269,14 @@ take(PyObject *Py_UNUSED(self), PyObject *args)
         PyErr_SetString(PyExc_ValueError, "no signal that can be caught");
         return NULL;
     }
-    int taken = take_default(number, handler);
+    int taken = stand_in(1) < 0 ? -1 : take_default(number, handler);
     if (taken <= 0)
         return taken < 0 ? NULL : Py_NewRef(Py_False);
     owner = getpid();
     is_open[number] = 0;
     Py_XSETREF(handlers[number], Py_NewRef(handler));
     is_taken[number] = 1;
-    return stand_in_for_pythons() < 0 ? NULL : Py_NewRef(Py_True);
+    return Py_NewRef(Py_True);
 }
 
 PyDoc_STRVAR(answer_doc, "answer($module, number, /)\n--\n\n"
@@ -374,8 +402,6 @@ give_back(PyObject *Py_UNUSED(self), PyObject *args)
         return NULL;
     is_open[number] = is_taken[number] = 0;
     Py_CLEAR(handlers[number]);
-    if (!any_is_taken() && stand_in(NULL) < 0)
-        return NULL;
     /* A change of the table sets the disposition, too: with one that C code
      * has set, which is in no table, or that waits, it stays as it is. */
     int shown = is_main_thread() ? is_set_to(number, SIG_DFL) : 0;
@@ -390,6 +416,8 @@ give_back(PyObject *Py_UNUSED(self), PyObject *args)
         if (set < 0)
             return NULL;
     }
+    if (!any_is_taken() && stand_in(0) < 0)
+        return NULL;
     return PyBool_FromLong(ours);
 }
 

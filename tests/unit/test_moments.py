@@ -165,31 +165,96 @@ def test_a_signal_whose_report_is_interrupted_is_answered() -> None:
     assert told == answered == [signal.SIGUSR2]
 
 
-def test_the_function_that_sets_handlers_is_python_s_again() -> None:
-    told: list[int] = []
+DEFAULT_AGAIN = """
+import _signal, signal
+from impactarbiter.core.signals import Signals
 
-    def tell(number: int) -> bool:
-        told.append(number)
-        return True
+told = []
 
-    pythons = _signal.signal
-    for _ in range(2):
-        taken = Signals((signal.SIGUSR1, signal.SIGUSR2), tell)
-        assert _signal.signal is not pythons
-        ours = _signal.signal
-        signal.signal(signal.SIGUSR2, lambda *_: None)
-        signal.raise_signal(signal.SIGUSR2)
-        assert not told
-        signal.signal(signal.SIGUSR2, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGUSR2)
-        assert told == [signal.SIGUSR2]
-        told.clear()
-        taken.give_back()
-        assert _signal.signal is pythons
-        # Who had taken it for Python's goes on to.
-        ours(signal.SIGUSR2, int(signal.SIG_IGN))
-        assert signal.signal(signal.SIGUSR2, signal.SIG_DFL) == signal.SIG_IGN
-        assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
+def tell(number):
+    told.append(number)
+    return True
+
+pythons = _signal.signal
+for _ in range(2):
+    taken = Signals((signal.SIGTERM, signal.SIGUSR2), tell)
+    ours = _signal.signal
+    assert ours is not pythons and ours.__self__ is _signal
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.raise_signal(signal.SIGTERM)
+    assert not told
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGTERM)
+    assert told == [signal.SIGTERM]
+    told.clear()
+    taken.give_back()
+    assert _signal.signal is pythons
+    # Who had taken it for Python's goes on to.
+    ours(signal.SIGTERM, int(signal.SIG_IGN))
+    assert signal.signal(signal.SIGTERM, signal.SIG_DFL) == signal.SIG_IGN
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+taken = Signals((signal.SIGUSR2,), tell)
+signal.raise_signal(signal.SIGUSR2)
+print(told, flush=True)
+signal.signal(signal.SIGUSR2, signal.SIG_DFL)  # which is to end it
+signal.raise_signal(signal.SIGUSR2)
+"""
+
+
+def test_a_signal_to_end_is_taken_again_where_the_default_is_set() -> None:
+    """Another one is the program's from then on."""
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", DEFAULT_AGAIN],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout) == (
+        -signal.SIGUSR2,
+        f"[{int(signal.SIGUSR2)}]\n",
+    ), ended
+
+
+#: A process of its own sends them: a thread would hold the interpreter.
+RAISED = """
+import os, signal
+from impactarbiter.core.signals import Signals
+
+asked, ask = os.pipe()
+program = os.getpid()
+if os.fork() == 0:
+    os.close(ask)
+    while os.read(asked, 1):
+        os.kill(program, signal.SIGUSR2)
+    os._exit(0)
+
+def interrupt(*_):
+    raise TimeoutError
+
+def set_default():
+    while True:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+signal.signal(signal.SIGUSR2, interrupt)
+taken = Signals((signal.SIGTERM,), lambda number: True)
+for _ in range(100):
+    try:
+        os.write(ask, b"1")
+        set_default()
+    except TimeoutError:
+        pass
+print("each was raised")
+"""
+
+
+def test_what_a_handler_raises_while_the_default_is_set_is_raised() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", RAISED],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert ended.stdout == "each was raised\n", ended
 
 
 def test_who_stands_before_the_function_that_sets_handlers(

@@ -292,7 +292,7 @@ hide_ended_frames(ia_walk *w)
 /* In which order they are asked; OWN is the user's but for calls that come and
  * go.  What a thread was given is the thread's rather than that of a library's
  * call on it, of which each thread has one of its own. */
-typedef enum { OWN, THREADS, PASSING, LIBRARIES } rank;
+typedef enum { OWN, PASSING, THREADS, CALLS, LIBRARIES } rank;
 
 static rank
 rank_of(const ia_root *root)
@@ -304,7 +304,7 @@ rank_of(const ia_root *root)
     return root->kind == IA_ROOT_MODULE || root->kind == IA_ROOT_STATE ||
                    root->kind == IA_ROOT_INTERPRETER
                ? LIBRARIES
-               : PASSING;
+               : CALLS;
 }
 
 static void
@@ -356,9 +356,8 @@ walk_from_others(ia_walk *w)
     if (w->tally != NULL)
         ia_weigh_own(w->tally, w);
     w->classes_wait = 1;
-    walk_from(w, OWN);
-    walk_from(w, THREADS);
-    walk_from(w, PASSING);
+    for (rank one = OWN; one < LIBRARIES; one++)
+        walk_from(w, one);
     w->classes_wait = w->roots->near;
 }
 
