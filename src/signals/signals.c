@@ -269,9 +269,13 @@ take(PyObject *Py_UNUSED(self), PyObject *args)
         PyErr_SetString(PyExc_ValueError, "no signal that can be caught");
         return NULL;
     }
-    int taken = stand_in(1) < 0 ? -1 : take_default(number, handler);
+    int taken = take_default(number, handler);
     if (taken <= 0)
         return taken < 0 ? NULL : Py_NewRef(Py_False);
+    if (stand_in(1) < 0) {
+        signal(number, SIG_DFL);
+        return NULL;
+    }
     owner = getpid();
     is_open[number] = 0;
     Py_XSETREF(handlers[number], Py_NewRef(handler));
