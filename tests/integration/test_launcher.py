@@ -640,7 +640,7 @@ def test_an_interrupt_ends_the_wait_for_threads(tmp_path: Path) -> None:
     script(
         tmp_path,
         """
-        import atexit, os, signal, threading
+        import atexit, os, signal, threading, time
 
         signal.signal(signal.SIGINT, signal.default_int_handler)
         done = threading.Event()
@@ -648,6 +648,7 @@ def test_an_interrupt_ends_the_wait_for_threads(tmp_path: Path) -> None:
 
         def go_on():
             threading.main_thread().join()
+            time.sleep(0.5)  # until it waits: the traceback says where
             os.kill(os.getpid(), signal.SIGINT)
             done.wait()
 
