@@ -18,8 +18,8 @@ import subprocess
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..base.errors import UsageError
@@ -227,6 +227,8 @@ def run_target(target: Target) -> BaseException | None:
 
 _kept: list[object] = []
 _IMPORT = builtins.__import__
+_NAMES = vars(builtins)
+_BUILTINS = dict(_NAMES)
 
 #: What Python itself starts with, wherever that comes from.
 _PYTHONS = frozenset(
@@ -291,23 +293,28 @@ def _lies_in(file: str, folder: str) -> bool:
     return place == os.path.realpath(folder)
 
 
-@contextmanager
-def library_back() -> Iterator[None]:
+class LibraryBack:
     """While we work again, what we import is the library's, and it is Python
-    that imports it, whatever the program has left in its place."""
-    theirs = {name: sys.modules.get(name) for name in _gave_way}
-    importer = vars(builtins).get("__import__", _IMPORT)
-    builtins.__import__ = _IMPORT
-    sys.modules.update(_gave_way)
-    try:
-        yield
-    finally:
-        builtins.__import__ = importer
-        for name, module in theirs.items():
+    that imports it, whatever the program has left in its place; and no builtin
+    is missing.  No decorator makes it: that would ask for one before."""
+
+    def __enter__(self) -> None:
+        self.gone = _BUILTINS.keys() - _NAMES.keys()
+        _NAMES.update({name: _BUILTINS[name] for name in self.gone})
+        self.modules = {name: sys.modules.get(name) for name in _gave_way}
+        self.importer = builtins.__import__
+        builtins.__import__ = _IMPORT
+        sys.modules.update(_gave_way)
+
+    def __exit__(self, *_: object) -> None:
+        builtins.__import__ = self.importer
+        for name, module in self.modules.items():
             if module is None:
                 sys.modules.pop(name, None)
             else:
                 sys.modules[name] = module
+        for name in self.gone:
+            _NAMES.pop(name, None)
 
 
 def _without_us(
@@ -371,10 +378,11 @@ def wait_for_threads() -> None:
 
     Not with -i, where somebody goes on beside them.
     """
-    if sys.flags.inspect or os.environ.get("PYTHONINSPECT"):
-        return
     try:
-        if any(map(_is_waited_for, threading.enumerate())):
+        with LibraryBack():
+            waits = not (sys.flags.inspect or os.environ.get("PYTHONINSPECT"))
+            waits = waits and any(map(_is_waited_for, threading.enumerate()))
+        if waits:
             threads_end()
     except BaseException:  # an interrupt before it has begun
         return

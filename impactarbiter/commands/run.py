@@ -175,6 +175,20 @@ def execute(args: list[str]) -> int:
         return _child_exit(error)
     code = _settle(error)
     launch.wait_for_threads()
+    with launch.LibraryBack():
+        found = _end(run, error, live, dashboard, given.get("--fail-on"))
+        _leave_by_interrupt(error)
+    return FOUND if found and code == 0 else code
+
+
+def _end(
+    run: _Run,
+    error: BaseException | None,
+    live: Live | None,
+    dashboard: Dashboard | None,
+    threshold: str | None,
+) -> bool:
+    """All that is to be said at the end; whether ``--fail-on`` fails it."""
     if live is not None:
         _spared(run.stream, "the status line goes on", live.end)
     report = _undisturbed(run, partial(_make_report, run, error))
@@ -184,14 +198,11 @@ def execute(args: list[str]) -> int:
         _spared(run.stream, "the page has no last word", ending)
     if live is not None:
         live.let_go()
-    _leave_by_interrupt(error)
     # A rank that fails early has the others killed at whatever they do.
-    threshold = None if run.rank else given.get("--fail-on")
-    if code == 0 and threshold and report is not None:
-        gates = gate(report, threshold), gate_of_job(family, threshold)
-        # What we could not judge is no failure of the program's.
-        return FOUND if FOUND in gates else 0
-    return code
+    if report is None or not threshold or run.rank:
+        return False
+    # What we could not judge is no failure of the program's.
+    return FOUND in (gate(report, threshold), gate_of_job(family, threshold))
 
 
 def _undisturbed(run: _Run, work: Callable[[], _Given]) -> _Given | None:
@@ -200,7 +211,6 @@ def _undisturbed(run: _Run, work: Callable[[], _Given]) -> _Given | None:
     given = None
     try:
         with (
-            launch.library_back(),
             handlers_wait(but=signal.SIGINT),
             Room(),  # whatever the limit is that it has set
         ):

@@ -1037,6 +1037,19 @@ def test_what_the_program_left_patched_costs_a_line_at_most(
     assert done.stderr.count(said) == warnings, done.stderr
 
 
+@pytest.mark.parametrize(
+    "name", ["len", "isinstance", "getattr", "vars", "__import__"]
+)
+def test_a_builtin_that_the_program_has_deleted(
+    tmp_path: Path, name: str
+) -> None:
+    script(tmp_path, f"import builtins\ndel builtins.{name}\n")
+    done = call([*WATCHED, "--json", "r.json", "prog.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert own_stderr(done.stderr) == ""
+    assert (tmp_path / "r.json").exists()
+
+
 def test_without_a_folder_that_can_be_written(tmp_path: Path) -> None:
     """As where the root is read-only: no child's findings can be kept."""
     script(tmp_path, "import os; print(os.environ['IMPACTARBITER_CHILDREN'])")
