@@ -226,7 +226,6 @@ def run_target(target: Target) -> BaseException | None:
 
 
 _kept: list[object] = []
-_IMPORT = builtins.__import__
 _NAMES = vars(builtins)
 _BUILTINS = dict(_NAMES)
 
@@ -303,7 +302,7 @@ class LibraryBack:
         _NAMES.update({name: _BUILTINS[name] for name in self.gone})
         self.modules = {name: sys.modules.get(name) for name in _gave_way}
         self.importer = builtins.__import__
-        builtins.__import__ = _IMPORT
+        builtins.__import__ = _BUILTINS["__import__"]
         sys.modules.update(_gave_way)
 
     def __exit__(self, *_: object) -> None:

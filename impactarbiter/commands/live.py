@@ -70,8 +70,9 @@ def signal_number(text: str) -> int:
     number = known.get(name) or known.get("SIG" + name)
     if number is None:
         number = decimal(text)
-    refused = {signal.SIGKILL, signal.SIGSTOP, signal.SIGINT, *ENDING}
-    if number not in signal.valid_signals() - refused - FAULTS:
+    refused = {signal.SIGKILL, signal.SIGSTOP, signal.SIGINT}
+    refused |= {*ENDING, *FAULTS}
+    if number not in signal.valid_signals() - refused:
         raise UsageError(
             f"{text!r} is no signal that can ask for a report: expected USR1,"
             " USR2 or another that the program does not use, or none"

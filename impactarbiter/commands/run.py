@@ -176,9 +176,10 @@ def execute(args: list[str]) -> int:
     code = _settle(error)
     launch.wait_for_threads()
     with launch.LibraryBack():
-        found = _end(run, error, live, dashboard, given.get("--fail-on"))
+        threshold = None if code else given.get("--fail-on")
+        found = _end(run, error, live, dashboard, threshold)
         _leave_by_interrupt(error)
-    return FOUND if found and code == 0 else code
+    return FOUND if found else code
 
 
 def _end(

@@ -603,7 +603,7 @@ def test_missing_module_has_python_s_code(tmp_path: Path) -> None:
 
 #: Which goes on where the main thread has ended.
 THREAD = """
-import atexit, threading, time
+import atexit, threading
 import torch
 
 kept = []
