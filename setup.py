@@ -118,7 +118,7 @@ def extensions() -> list[Extension]:
         Extension(
             "impactarbiter._signals",
             [*sources("signals"), *SHARED_WITH_SIGNALS],
-            depends=headers("core"),
+            depends=headers("core", "signals"),
         ),
     ]
     # No module: `attach` loads it into another process.

@@ -1,0 +1,170 @@
+/* What is called beside the program: in the middle of what it does, or between
+ * two of its bytecodes, where no handler, tracer or compiler of its own meets
+ * code of ours.
+ */
+#include "signals.h"
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Of a framework's compiler, which would take code of ours that begins in the
+ * middle of the program's for that; owned, NULL where there is none. */
+static PyObject *pause_compiler, *resume_compiler;
+
+PyDoc_STRVAR(compiler_doc,
+             "compiler($module, pause, resume, /)\n--\n\n"
+             "What is called around aside() and uncompiled(): pause(), and\n"
+             "resume() with what that gave, unless it was None.");
+
+static PyObject *
+set_compiler(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    PyObject *pause, *resume;
+    if (!PyArg_ParseTuple(args, "OO", &pause, &resume))
+        return NULL;
+    Py_XSETREF(pause_compiler, Py_NewRef(pause));
+    Py_XSETREF(resume_compiler, Py_NewRef(resume));
+    Py_RETURN_NONE;
+}
+
+/* What resumed() is to be given. */
+static PyObject *
+paused(void)
+{
+    PyObject *compiler =
+        pause_compiler ? PyObject_CallNoArgs(pause_compiler) : NULL;
+    PyErr_Clear();
+    return compiler;
+}
+
+static void
+resumed(PyObject *compiler)
+{
+    if (compiler != NULL && compiler != Py_None) {
+        Py_XDECREF(PyObject_CallOneArg(resume_compiler, compiler));
+        PyErr_Clear();
+    }
+    Py_XDECREF(compiler);
+}
+
+int
+ia_is_main_thread(void)
+{
+    return syscall(SYS_gettid) == getpid();
+}
+
+static int
+raise_it(void *error)
+{
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+    return -1;
+}
+
+/* What is raised where nobody can pass it on is raised a little later: with
+ * the main thread's next instruction, and in another thread, where it came
+ * from a third one by its class, by its class. */
+static void
+raise_later(void)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (error != NULL && trace != NULL)
+        PyException_SetTraceback(error, trace);
+    int is_main = ia_is_main_thread();
+    if (is_main && error != NULL && Py_AddPendingCall(raise_it, error) == 0)
+        error = NULL;
+    else if (!is_main)
+        PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), type);
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+}
+
+PyDoc_STRVAR(aside_doc,
+             "aside($module, numbers, work, /, *ignored)\n--\n\n"
+             "Call work() where the interpreter calls back, in the middle of\n"
+             "what the program does.  The signals that numbers() gives, None\n"
+             "for none to hold, are handled once this has returned: what a\n"
+             "handler raises is the program's to see.  Nothing is traced, nor\n"
+             "compiled.");
+
+/* In C, for whatever of Python ran after let_go() would meet the handlers. */
+static PyObject *
+aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
+{
+    if (n < 2)
+        return PyErr_Format(PyExc_TypeError, "no numbers, or no work");
+    PyThreadState *thread = PyThreadState_Get();
+    PyThreadState_EnterTracing(thread);
+    PyObject *compiler = paused();
+    PyObject *numbers = PyObject_CallNoArgs(args[0]);
+    int held = 0;
+    if (numbers != NULL && numbers != Py_None)
+        held = ia_signals_hold(numbers);
+    if (PyErr_Occurred())
+        raise_later();
+    PyObject *done = PyObject_CallNoArgs(args[1]);
+    if (done == NULL)
+        raise_later();
+    if (held > 0)
+        ia_signals_let_go();
+    resumed(compiler);
+    PyThreadState_LeaveTracing(thread);
+    Py_XDECREF(numbers);
+    Py_XDECREF(done);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(uncompiled_doc,
+             "uncompiled($module, work, /, *args)\n--\n\n"
+             "What work(*args) gives, which no compiler takes for the\n"
+             "program's.");
+
+static PyObject *
+uncompiled(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
+{
+    if (n < 1)
+        return PyErr_Format(PyExc_TypeError, "no work");
+    PyObject *compiler = paused(), *type, *value, *trace;
+    PyObject *done =
+        PyObject_Vectorcall(args[0], args + 1, (size_t)n - 1, NULL);
+    PyErr_Fetch(&type, &value, &trace);
+    resumed(compiler);
+    PyErr_Restore(type, value, trace);
+    return done;
+}
+
+PyDoc_STRVAR(soon_doc,
+             "soon($module, numbers, work, /)\n--\n\n"
+             "Have the main thread do aside(numbers, work) between two of its\n"
+             "bytecodes.  False where too much waits there for now.");
+
+static int
+do_it(void *both)
+{
+    Py_XDECREF(aside(NULL, PySequence_Fast_ITEMS((PyObject *)both), 2));
+    Py_DECREF((PyObject *)both);
+    return 0;
+}
+
+static PyObject *
+soon(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    PyObject *numbers, *work;
+    if (!PyArg_ParseTuple(args, "OO", &numbers, &work))
+        return NULL;
+    if (Py_AddPendingCall(do_it, Py_NewRef(args)) == 0)
+        Py_RETURN_TRUE;
+    Py_DECREF(args);
+    Py_RETURN_FALSE;
+}
+
+PyMethodDef ia_aside_methods[] = {
+    {"aside", (PyCFunction)(void (*)(void))aside, METH_FASTCALL, aside_doc},
+    {"soon", soon, METH_VARARGS, soon_doc},
+    {"uncompiled", (PyCFunction)(void (*)(void))uncompiled, METH_FASTCALL,
+     uncompiled_doc},
+    {"compiler", set_compiler, METH_VARARGS, compiler_doc},
+    {NULL, NULL, 0, NULL},
+};

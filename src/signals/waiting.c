@@ -1,0 +1,171 @@
+/* Signals that wait for as long as what a handler of Python's may ask for is
+ * half imported.
+ *
+ * Blocking them in one thread would not do: the kernel gives a signal to
+ * another, and Python runs the handler on the main thread all the same.
+ */
+#include "signals.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+static struct sigaction held[NSIG];
+static atomic_int is_held[NSIG], waits[NSIG], are_held;
+static pid_t holder;
+
+/* Whoever sees last that nothing is held any more sends what came, as the
+ * first that comes. */
+static void
+send_on(int number)
+{
+    if (!atomic_load(&are_held) && atomic_exchange(&waits[number], 0)) {
+        ia_signal_is_answered(number);
+        kill(getpid(), number);
+    }
+}
+
+/* A child by fork() has the handler too, and nobody there lets go. */
+static void
+on_held(int number)
+{
+    int error = errno;
+    if (getpid() != holder) {
+        sigaction(number, &held[number], NULL);
+        raise(number);
+    }
+    else if (ia_signal_is_overdue(number))
+        held[number].sa_handler(number);
+    else {
+        atomic_store(&waits[number], 1);
+        send_on(number);
+    }
+    errno = error;
+}
+
+/* Its own flags and mask: calls that it interrupts go on as before.  What
+ * a fault of the program's own raises cannot wait. */
+static void
+hold_one(int number)
+{
+    struct sigaction *set = &held[number];
+    if (number == SIGSEGV || number == SIGBUS || number == SIGFPE ||
+        number == SIGILL || number == SIGABRT || (set->sa_flags & SA_SIGINFO) ||
+        set->sa_handler == SIG_DFL || set->sa_handler == SIG_IGN)
+        return;
+    struct sigaction ours = *set;
+    ours.sa_handler = on_held;
+    is_held[number] = sigaction(number, &ours, NULL) == 0;
+}
+
+/* As they were, but for those that somebody has set anew. */
+static void
+let_go(void)
+{
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction found;
+        if (is_held[number] && sigaction(number, NULL, &found) == 0 &&
+            !(found.sa_flags & SA_SIGINFO) && found.sa_handler == on_held)
+            sigaction(number, &held[number], NULL);
+        is_held[number] = 0;
+    }
+    atomic_store(&are_held, 0);
+    for (int number = 1; number < NSIG; number++)
+        send_on(number);
+}
+
+/* In a child by fork() nobody else will; what came was the parent's. */
+static void
+forget_parent(void)
+{
+    if (!are_held || holder == getpid())
+        return;
+    for (int number = 1; number < NSIG; number++)
+        waits[number] = 0;
+    let_go();
+}
+
+/* The numbers, each below NSIG; 0, or -1 with an exception. */
+static int
+read_numbers(PyObject *numbers, char asked[NSIG])
+{
+    if (!PyTuple_Check(numbers)) {
+        PyErr_SetString(PyExc_TypeError, "no tuple of numbers");
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++) {
+        long number = PyLong_AsLong(PyTuple_GET_ITEM(numbers, i));
+        if (number == -1 && PyErr_Occurred())
+            return -1;
+        if (number > 0 && number < NSIG)
+            asked[number] = 1;
+    }
+    return 0;
+}
+
+int
+ia_signals_hold(PyObject *numbers)
+{
+    char asked[NSIG] = {0};
+    if (read_numbers(numbers, asked) < 0)
+        return -1;
+    forget_parent();
+    if (are_held)
+        return 0;
+    holder = getpid();
+    atomic_store(&are_held, 1);
+    for (int number = 1; number < NSIG; number++) {
+        if (sigaction(number, NULL, &held[number]) == 0 &&
+            (asked[number] || held[number].sa_handler == ia_on_signal))
+            hold_one(number);
+    }
+    if (PyErr_CheckSignals() == 0)
+        return 1;
+    let_go();
+    return -1;
+}
+
+void
+ia_signals_let_go(void)
+{
+    if (are_held && holder == getpid())
+        let_go();
+}
+
+int
+ia_signal_ends_after_wait(int number)
+{
+    int waits_now = ia_signal_is_set_to(number, on_held);
+    if (waits_now <= 0 || held[number].sa_handler != ia_on_signal)
+        return waits_now < 0 ? -1 : 0;
+    held[number].sa_handler = SIG_DFL;
+    return 1;
+}
+
+PyDoc_STRVAR(hold_doc,
+             "hold($module, numbers, /)\n--\n\n"
+             "Let these signals wait, and those that are noted, until\n"
+             "let_go(); on the main thread.  False where they wait already.\n"
+             "What came before is handled first: it may raise.");
+
+static PyObject *
+hold(PyObject *Py_UNUSED(self), PyObject *numbers)
+{
+    int waits_now = ia_signals_hold(numbers);
+    return waits_now < 0 ? NULL : PyBool_FromLong(waits_now);
+}
+
+PyDoc_STRVAR(let_go_doc, "let_go($module, /)\n--\n\n"
+                         "Send what came since hold(), and hold no more.");
+
+static PyObject *
+let_go_method(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
+{
+    ia_signals_let_go();
+    Py_RETURN_NONE;
+}
+
+PyMethodDef ia_waiting_methods[] = {
+    {"hold", hold, METH_O, hold_doc},
+    {"let_go", let_go_method, METH_NOARGS, let_go_doc},
+    {NULL, NULL, 0, NULL},
+};
