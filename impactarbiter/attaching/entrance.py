@@ -3,7 +3,8 @@
 The main thread is stopped for that, wherever it is.  Loading a library there
 needs malloc and the loader, which a thread may be in the middle of: so it is
 let go and stopped again until it is outside of libc, or asleep in a system
-call.  Python is never called on that thread; see src/door/door.c.
+call that neither makes for itself.  Python is never called on that thread; see
+src/door/door.c.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from time import monotonic, perf_counter, sleep
 from typing import Any
 
@@ -33,11 +35,27 @@ TRIES = 3
 _UNSAFE = re.compile(
     r"/(?:libc[.-]|ld-|ld\.so|libpthread|libdl|[^/]*malloc|[^/]*musl)[^/]*$"
 )
-#: System calls that malloc makes itself.
-_MEMORY_CALLS = {
-    "x86_64": {9, 10, 11, 12, 25, 28},  # mmap ... brk, mremap, madvise
-    "aarch64": {214, 215, 216, 222, 226, 233},
+#: Those of them that it must not be in asleep either: the loader reads a file
+#: while it has a library half loaded.
+_UNSAFE_ASLEEP = re.compile(r"/(?:ld-|ld\.so|[^/]*malloc)[^/]*$")
+#: System calls that a thread sleeps in which holds nothing of libc's: reads,
+#: writes, waits.  fork() makes others, and malloc, with their locks in hand.
+_SLEEPS = {
+    "x86_64": {
+        *(0, 1, 7, 16, 17, 18, 19, 20, 23, 24, 34, 35, 40, 42, 43, 44, 45),
+        *(46, 47, 61, 65, 70, 72, 73, 74, 128, 130, 202, 208, 219, 220, 230),
+        *(232, 243, 247, 270, 271, 281, 288, 295, 296, 299, 441),
+    },
+    "aarch64": {
+        *(4, 22, 25, 29, 32, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 82),
+        *(95, 98, 101, 115, 124, 128, 133, 137, 183, 188, 192, 202, 203, 206),
+        *(207, 211, 212, 242, 243, 260, 441),
+    },
 }
+_FUTEX = {"x86_64": 202, "aarch64": 98}
+#: <linux/futex.h>: what condition variables, semaphores and joins wait by,
+#: but no lock of libc's, and its flags.
+_WAIT_BITSET, _FUTEX_FLAGS = 9, 0x180
 #: <sys/ptrace.h> and <elf.h>: sets of registers, floats and vectors among
 #: them, and room for AMX's tiles and whatever else comes.
 _GETREGSET, _SETREGSET = 0x4204, 0x4205
@@ -97,7 +115,7 @@ def _stopped_safely(target: Target) -> Iterator[Any]:
     give_up = monotonic() + PATIENCE
     try:
         while monotonic() < give_up:
-            unsafe = _unsafe_ranges(pid)
+            unsafe = _unsafe_code(pid)
             with _undisturbed(), ExitStack() as stack:
                 injector = _attached(stack, pid)
                 if injector is not None and _is_safe(pid, unsafe):
@@ -209,26 +227,32 @@ def _ptrace() -> Any:
     return call
 
 
-def _unsafe_ranges(pid: int) -> list[tuple[int, int]]:
-    """Addresses of the code that the thread must not be in."""
-    found = []
+@dataclass(frozen=True)
+class _Code:
+    """Addresses of a library that the thread must not be in."""
+
+    first: int
+    end: int
+    asleep: bool  # nor be asleep in
+
+
+def _unsafe_code(pid: int) -> list[_Code]:
     try:
         with kernel_file(pid, "maps") as stream:
-            for line in stream:
-                fields = line.split(maxsplit=5)
-                if (
-                    len(fields) == 6
-                    and "x" in fields[1]
-                    and _UNSAFE.search(fields[5].strip())
-                ):
-                    first, _, end = fields[0].partition("-")
-                    found.append((int(first, 16), int(end, 16)))
+            lines = [line.split(maxsplit=5) for line in stream]
     except OSError:
         raise AttachError(f"process {pid} has just ended") from None
+    found = []
+    for fields in lines:
+        file = fields[5].strip() if len(fields) == 6 else ""
+        if "x" in fields[1] and _UNSAFE.search(file):
+            first, _, end = fields[0].partition("-")
+            asleep = _UNSAFE_ASLEEP.search(file) is not None
+            found.append(_Code(int(first, 16), int(end, 16), asleep))
     return found
 
 
-def _is_safe(pid: int, unsafe: list[tuple[int, int]]) -> bool:
+def _is_safe(pid: int, unsafe: list[_Code]) -> bool:
     """Whether the stopped thread holds nothing that loading needs."""
     try:
         with kernel_file(pid, "syscall") as stream:
@@ -238,10 +262,15 @@ def _is_safe(pid: int, unsafe: list[tuple[int, int]]) -> bool:
     if len(fields) < 3:
         return False  # runs: it is not stopped yet
     number, pc = int(fields[0]), int(fields[-1], 16)
-    if number >= 0:
-        memory = _MEMORY_CALLS.get(platform.machine())
-        return memory is not None and number not in memory
-    return not any(first <= pc < end for first, end in unsafe)
+    within = [code for code in unsafe if code.first <= pc < code.end]
+    if number < 0:
+        return not within
+    machine = platform.machine()
+    if number not in _SLEEPS.get(machine, ()):
+        return False
+    if within and number == _FUTEX[machine]:
+        return int(fields[2], 16) & ~_FUTEX_FLAGS == _WAIT_BITSET
+    return not any(code.asleep for code in within)
 
 
 def _reason(target: Target, error: Exception) -> str:

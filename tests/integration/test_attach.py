@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import io
 import json
 import os
 import re
@@ -498,6 +499,57 @@ def test_a_build_is_what_was_compiled(tmp_path: Path) -> None:
     assert inside.build_of(str(tmp_path)) != first
 
 
+MAPS = """\
+1000-2000 r-xp 00000000 00:00 1 /usr/bin/python3.11
+3000-4000 r-xp 00000000 00:00 2 /usr/lib/x86_64-linux-gnu/libc.so.6
+4000-5000 rw-p 00000000 00:00 2 /usr/lib/x86_64-linux-gnu/libc.so.6
+5000-6000 r-xp 00000000 00:00 3 /usr/lib/x86_64-linux-gnu/ld-2.36.so
+7000-8000 r-xp 00000000 00:00 4 /usr/lib/libjemalloc.so.2
+8000-9000 rw-p 00000000 00:00 0
+"""
+AWAKE = "-1"
+READ, MMAP, MASK, CLONE = (f"{n} 0x3 0x7f 0x40" for n in (0, 9, 14, 56))
+LOCK, CONDITION = (f"202 0x7f {how} 0x2" for how in ("0x80", "0x189"))
+
+
+@pytest.mark.parametrize(
+    ("call", "at", "safe"),
+    [
+        (READ, "libc", True),
+        (READ, "python", True),
+        (READ, "loader", False),
+        (READ, "jemalloc", False),
+        (MMAP, "libc", False),
+        (MASK, "libc", False),
+        (CLONE, "libc", False),
+        (LOCK, "libc", False),
+        (LOCK, "python", True),
+        (CONDITION, "libc", True),
+        (AWAKE, "libc", False),
+        (AWAKE, "loader", False),
+        (AWAKE, "python", True),
+        (AWAKE, "behind the loader", True),
+    ],
+)
+def test_where_a_library_may_be_loaded(
+    monkeypatch: pytest.MonkeyPatch, call: str, at: str, safe: bool
+) -> None:
+    places = {
+        "python": 0x1800,
+        "libc": 0x3800,
+        "loader": 0x5FFF,
+        "behind the loader": 0x6000,
+        "jemalloc": 0x7800,
+    }
+    here = f"{call} 0x7ffe {places[at]:#x}\n"
+    files = {"maps": MAPS, "syscall": here}
+    monkeypatch.setattr(
+        entrance, "kernel_file", lambda pid, name: io.StringIO(files[name])
+    )
+    monkeypatch.setattr(entrance.platform, "machine", lambda: "x86_64")
+    assert entrance._is_safe(1, entrance._unsafe_code(1)) is safe
+
+
 class Other:
     """Another tracer, which holds the process for so many looks."""
 
@@ -523,7 +575,7 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Other:
     here = Other(0)
     monkeypatch.setattr("pyinjector.api.attach", here.attach)
     monkeypatch.setattr(target, "status_of", here.status_of)
-    monkeypatch.setattr(entrance, "_unsafe_ranges", lambda pid: [])
+    monkeypatch.setattr(entrance, "_unsafe_code", lambda pid: [])
     monkeypatch.setattr(entrance, "_is_safe", lambda pid, unsafe: True)
     monkeypatch.setattr(
         entrance, "_vectors_kept", lambda pid: contextlib.nullcontext()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ...base.records import Changing, dataclass
 from ...core.sources import site_at
@@ -27,19 +27,22 @@ Key: TypeAlias = tuple[str, int, str]
 Calls: TypeAlias = tuple[Key, ...]
 
 
+class Share(NamedTuple):
+    """What a statement has to do with a holder: how much of the holder's age
+    it stands for, how often it ran for nothing for each time that it grew the
+    holder, and how it was reached when it was seen first."""
+
+    grown: float
+    idle: float
+    calls: Calls
+
+
 @dataclass
 class Sightings(Changing):
-    """What the watches of one holder have shown, one after the other.
+    """What the watches of one holder have shown, one after the other;
+    ``so_far`` is empty unless a watch lasts."""
 
-    ``grown``, ``idle`` and ``calls`` have the same statements, and ``so_far``
-    is empty unless a watch lasts.
-    """
-
-    # How much of its age each statement stands for, how often it ran for
-    # nothing, for each time that it grew this holder, and how it was reached.
-    grown: Mapping[Key, float] = field(default_factory=dict)
-    idle: Mapping[Key, float] = field(default_factory=dict)
-    calls: Mapping[Key, Calls] = field(default_factory=dict)
+    shares: Mapping[Key, Share] = field(default_factory=dict)
     resumed: bool = False  # it had stopped growing since that was seen
     so_far: Sequence[Statement] = ()  # of a watch that still lasts
     watches: int = 0  # times that it was watched
@@ -55,7 +58,7 @@ class Sightings(Changing):
 
     def is_wanted(self, age: int) -> bool:
         """Whether a watch is worth it for a holder that is so old."""
-        if self.grown and not self.resumed:
+        if self.shares and not self.resumed:
             return age >= self.age * AGAIN
         return self.watches < TRIES or age > self.age * 2
 
@@ -86,28 +89,28 @@ class Sightings(Changing):
         """Adds the statements that a watched tick has shown: what came in so
         much ``time``, until then, came by them."""
         if self.resumed and statements:
-            self.grown, self.idle, self.calls = {}, {}, {}
+            self.shares = {}
             self.resumed = False
         brought = sum(s.items for s in statements)
         for s in statements:
             key = (s.file, s.line, s.function)
-            items = self.grown.get(key, 0.0) + time * s.items / brought
+            before = self.shares.get(key, Share(0.0, 0.0, s.calls))
             # Once shows too little of what else the statement grows.
             ratio = s.idle / s.times if s.times > 1 else s.idle * math.inf
-            idle = max(self.idle.get(key, 0.0), ratio if s.idle else 0)
-            self.grown = {**self.grown, key: items}
-            self.idle = {**self.idle, key: idle}
-            self.calls = {key: s.calls, **self.calls}
+            share = before._replace(
+                grown=before.grown + time * s.items / brought,
+                idle=max(before.idle, ratio if s.idle else 0.0),
+            )
+            self.shares = {**self.shares, key: share}
 
     def inherit(self, part: Sightings) -> None:
         """What was seen to grow a part of it has grown it, too."""
-        if not self.grown:
-            self.grown, self.idle = part.grown, part.idle
-            self.calls = part.calls
+        if not self.shares:
+            self.shares = part.shares
 
     def resume(self) -> None:
         """It grows again: by another statement, maybe."""
-        self.resumed |= bool(self.grown)
+        self.resumed |= bool(self.shares)
 
     def forget_watches(self) -> None:
         """It is watched anew, by a name that may last."""
@@ -130,7 +133,7 @@ class Sightings(Changing):
     def _chosen(self) -> tuple[Key, Calls] | None:
         key = self._most
         if key is not None:
-            return key, self.calls.get(key, ())
+            return key, self.shares[key].calls
         if not self.so_far:
             return None
         most = max(self.so_far, key=lambda s: s.items)
@@ -149,32 +152,33 @@ class Sightings(Changing):
     @property
     def elsewhere(self) -> float:
         """The part of what it has that other statements were seen to bring."""
-        if not self.grown:
+        if not self.shares:
             return 0.0
-        return 1.0 - max(self.grown.values()) / sum(self.grown.values())
+        each = [share.grown for share in self.shares.values()]
+        return 1.0 - max(each) / sum(each)
 
     @property
     def other_growth(self) -> float:
         """How often that statement grew something else, for each time that it
         grew this holder."""
         key = self._most
-        return 0.0 if key is None else self.idle.get(key, 0.0)
+        return 0.0 if key is None else self.shares[key].idle
 
     @property
     def _most(self) -> Key | None:
-        if not self.grown:
+        if not self.shares:
             return None
-        return max(self.grown, key=lambda key: self.grown[key])
+        return max(self.shares, key=lambda key: self.shares[key].grown)
 
     @property
     def functions(self) -> set[str]:
         """Those that the statements are in, once a watch has ended."""
-        return {function for _file, _line, function in self.grown}
+        return {function for _file, _line, function in self.shares}
 
     def places(self, finding: Finding | None) -> Collection[tuple[str, int]]:
         """File and line of all that were seen, or else of what the name of
         the holder in its ``finding`` lets guess."""
-        seen = {key[:2] for key in self.grown} or {
+        seen = {key[:2] for key in self.shares} or {
             (one.file, one.line) for one in self.so_far
         }
         if seen or finding is None:
