@@ -21,6 +21,12 @@ def late_suspects(age: int) -> list[wire.Suspect]:
     return [wire.Suspect(**raw) for raw in _core.late_suspects(age)]
 
 
+def rises() -> list[wire.Rise]:
+    """Lines with ever more bytes alive, of whatever is alive by now; not those
+    of a few hundredths of all that rose."""
+    return [wire.Rise(*raw) for raw in _core.rises()]
+
+
 def site_now(site: int) -> wire.SiteNow:
     """What is alive of one line."""
     return wire.SiteNow(*_core.site_now(site))

@@ -390,7 +390,7 @@ class Diagnostician:
             taken_back=tuple(told_back),
             process_growth=process_growth,
             growing_lines=closure.lines(
-                suspects, self._known.explaining(findings), status, kind
+                heap.rises(), self._known.explaining(findings), status
             ),
             cross_checks=crosschecks.sentences(totals_now, walk),
             excerpts=excerpts(

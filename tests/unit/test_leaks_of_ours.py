@@ -367,6 +367,7 @@ CASES: dict[str, tuple[str, str]] = {
         "_core.late_suspects(8); _core.late_suspects(0);"
         " raises(TypeError, _core.late_suspects, 'one')",
     ),
+    "_core.rises": (LEAKING, "_core.rises()"),
     "_core.site_now": (
         LEAKING,
         "_core.site_now(site); _core.site_now(1 << 20);"

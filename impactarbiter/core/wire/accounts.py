@@ -403,6 +403,18 @@ class SiteNow(NamedTuple):
     graph_nodes: int
 
 
+class Rise(NamedTuple):
+    """The least bytes of one line that were alive in each stretch of the run,
+    in positions or ticks as ``SiteAges`` has them; ``device`` is that of the
+    last birth."""
+
+    site: int
+    device: str
+    base: int
+    width: int
+    least: tuple[float, ...]
+
+
 class SiteAges(NamedTuple):
     """Live storages of one line by birth, in positions or ticks: so many of
     each stretch ``width`` wide, the first of which begins at ``base``."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from ...base.records import dataclass
 from ...core.sources import site_of
-from ...core.wire import CALLS, Column, Counts, Status, Suspect
+from ...core.wire import CALLS, Column, Counts, Rise, Status
 from ...model.devices import noun_of
 from ...model.finding import Finding
 from ...model.growth import EXPLAINED
 from ...model.report import GrowingLine
+from ...model.site import Site
 
 #: The run is divided into so many windows, and the least of each compared:
 #: what comes and goes within a window is no growth.  The first two are what
@@ -204,20 +205,25 @@ def explained(findings: Sequence[Finding]) -> float:
 
 
 def lines(
-    suspects: Mapping[int, Suspect],
-    findings: Sequence[Finding],
-    status: Status,
-    kind: int,
+    rises: Iterable[Rise], findings: Sequence[Finding], status: Status
 ) -> tuple[GrowingLine, ...]:
-    """Lines that grow and that no finding is about, the fastest first."""
+    """Lines that grow and that no finding is about, the fastest first; what
+    they keep may be let go of by now."""
+    import numpy as np  # which the program has imported, before any step
+
     told = {(f.allocated_at.file, f.allocated_at.line) for f in findings}
-    found = []
-    for suspect in suspects.values():
-        site = site_of(suspect.site)
-        span = status.now - suspect.since
-        if (site.file, site.line) in told or span <= 0:
+    found: dict[tuple[Site, str], float] = {}
+    for rise in rises:
+        site, noun = site_of(rise.site), noun_of((rise.device,))
+        begins = range(rise.base, status.now, rise.width)
+        steps = [status.step(b) for b in begins[: len(rise.least)]]
+        built_up = len(steps) * BUILD_UP // WINDOWS
+        if (site.file, site.line) in told or steps[-1] <= steps[built_up]:
             continue
-        share = suspect.survivors / max(suspect.live_count, 1)
-        rate = share * suspect.live_bytes / span
-        found.append(GrowingLine(site, rate, noun_of((suspect.device,))))
-    return tuple(sorted(found, key=lambda one: -one.bytes_per_step))
+        if _steady(np.array(steps), np.array(rise.least)):
+            rate = (rise.least[-1] - rise.least[built_up]) / (
+                steps[-1] - steps[built_up]
+            )
+            found[site, noun] = found.get((site, noun), 0.0) + rate
+    each = (GrowingLine(site, found[site, noun], noun) for site, noun in found)
+    return tuple(sorted(each, key=lambda one: -one.bytes_per_step))

@@ -266,6 +266,44 @@ late_suspects(PyObject *self, PyObject *arg)
     return suspects_by(IA_BY_TICK, age, 1);
 }
 
+#define MAX_RISES 32
+
+static PyObject *
+build_rise(const ia_rise *rise)
+{
+    const ia_survivors *s = &rise->by;
+    PyObject *least = PyTuple_New((Py_ssize_t)s->current + 1);
+    for (uint32_t i = 0; least && i <= s->current; i++) {
+        PyObject *bytes = PyFloat_FromDouble(s->low_bytes[i]);
+        if (bytes == NULL)
+            Py_CLEAR(least);
+        else
+            PyTuple_SET_ITEM(least, i, bytes);
+    }
+    return Py_BuildValue("(KNIIN)", (unsigned long long)rise->number,
+                         ia_device_build(rise->device), s->base,
+                         (uint32_t)1 << s->shift, least);
+}
+
+static PyObject *
+rises(PyObject *self, PyObject *ignored)
+{
+    (void)self;
+    (void)ignored;
+    ia_clock clock = ia_stepping_clock();
+    ia_rise *found = PyMem_Calloc(MAX_RISES, sizeof *found);
+    if (found == NULL)
+        return PyErr_NoMemory();
+    ia_ledger_lock();
+    uint32_t n = ia_criterion_rises(clock, found, MAX_RISES);
+    ia_ledger_unlock();
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < n; i++)
+        ia_list_add(&list, build_rise(&found[i]));
+    PyMem_Free(found);
+    return list;
+}
+
 /* What is alive of a site, and what was when the last tick ended: a program
  * that ends drops what it kept. */
 static PyObject *
@@ -435,6 +473,10 @@ DOC(suspects, "(age)",
 DOC(late_suspects, "(age)",
     "The same by ticks, of sites most of whose live storages were born since\n"
     "the position last moved.");
+DOC(rises, "()",
+    "(site, device, begin of the first stretch, how wide they are, least\n"
+    "bytes that were alive in each) of the sites whose least have risen, but\n"
+    "for the stretch that is not over.");
 DOC(site_now, "(site)",
     "(live storages, their bytes, bytes that the collector freed, longest\n"
     "lifetime that ended, live storages when the last tick ended, nodes of\n"
@@ -469,6 +511,7 @@ PyMethodDef ia_accounts_methods[] = {
     {"stack_frames", stack_frames, METH_O, stack_frames_doc},
     {"suspects", suspects, METH_O, suspects_doc},
     {"late_suspects", late_suspects, METH_O, late_suspects_doc},
+    {"rises", rises, METH_NOARGS, rises_doc},
     {"site_now", site_now, METH_O, site_now_doc},
     {"site_ages", site_ages, METH_O, site_ages_doc},
     {"site_older", site_older, METH_VARARGS, site_older_doc},

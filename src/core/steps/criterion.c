@@ -339,6 +339,56 @@ ia_criterion_suspects(ia_clock clock, uint32_t age, ia_suspect *out,
     return found;
 }
 
+/* -- what has risen --------------------------------------------------------- */
+
+/* A site's survivors without the bucket that is current: a program that ends
+ * lets go of what it has in the middle of it.  0 where none is over. */
+static int
+buckets_over(uint32_t site, ia_clock clock, ia_survivors *s)
+{
+    const ia_site_totals *totals = ia_ledger_site(site);
+    if (totals == NULL || !totals->by[clock].begun)
+        return 0;
+    *s = totals->by[clock];
+    ia_survivors_advance(s, ia_ledger_now((int)clock),
+                         totals->live_count - totals->allowed_count,
+                         totals->live_bytes - totals->allowed_bytes);
+    if (s->current == 0)
+        return 0;
+    s->current--;
+    return 1;
+}
+
+static double
+rise_of(const ia_survivors *s)
+{
+    double rise = s->low_bytes[s->current] - s->low_bytes[s->current / 4];
+    return rise > 0 ? rise : 0;
+}
+
+uint32_t
+ia_criterion_rises(ia_clock clock, ia_rise *out, uint32_t room)
+{
+    uint32_t found = 0, n = ia_ledger_sites();
+    double all = 0;
+    ia_survivors s;
+    for (uint32_t i = 0; i < n; i++)
+        if (buckets_over(i, clock, &s))
+            all += rise_of(&s);
+    for (uint32_t i = 0; i < n && found < room; i++) {
+        if (!buckets_over(i, clock, &s))
+            continue;
+        double rise = rise_of(&s);
+        if (rise > 0 && rise * room >= all)
+            out[found++] = (ia_rise){
+                .number = ia_site_number(i),
+                .by = s,
+                .device = ia_ledger_site(i)->device,
+            };
+    }
+    return found;
+}
+
 void
 ia_criterion_forget_site(uint32_t site)
 {

@@ -49,6 +49,13 @@ typedef struct {
     uint16_t device; /* of its last birth */
 } ia_suspect;
 
+/* A site with ever more of it, of whatever is alive by now. */
+typedef struct {
+    uint64_t number;
+    ia_survivors by; /* its last bucket is over */
+    uint16_t device; /* of its last birth */
+} ia_rise;
+
 /* The question itself, of any survivors: adds kinds, since and survivors to
  * what *out says, and nothing where they do not grow. */
 void ia_criterion_ask(const ia_survivors *, uint32_t now, uint32_t age,
@@ -75,6 +82,10 @@ int ia_criterion_grows_in_silence(void);
  * returns how many there are. */
 uint32_t ia_criterion_suspects(ia_clock clock, uint32_t age, ia_suspect *out,
                                uint32_t room);
+/* Fills at most `room` of the sites whose least bytes have risen since a
+ * fourth of the run, by at least a part in `room` of all that rose; returns
+ * how many these are. */
+uint32_t ia_criterion_rises(ia_clock clock, ia_rise *out, uint32_t room);
 /* For a sweep: what was known of a dropped site is not told of the next one
  * with its id. */
 void ia_criterion_forget_site(uint32_t site);
