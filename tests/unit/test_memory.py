@@ -745,7 +745,7 @@ def test_what_grows_again_is_looked_at_again():
     assert known.sightings.resumed
     served = Statement("serve.py", 74, "serve", 2, 2, 0)
     known.sightings.take_in([served])
-    assert list(known.sightings.grown) == [("serve.py", 74, "serve")]
+    assert list(known.sightings.shares) == [("serve.py", 74, "serve")]
     assert not known.sightings.resumed
 
 
