@@ -136,6 +136,43 @@ def test_cycles_that_only_a_full_run_frees_grow_until_then() -> None:
     assert cycle.bytes_per_step == pytest.approx(256, rel=0.1)
 
 
+class Strategy:
+    """A cycle through C++: its value has a hook that needs it."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        self.memo = {"mean": weight * 2}
+        node = self.memo["mean"].grad_fn
+        assert node is not None
+        node.register_hook(functools.partial(forget, self))
+
+
+def forget(strategy: Strategy, *_: object) -> None:
+    strategy.memo.clear()
+
+
+@pytest.mark.parametrize("runs", [(), (0,), (2,), (0, 2)])
+def test_a_cycle_goes_by_one_name_whatever_the_collector_has_run(
+    no_collector: None, runs: tuple[int, ...]
+) -> None:
+    """In the middle, so that it lists some of them in another order."""
+    weight = torch.ones(64, requires_grad=True)
+    steps = itertools.count()
+
+    def turn() -> None:
+        Strategy(weight)
+        if next(steps) == STEPS * 3 // 4:
+            for generation in runs:
+                gc.collect(generation)
+
+    finding = only(watched(turn))
+    assert finding.holder is not None
+    assert (finding.verdict, finding.holder.expression) == (
+        "cycle",
+        "<Strategy>",
+    )
+    assert finding.bytes_per_step == pytest.approx(256, rel=0.1)
+
+
 @pytest.mark.filterwarnings("ignore:Using backward.*create_graph")
 def test_a_gradient_that_holds_its_own_graph() -> None:
     def turn() -> None:

@@ -1080,3 +1080,21 @@ def test_a_tensor_that_is_made_longer_now_and_then_grows_from_time_to_time():
         known.observe(tensor(tick, size, held=size))
     assert known.growth.gains == 2
     assert rates.rate(known, OPTIMIZER, "held") == 384 / 15
+
+
+@pytest.mark.parametrize(
+    ("items", "at_tick", "stopped"),
+    [(40, 40, True), (40, 41, False), (80, 40, False)],
+)
+def test_what_nothing_came_to_until_the_end_has_stopped(
+    items: int, at_tick: int, stopped: bool
+) -> None:
+    """A visit comes long after the last gain, the end long after the visit;
+    what has more items than its lines have made may have gained of others."""
+    known = history(seen(20, 8, 8))
+    known.observe(seen(90, items, 40))
+    if known.gains_by_births:
+        known.growth.was_made(62)
+    assert not known.overdue()
+    known.lasts(at(100), at_tick)
+    assert known.overdue() is stopped

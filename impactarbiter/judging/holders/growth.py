@@ -83,8 +83,8 @@ class Growth(Changing):
         self.gains += gains
 
     def was_made(self, by: int | None) -> None:
-        """All that its lines have was made by then: a tensor without a graph
-        is as large as when it was made, and a visit may come long after."""
+        """All that its lines have was made by then, and a visit may come long
+        after: it has gained no memory since."""
         if by is not None:
             self.gained_at = min(self.gained_at, by)
 

@@ -463,6 +463,22 @@ class HolderHistory(Changing):
             lines
         )
 
+    @property
+    def gains_by_births(self) -> bool:
+        """Whether it cannot gain without that something is made for it: a
+        tensor, or a container whose items have each its own."""
+        last = self.last
+        return last.is_plain or (
+            not self.graph_grows and 0 < (last.items or 0) <= last.storages
+        )
+
+    def lasts(self, until: Moment, at_tick: int) -> None:
+        """It was there until then, and went with the end; its lines had so
+        many storages at the last tick.  Where these are no more than it was
+        seen with, nothing has come to it since."""
+        if self.gains_by_births and at_tick <= self.last.storages:
+            self.last = replace(self.last, at=until)
+
     def overdue(self) -> bool:
         """Whether it has not gained for longer than a third of its age: as
         the criterion asks it of a line."""

@@ -10,9 +10,10 @@ from ...model.finding import Finding
 from ..holders.known import KnownHolders
 from ..holders.leaving import has_just_gone
 from ..holders.memory import HolderHistory
+from ..holders.observation import moment
 from ..sums import curves
 from .forecast import Forecast
-from .verdict import case_of, finding_of, stood_at_the_end
+from .verdict import at_last_tick, case_of, finding_of, stood_at_the_end
 
 #: Bytes a step that are worth a word: a program that ends within a million
 #: steps never has a megabyte of less.
@@ -72,6 +73,7 @@ class Judge:
                 or has_just_gone(history, self.status.now)
             ):
                 continue
+            history.lasts(moment(self.status), at_last_tick(history))
             made = self._finding(history, needed, True, True)
             # What is gone and was never seen to grow was in passing: a value
             # that a thread holds while others make steps.
@@ -93,7 +95,7 @@ class Judge:
         status = self.status
         ages = curves.ages(history.sites, status, status.kind)
         history.ages = ages or history.ages
-        if history.last.is_plain:
+        if history.gains_by_births:
             history.growth.was_made(curves.made_by(history.sites))
         lines = [suspects[site] for site in history.sites if site in suspects]
         if lines and (len(history.fellows) > 1 or history.grows_inside):

@@ -311,6 +311,11 @@ def _longer(graph: GraphCost, factor: float) -> GraphCost:
 GOES_ON = 0.5
 
 
+def at_last_tick(history: HolderHistory) -> int:
+    """Storages that a holder's lines had when the last tick ended."""
+    return sum(heap.site_now(site).at_tick for site in history.sites)
+
+
 def stood_at_the_end(
     history: HolderHistory, status: Status, elsewhere: int
 ) -> bool:
@@ -330,7 +335,7 @@ def stood_at_the_end(
         return False
     if history.held.root in ROOTLESS and history.confirmed_at is None:
         return False
-    at_tick = sum(heap.site_now(s).at_tick for s in history.sites)
+    at_tick = at_last_tick(history)
     if broken.tick >= status.ticks and at_tick >= walked.storages:
         return True
     if history.confirmed_at is None or walked.items is None:

@@ -15,6 +15,7 @@
 #include "unrooted.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct {
     PyObject *op;        /* borrowed */
@@ -455,20 +456,40 @@ seed_outside(ia_walk *w, ia_roots *roots, const orphans *o, int tensors)
 #define UNSEEN (UINT32_MAX - 1)
 #define ON_THE_WAY (UINT32_MAX - 2)
 
-/* The member that the cycle that an orphan is on goes by: a call that is on
- * it, whose variables have names, and the first that the collector lists, which
- * changes with its runs. */
+/* What a cycle's members have in common as a name: a call has variables, an
+ * object of a class that a program's source makes says more than what it is
+ * built of. */
+static int
+says(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    if (PyFrame_Check(op))
+        return 2;
+    return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) &&
+           strchr(type->tp_name, '.') == NULL;
+}
+
+/* Whether a cycle goes by the one rather than by the other: not by which the
+ * collector lists first, as that changes with its runs, unless they are of one
+ * type. */
+static int
+stands_before(const orphan *one, const orphan *other)
+{
+    int more = says(one->op) - says(other->op);
+    if (more == 0)
+        more = strcmp(Py_TYPE(other->op)->tp_name, Py_TYPE(one->op)->tp_name);
+    return more != 0 ? more > 0 : one < other;
+}
+
+/* The member that the cycle that an orphan is on goes by. */
 static uint32_t
 first_of_cycle(const orphans *o, uint32_t member)
 {
     uint32_t chosen = member;
     for (uint32_t i = o->items[member].before; i != member;
-         i = o->items[i].before) {
-        int is_call = PyFrame_Check(o->items[i].op) != 0;
-        int was_call = PyFrame_Check(o->items[chosen].op) != 0;
-        if (is_call != was_call ? is_call : i < chosen)
+         i = o->items[i].before)
+        if (stands_before(&o->items[i], &o->items[chosen]))
             chosen = i;
-    }
     return chosen;
 }
 
