@@ -2,6 +2,7 @@
  * two of its bytecodes, where no handler, tracer or compiler of its own meets
  * code of ours.
  */
+#include "../core/base/our_frames.h"
 #include "signals.h"
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -71,6 +72,8 @@ raise_later(void)
     PyErr_NormalizeException(&type, &error, &trace);
     if (error != NULL && trace != NULL)
         PyException_SetTraceback(error, trace);
+    if (error != NULL)
+        ia_forget_our_frames(error);
     int is_main = ia_is_main_thread();
     if (is_main && error != NULL && Py_AddPendingCall(raise_it, error) == 0)
         error = NULL;

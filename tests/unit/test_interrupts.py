@@ -329,6 +329,10 @@ def test_a_callback_that_stops_us(option: str) -> None:
     assert numbers == plain()
 
 
+#: Frames of a look's, which the program did not call.
+JUDGING = "impactarbiter.judging"
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("option", ["on_finding", "allow"])
 def test_a_callback_that_ends_the_program(
@@ -338,8 +342,13 @@ def test_a_callback_that_ends_the_program(
         raise error
 
     value = callback if option == "on_finding" else (callback,)
-    with pytest.raises(error):
+    with pytest.raises(error) as raised:
         watched(**{option: value})
+    frames = [entry.frame.raw for entry in raised.traceback]
+    assert frames[-1].f_code is callback.__code__
+    modules = {frame.f_globals["__name__"] for frame in frames}
+    if option == "on_finding":  # a rule is asked by the report, too
+        assert not [one for one in modules if one.startswith(JUDGING)]
 
 
 class UnsayableError(Exception):

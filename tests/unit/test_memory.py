@@ -1098,3 +1098,11 @@ def test_what_nothing_came_to_until_the_end_has_stopped(
     assert not known.overdue()
     known.lasts(at(100), at_tick)
     assert known.overdue() is stopped
+
+
+def test_what_other_lines_make_came_after_it_was_seen_with_less() -> None:
+    known = history(seen(20, 8, 8))
+    for tick, items in ((90, 40), (120, 50)):
+        known.observe(seen(tick, items, items))
+        known.growth.was_made(40)
+    assert known.growth.gained_at == 90

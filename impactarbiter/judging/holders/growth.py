@@ -38,6 +38,7 @@ class Growth(Changing):
 
     gained_at: int = 0  # `now` of the last gain
     gained: Moment | None = None  # of the last gain that was seen
+    had_less: int = 0  # `now` of the look before that one
     gains: int = 0  # times that it was seen grown
     waited: int = 0  # the longest time between two of them
     rates: Gains = field(default_factory=Gains)  # what they are counted from
@@ -73,6 +74,7 @@ class Growth(Changing):
             gained_at = max(min(made, gained_at), self.gained_at)
         self.waited = max(self.waited, gained_at - self.gained_at)
         self.gained_at, self.gained = gained_at, now.at
+        self.had_less = before.at.now
         self.gains += 1
         if (now.items or now.is_plain) and now.at.ends_step:
             self.rates.add(now, pause)
@@ -84,9 +86,10 @@ class Growth(Changing):
 
     def was_made(self, by: int | None) -> None:
         """All that its lines have was made by then, and a visit may come long
-        after: it has gained no memory since."""
+        after: it has gained no memory since, but for what other lines make,
+        which it was seen to have less of before."""
         if by is not None:
-            self.gained_at = min(self.gained_at, by)
+            self.gained_at = min(self.gained_at, max(by, self.had_less))
 
     def walked_again(
         self, walked: Observation, now: Observation, *, in_use: bool

@@ -1,6 +1,7 @@
 /* Exceptions that came while our Python code ran and are the program's. */
 
 #include "../base/compat.h"
+#include "../base/our_frames.h"
 #include "exceptions.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@ ia_pass_on_exception(void)
     PyErr_NormalizeException(&type, &value, &traceback);
     if (traceback != NULL)
         PyException_SetTraceback(value, traceback);
+    ia_forget_our_frames(value);
     if (!_Py_IsMainThread() || Py_AddPendingCall(raise_again, value) < 0) {
         raise_on_this_thread((PyObject *)Py_TYPE(value));
         Py_DECREF(value);
