@@ -215,8 +215,8 @@ def lines(
     found: dict[tuple[Site, str], float] = {}
     for rise in rises:
         site, noun = site_of(rise.site), noun_of((rise.device,))
-        begins = range(rise.base, status.now, rise.width)
-        steps = [status.step(b) for b in begins[: len(rise.least)]]
+        begins = (rise.base + i * rise.width for i in range(len(rise.least)))
+        steps = [status.step(begin) for begin in begins]
         built_up = len(steps) * BUILD_UP // WINDOWS
         if (site.file, site.line) in told or steps[-1] <= steps[built_up]:
             continue

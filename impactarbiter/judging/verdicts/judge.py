@@ -73,7 +73,8 @@ class Judge:
                 or has_just_gone(history, self.status.now)
             ):
                 continue
-            history.lasts(moment(self.status), at_last_tick(history))
+            ended = moment(replace(self.status, asked=False))
+            history.lasts(ended, at_last_tick(history))
             made = self._finding(history, needed, True, True)
             # What is gone and was never seen to grow was in passing: a value
             # that a thread holds while others make steps.
