@@ -473,10 +473,10 @@ class HolderHistory(Changing):
         )
 
     def lasts(self, until: Moment, at_tick: int) -> None:
-        """It was there until then, and went with the end; its lines had so
-        many storages at the last tick.  Where these are no more than it was
-        seen with, nothing has come to it since."""
-        if self.gains_by_births and at_tick <= self.last.storages:
+        """It went with the end, which came then; its lines had so many
+        storages at the last tick.  Where these are as many as it was seen
+        with, nothing has come to it since."""
+        if self.gains_by_births and at_tick == self.last.storages:
             self.last = replace(self.last, at=until)
 
     def overdue(self) -> bool:

@@ -10,7 +10,7 @@ from ...model.finding import Finding
 from ..holders.known import KnownHolders
 from ..holders.leaving import has_just_gone
 from ..holders.memory import HolderHistory
-from ..holders.observation import moment
+from ..holders.observation import Moment, moment
 from ..sums import curves
 from .forecast import Forecast
 from .verdict import at_last_tick, case_of, finding_of, stood_at_the_end
@@ -73,8 +73,7 @@ class Judge:
                 or has_just_gone(history, self.status.now)
             ):
                 continue
-            ended = moment(replace(self.status, asked=False))
-            history.lasts(ended, at_last_tick(history))
+            self._see_the_end(history, history.broken_at)
             made = self._finding(history, needed, True, True)
             # What is gone and was never seen to grow was in passing: a value
             # that a thread holds while others make steps.
@@ -86,6 +85,17 @@ class Judge:
             )
             found.append(history.finding)
         return found
+
+    def _see_the_end(self, history: HolderHistory, broken: Moment) -> None:
+        """Of what went with the end alone: what a call that returned has
+        dropped may have grown until then."""
+        status = self.status
+        if broken.tick < status.ticks:
+            return
+        ended = moment(replace(status, asked=False))
+        if history.last.at.now <= status.until:
+            ended = ended.at_the_end()  # no call after training is its time
+        history.lasts(ended, at_last_tick(history))
 
     def _see_lines(
         self, history: HolderHistory, suspects: Mapping[int, Suspect]

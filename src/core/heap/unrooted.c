@@ -456,16 +456,16 @@ seed_outside(ia_walk *w, ia_roots *roots, const orphans *o, int tensors)
 #define UNSEEN (UINT32_MAX - 1)
 #define ON_THE_WAY (UINT32_MAX - 2)
 
-/* What a cycle's members have in common as a name: a call has variables, an
- * object of a class that a program's source makes says more than what it is
- * built of. */
+/* How much a member says as the name of its cycle: a call has variables, an
+ * object of a class that source makes says more than what it is built of, and
+ * more than a tensor. */
 static int
 says(PyObject *op)
 {
     PyTypeObject *type = Py_TYPE(op);
     if (PyFrame_Check(op))
         return 2;
-    return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) &&
+    return !is_tensor(op) && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) &&
            strchr(type->tp_name, '.') == NULL;
 }
 
