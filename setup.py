@@ -44,7 +44,9 @@ SHARED_WITH_ARRAYS = [
     f"src/core/base/{name}.c"
     for name in ("array", "memory", "ptrmap", "read", "utf8")
 ]
-SHARED_WITH_SIGNALS = ["src/core/base/size_limit.c"]
+SHARED_WITH_SIGNALS = [
+    f"src/core/base/{name}.c" for name in ("size_limit", "taken_exception")
+]
 TORCH_LIBRARIES = ["torch_python", "torch", "torch_cpu", "c10"]
 
 

@@ -2,7 +2,7 @@
  * two of its bytecodes, where no handler, tracer or compiler of its own meets
  * code of ours.
  */
-#include "../core/base/our_frames.h"
+#include "../core/base/taken_exception.h"
 #include "signals.h"
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -67,21 +67,13 @@ raise_it(void *error)
 static void
 raise_later(void)
 {
-    PyObject *type, *error, *trace;
-    PyErr_Fetch(&type, &error, &trace);
-    PyErr_NormalizeException(&type, &error, &trace);
-    if (error != NULL && trace != NULL)
-        PyException_SetTraceback(error, trace);
-    if (error != NULL)
-        ia_forget_our_frames(error);
-    int is_main = ia_is_main_thread();
-    if (is_main && error != NULL && Py_AddPendingCall(raise_it, error) == 0)
-        error = NULL;
-    else if (!is_main)
-        PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), type);
-    Py_XDECREF(type);
-    Py_XDECREF(error);
-    Py_XDECREF(trace);
+    PyObject *error = ia_take_exception();
+    if (!ia_is_main_thread())
+        PyThreadState_SetAsyncExc(PyThread_get_thread_ident(),
+                                  (PyObject *)Py_TYPE(error));
+    else if (Py_AddPendingCall(raise_it, error) == 0)
+        return;
+    Py_DECREF(error);
 }
 
 PyDoc_STRVAR(aside_doc,

@@ -357,7 +357,6 @@ give_back(PyObject *Py_UNUSED(self), PyObject *args)
     return PyBool_FromLong(ours);
 }
 
-
 PyMethodDef ia_taken_methods[] = {
     {"take", take, METH_VARARGS, take_doc},
     {"answer", answer, METH_O, answer_doc},

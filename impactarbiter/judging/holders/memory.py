@@ -418,7 +418,7 @@ class HolderHistory(Changing):
             return
         if visit.state != "intact" or self._went_with_the_end(visit, lines):
             self.broken_at = self.broken_at or at
-            if _alive(lines) >= _at_tick(lines):  # the program goes on
+            if _alive(lines) >= storages_at_tick(lines):  # the program goes on
                 old = self._as_old_as_walked(older)
                 self.is_gone |= not old and self.turnover.remaining > 0
             return
@@ -459,9 +459,9 @@ class HolderHistory(Changing):
         """Whether what is gone was all there when the last tick ended: no
         turn of the program let go of it, its end did."""
         shorter = (visit.length or 0) < (self.last.items or 0)
-        return shorter and _at_tick(lines) >= self.last.storages > _alive(
+        return shorter and storages_at_tick(
             lines
-        )
+        ) >= self.last.storages > _alive(lines)
 
     @property
     def gains_by_births(self) -> bool:
@@ -508,10 +508,10 @@ def _are_others(ones: Iterable[Held], theirs: Iterable[Held]) -> bool:
 
 def in_use(lines: Mapping[int, SiteNow]) -> bool:
     """Whether lines have more than when the last tick ended."""
-    return _alive(lines) > _at_tick(lines)
+    return _alive(lines) > storages_at_tick(lines)
 
 
-def _at_tick(lines: Mapping[int, SiteNow]) -> int:
+def storages_at_tick(lines: Mapping[int, SiteNow]) -> int:
     """Storages that lines had when the last tick ended."""
     return sum(line.at_tick for line in lines.values())
 

@@ -20,7 +20,7 @@ from ..holders.leaving import (
     pauses,
     slows,
 )
-from ..holders.memory import HolderHistory
+from ..holders.memory import HolderHistory, storages_at_tick
 from ..holders.observation import Moment
 from ..holders.rates import (
     carried,
@@ -313,7 +313,7 @@ GOES_ON = 0.5
 
 def at_last_tick(history: HolderHistory) -> int:
     """Storages that a holder's lines had when the last tick ended."""
-    return sum(heap.site_now(site).at_tick for site in history.sites)
+    return storages_at_tick({s: heap.site_now(s) for s in history.sites})
 
 
 def stood_at_the_end(

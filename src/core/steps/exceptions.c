@@ -1,7 +1,7 @@
 /* Exceptions that came while our Python code ran and are the program's. */
 
 #include "../base/compat.h"
-#include "../base/our_frames.h"
+#include "../base/taken_exception.h"
 #include "exceptions.h"
 
 #include <errno.h>
@@ -29,18 +29,11 @@ raise_on_this_thread(PyObject *type)
 void
 ia_pass_on_exception(void)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (traceback != NULL)
-        PyException_SetTraceback(value, traceback);
-    ia_forget_our_frames(value);
+    PyObject *value = ia_take_exception();
     if (!_Py_IsMainThread() || Py_AddPendingCall(raise_again, value) < 0) {
         raise_on_this_thread((PyObject *)Py_TYPE(value));
         Py_DECREF(value);
     }
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
 }
 
 /* The process may open no more files, or the machine may not. */

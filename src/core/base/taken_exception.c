@@ -1,15 +1,12 @@
-/* Frames of ours in a traceback: what a handler raises while code of ours runs
- * is the program's, and is to look as though we had not been there. */
-#ifndef IA_OUR_FRAMES_H
-#define IA_OUR_FRAMES_H
+/* An exception of the program's that came while code of ours ran. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "taken_exception.h"
+
 #include <frameobject.h>
 #include <string.h>
 
-static inline int
-ia_is_our_frame(PyFrameObject *frame)
+static int
+is_our_frame(PyFrameObject *frame)
 {
     static const char ours[] = "impactarbiter";
     PyObject *globals = PyFrame_GetGlobals(frame);
@@ -26,16 +23,14 @@ ia_is_our_frame(PyFrameObject *frame)
     return is_ours;
 }
 
-/* Has the exception's traceback begin behind the last frame of ours; no
- * exception is set. */
-static inline void
-ia_forget_our_frames(PyObject *exception)
+static void
+forget_our_frames(PyObject *exception)
 {
     PyObject *traceback = PyException_GetTraceback(exception);
     PyTracebackObject *rest = NULL, *t = (PyTracebackObject *)traceback;
     int any = 0;
     for (; t != NULL; t = t->tb_next)
-        if (ia_is_our_frame(t->tb_frame)) {
+        if (is_our_frame(t->tb_frame)) {
             rest = t->tb_next;
             any = 1;
         }
@@ -45,4 +40,16 @@ ia_forget_our_frames(PyObject *exception)
     Py_XDECREF(traceback);
 }
 
-#endif /* IA_OUR_FRAMES_H */
+PyObject *
+ia_take_exception(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(value, traceback);
+    forget_our_frames(value);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
