@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 import socket
+from os import getpid
 from typing import NamedTuple
+
+from .files import kernel_file
 
 #: The folder that all processes of a job write into.
 JOB = "IMPACTARBITER_JOB"
@@ -33,6 +36,26 @@ _NAMES = (
 )
 #: How often the job was begun again, where a launcher counts that.
 _RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+
+
+def runs_beside(pid: int) -> bool:
+    """Whether that is a process, and another than this one; not one that has
+    ended and waits to be asked how."""
+    if pid == getpid():
+        return False
+    try:
+        with kernel_file(pid, "stat") as stat:
+            if stat.read().rpartition(")")[2].split()[:1] == ["Z"]:
+                return False
+    except OSError:  # it has gone, or there is no /proc
+        pass
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def job_folder() -> str | None:

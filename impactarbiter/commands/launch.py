@@ -20,7 +20,7 @@ import threading
 import types
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..base.errors import UsageError
 from ..base.imports import names_of
@@ -199,8 +199,21 @@ def fresh_main() -> types.ModuleType:
     return module
 
 
-def run_target(target: Target) -> BaseException | None:
-    """Runs to the end; what the program raised, without our frames in it.
+class Ending(NamedTuple):
+    """How a program ended: its exit code, that in a word, and what it raised.
+
+    A SystemExit is not kept: the interpreter lets go of it, and so of all that
+    the calls had that it ended, before it waits for threads.
+    """
+
+    code: int = 0
+    word: str = FINISHED
+    error: BaseException | None = None
+
+
+def run_target(target: Target) -> Ending:
+    """Runs to the end, and ends the program as the interpreter would, with no
+    frames of ours in what it prints.
 
     ``sys.modules["__main__"]``, ``sys.argv`` and ``sys.path`` stay as the
     program has them: its exit handlers and threads may still need them.
@@ -217,12 +230,26 @@ def run_target(target: Target) -> BaseException | None:
         replaces = not sys.flags.safe_path and bool(sys.path)
         sys.path[: 1 if replaces else 0] = [target.path0]
         _give_way(target.path0)
+    raised = None
     try:
         target.body(module)
     except BaseException as error:
         error.__traceback__ = _without_us(error.__traceback__)
-        return error
-    return None
+        raised = error
+    try:
+        return Ending() if raised is None else _settle(raised)
+    finally:
+        # The calls that it ended lead here: nobody would free them.
+        raised = None
+
+
+def _settle(error: BaseException) -> Ending:
+    """Prints what the program raised, or the message that it leaves with."""
+    if isinstance(error, SystemExit):
+        return Ending(_exit_code(error), _in_a_word(error))
+    leaving = print_uncaught(error)
+    code = _exit_code(leaving) if isinstance(leaving, SystemExit) else 1
+    return Ending(code, _in_a_word(error), error)
 
 
 _kept: list[object] = []
@@ -393,18 +420,18 @@ def _is_waited_for(thread: threading.Thread) -> bool:
     return not daemonic and thread is not threading.main_thread()
 
 
-def ending(error: BaseException | None) -> str:
-    """How a program ended, in a word; prints nothing."""
-    if isinstance(error, SystemExit):
-        number = _number(_code_of(error))
-        if number == 0:
-            return FINISHED
-        is_long = number is not None and -(2**63) <= number < 2**63
-        return f"exit {number}" if is_long else "exit 1"
-    return FINISHED if error is None else type(error).__name__
+def _in_a_word(error: BaseException) -> str:
+    """How a program ended that raised this; prints nothing."""
+    if not isinstance(error, SystemExit):
+        return type(error).__name__
+    number = _number(_code_of(error))
+    if number == 0:
+        return FINISHED
+    is_long = number is not None and -(2**63) <= number < 2**63
+    return f"exit {number}" if is_long else "exit 1"
 
 
-def exit_code(error: SystemExit) -> int:
+def _exit_code(error: SystemExit) -> int:
     """The code a SystemExit asks for; prints its message, if it is one."""
     code = _code_of(error)
     number = _number(code)

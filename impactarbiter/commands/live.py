@@ -27,7 +27,7 @@ from ..base.waiting import called_aside
 from ..model.finding import Finding
 from ..model.report import Report
 from ..model.words import BOUNDED
-from ..reports.console import TextStream, broken
+from ..reports.console import Standing, broken
 from ..reports.status import StatusLine
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Live:
     """
 
     arbiter: Arbiter
-    stream: TextStream | None
+    stream: Standing | None
     write: Callable[[Report], None]
     publish: Callable[[Report], object]
     quiet: bool = False
@@ -303,6 +303,10 @@ class Live:
         self._say(f"warning: {text}")
 
     def _say(self, text: str) -> None:
+        """In passing: not into what a program captures, as a test does; the
+        report has it all."""
+        if self.stream is not None and self.stream.is_captured():
+            return
         number = rank()
         where = "" if number is None else f" (rank {number})"
         line = f"impactarbiter{where}: {clean(text)}"

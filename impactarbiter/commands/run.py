@@ -133,7 +133,7 @@ class _Run:
 
     pid: int
     rank: int | None
-    stream: TextStream | None
+    stream: Standing | None
     arbiter: Any
     outputs: dict[str, str]
     command: str | None  # None: not to be told
@@ -170,21 +170,22 @@ def execute(args: list[str]) -> int:
     run = _start(given, outputs, None if masked else command)
     live = _follow(run, given)
     dashboard = _show(run, given)
-    error = launch.run_target(target)
+    ending = launch.run_target(target)
     if getpid() != run.pid:
-        return _child_exit(error)
-    code = _settle(error)
+        # A forked child that ran off the end of the program: no report.
+        _leave_by_interrupt(ending)
+        return ending.code
     launch.wait_for_threads()
     with launch.LibraryBack():
-        threshold = None if code else given.get("--fail-on")
-        found = _end(run, error, live, dashboard, threshold)
-        _leave_by_interrupt(error)
-    return FOUND if found else code
+        threshold = None if ending.code else given.get("--fail-on")
+        found = _end(run, ending, live, dashboard, threshold)
+        _leave_by_interrupt(ending)
+    return FOUND if found else ending.code
 
 
 def _end(
     run: _Run,
-    error: BaseException | None,
+    ending: launch.Ending,
     live: Live | None,
     dashboard: Dashboard | None,
     threshold: str | None,
@@ -192,11 +193,11 @@ def _end(
     """All that is to be said at the end; whether ``--fail-on`` fails it."""
     if live is not None:
         _spared(run.stream, "the status line goes on", live.end)
-    report = _undisturbed(run, partial(_make_report, run, error))
+    report = _undisturbed(run, partial(_make_report, run, ending))
     family = _undisturbed(run, partial(_last_words, run, report))
     if dashboard is not None:
-        ending = partial(dashboard.end, report)
-        _spared(run.stream, "the page has no last word", ending)
+        last_word = partial(dashboard.end, report)
+        _spared(run.stream, "the page has no last word", last_word)
     if live is not None:
         live.let_go()
     # A rank that fails early has the others killed at whatever they do.
@@ -238,14 +239,13 @@ def _files(outputs: dict[str, str]) -> dict[str, str]:
 def _lead(plan: distributed.Handover, given: dict[str, Any]) -> int:
     """Starts torchrun or its like, and says what its processes found."""
     leading = lead.Lead(plan, given.get("--job"), given.get("--json"))
-    error = launch.run_target(leading.target)
-    code = _settle(error)
+    ending = launch.run_target(leading.target)
     end = partial(leading.end, sys.stderr, detail(given))
     job = _spared(sys.stderr, "what was found is not told", end)
-    _leave_by_interrupt(error)
-    threshold = given.get("--fail-on")
-    found = threshold and not code and gate_of_job(job, threshold) == FOUND
-    return FOUND if found else code
+    _leave_by_interrupt(ending)
+    threshold = None if ending.code else given.get("--fail-on")
+    found = threshold and gate_of_job(job, threshold) == FOUND
+    return FOUND if found else ending.code
 
 
 def _target(rest: list[str]) -> launch.Target:
@@ -356,48 +356,29 @@ def _write(run: _Run, report: Report) -> None:
         print_report(report, run.stream, run.detail)
 
 
-def _make_report(run: _Run, error: BaseException | None) -> Report | None:
+def _make_report(run: _Run, ending: launch.Ending) -> Report | None:
     """The report, while the program's objects are still alive."""
     if run.arbiter is None:
         return None
     if run.arbiter.job is not None:
-        run.arbiter.job.ending = launch.ending(error)
-    if error is not None and not isinstance(error, SystemExit):
+        run.arbiter.job.ending = ending.word
+    if ending.error is not None:
         # The frames of the failed program hold what it held: this is where
         # the interpreter is about to put them.
-        launch.set_last(error)
+        launch.set_last(ending.error)
     try:
-        report: Report = run.arbiter.stop(error)
+        report: Report = run.arbiter.stop(ending.error)
     except BaseException as failure:
         _warn(run.stream, "no report", failure)
         return None
     return _with_command(report, run.command)
 
 
-def _settle(error: BaseException | None) -> int:
-    """Ends the program as the interpreter would; its exit code."""
-    if error is None:
-        return 0
-    if not isinstance(error, SystemExit):
-        leaving = launch.print_uncaught(error)
-        if not isinstance(leaving, SystemExit):
-            return 1
-        error = leaving
-    return launch.exit_code(error)
-
-
-def _leave_by_interrupt(error: BaseException | None) -> None:
+def _leave_by_interrupt(ending: launch.Ending) -> None:
     """An interrupt is printed already; the interpreter turns it into death by
     SIGINT.  It does so for no subclass."""
-    if type(error) is KeyboardInterrupt:
+    if type(ending.error) is KeyboardInterrupt:
         raise KeyboardInterrupt from None
-
-
-def _child_exit(error: BaseException | None) -> int:
-    """A forked child that ran off the end of the program: no report."""
-    code = _settle(error)
-    _leave_by_interrupt(error)
-    return code
 
 
 def _last_words(run: _Run, report: Report | None) -> Job | None:

@@ -53,6 +53,18 @@ class Standing:
         if self._stands():
             self._stream.flush()
 
+    def is_captured(self) -> bool:
+        """Whether the program has put another file there for a while: it has
+        kept what was there, to put it back."""
+        file = self._file
+        if file is None or _file_of(self._stream) == file:
+            return False
+        try:
+            numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+        except OSError:
+            return False
+        return any(n > _STANDARD and _file_at(n) == file for n in numbers)
+
     def __getattr__(self, name: str) -> Any:
         if name == "_stream":  # of a copy that is being made
             raise AttributeError(name)
@@ -70,8 +82,20 @@ class Standing:
 def _file_of(stream: TextStream) -> tuple[int, int] | None:
     """Which file its descriptor leads to; None where it has none."""
     try:
-        found = os.fstat(stream.fileno())  # type: ignore[attr-defined]
+        return _file_at(stream.fileno())  # type: ignore[attr-defined]
     except Exception:
+        return None
+
+
+#: The last of the standard streams, which may be one file.
+_STANDARD = 2
+
+
+def _file_at(number: int) -> tuple[int, int] | None:
+    """Which file a descriptor leads to; None where it is closed."""
+    try:
+        found = os.fstat(number)
+    except OSError:
         return None
     return found.st_dev, found.st_ino
 

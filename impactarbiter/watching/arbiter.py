@@ -113,7 +113,11 @@ def watch(
     folder = job_folder()
     if in_its_place is not None:
         # A child that watches itself stays the child that it is.
-        arbiter.join(in_its_place.folder, in_its_place.process)
+        arbiter.join(
+            in_its_place.folder,
+            in_its_place.process,
+            passing=in_its_place.is_passing,
+        )
     elif folder is not None:
         arbiter.join(folder, looks.this_process())
     arbiter._arm(
@@ -337,16 +341,23 @@ class Arbiter:
             raise failure
 
     def join(
-        self, folder: str, process: Process, lazily: bool = False
+        self,
+        folder: str,
+        process: Process,
+        *,
+        lazily: bool = False,
+        passing: bool = False,
     ) -> None:
         """Keeps a file in the folder of a job from now on.
 
-        ``lazily``: only once a step was seen.
+        ``lazily``: only once a step was seen; ``passing``: its parent throws
+        the folder away.
         """
         self.job = looks.JobFile(
             folder, process, self._diagnostician.glance, self.obfuscate
         )
         self.job.only_with_steps = lazily
+        self.job.is_passing = passing
         self._diagnostician.refresh = looks.REFRESH
         hooks.look_at(1)
         self.job.begin(self.stop)

@@ -13,7 +13,7 @@ from os import getpid
 from typing import Any
 
 from ..base import imports
-from ..base.ranks import JOB, job_folder, rank
+from ..base.ranks import JOB, job_folder, rank, runs_beside
 from ..base.records import dataclass
 from ..base.signals import Tolerated
 
@@ -25,6 +25,8 @@ OPTIONS = "IMPACTARBITER_WATCH"
 RANK = "rank"
 #: And its process: a server or a shell may stand between.
 PARENT = "parent"
+#: And whether the folder is thrown away once that has read it.
+PASSING = "passing"
 #: Characters of them that are handed on.  Linux starts no process with a
 #: variable of 128 KiB, and all of them share a room with the arguments.
 MOST = 1 << 16
@@ -81,12 +83,13 @@ def arm(options: dict[str, Any], folder: str | None = None) -> Armed:
 
     They write into ``folder``, else that of the job, else one of our choice.
     """
-    chosen = folder or job_folder() or passing_folder()
+    stays = folder or job_folder()
+    chosen = stays or passing_folder()
     allowed = [
         rule for rule in options.get("allow", ()) if isinstance(rule, str)
     ]
     full = os.path.abspath(chosen)
-    text = as_text({**options, "allow": allowed})
+    text = as_text({**options, "allow": allowed, PASSING: stays is None})
     excuse = None
     if len(text) <= MOST:
         after = {
@@ -125,6 +128,16 @@ def _path_with_ours() -> str:
 def disarm() -> None:
     """No child is watched, whatever the environment says besides."""
     os.environ[FOLDER] = "none"
+
+
+def is_gathered(options: dict[str, Any]) -> bool:
+    """Whether somebody reads what a child with these options writes: nobody
+    reads a passing folder whose process has ended, or has become this very
+    program by ``os.exec*()``."""
+    parent = options.get(PARENT)
+    if not options.get(PASSING) or type(parent) is not int:
+        return True
+    return runs_beside(parent)
 
 
 def are_wanted() -> bool:

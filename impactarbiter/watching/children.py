@@ -24,9 +24,12 @@ from .arbiter import Arbiter
 from .armed import (
     OPTIONS,
     PARENT,
+    PASSING,
     RANK,
     as_text,
+    disarm,
     folder,
+    is_gathered,
     wait_for_bootstrap,
 )
 from .job_file import ending, this_process
@@ -103,10 +106,14 @@ def begin() -> None:
         return
     _begun, _arbiter, _fetched = getpid(), None, False
     with Tolerated():
-        _begin()
+        options: dict[str, Any] = json.loads(os.environ.get(OPTIONS) or "{}")
+        if is_gathered(options):
+            _begin(options)
+        else:
+            disarm()  # for its own children, too
 
 
-def _begin() -> None:
+def _begin(options: dict[str, Any]) -> None:
     global _arbiter
     from multiprocessing import util
 
@@ -115,7 +122,6 @@ def _begin() -> None:
     arbiters.abandon()
     if arbiters.current() is not None:
         return
-    options: dict[str, Any] = json.loads(os.environ.get(OPTIONS) or "{}")
     worker = _loader_worker()
     loads = worker is not None
     _arbiter = Arbiter(
@@ -136,7 +142,8 @@ def _begin() -> None:
         role = "train"  # nobody's child: of a launcher, or alone
         os.environ[OPTIONS] = as_text(options)
     process = this_process(role, worker, parent)
-    _arbiter.join(chosen, process, lazily=True)
+    passing = bool(options.get(PASSING))
+    _arbiter.join(chosen, process, lazily=True, passing=passing)
     util.Finalize(None, _finish, exitpriority=100)
     if loads:
         _count_batches()

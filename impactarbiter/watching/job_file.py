@@ -17,7 +17,7 @@ from os import getpid
 from time import monotonic, time
 
 from ..base.files import write_atomic
-from ..base.ranks import MASKED_HOST, host_name, place
+from ..base.ranks import MASKED_HOST, host_name, place, runs_beside
 from ..base.records import replace
 from ..base.signals import Tolerated, is_programs
 from ..base.text import clean
@@ -112,6 +112,8 @@ class JobFile:
         if masked:
             process = replace(process, host=MASKED_HOST)
         self.process: Process = process
+        #: Its parent throws the folder away when it has read what is there.
+        self.is_passing = False
         #: How the process is about to end, once somebody knows.
         self.ending: str | None = None
         #: A process without a step leaves no file.
@@ -204,7 +206,18 @@ class JobFile:
                 raise
             self._complain(error)
 
+    def _is_read(self) -> bool:
+        """Whether anybody will: not once a passing folder's process has ended,
+        or has thrown it away with what we had written."""
+        parent = self.process.parent
+        if not self.is_passing or parent is None:
+            return True
+        gone = self._path and not os.path.isdir(self.folder)
+        return runs_beside(parent) and not gone
+
     def _put(self, text: bytes, sync: bool) -> None:
+        if not self._is_read():
+            return
         path = os.path.join(self.folder, self.process.file_name)
         if not self._path:
             os.makedirs(self.folder, exist_ok=True)

@@ -17,7 +17,6 @@ import re
 import shutil
 from contextlib import suppress
 from dataclasses import asdict
-from os import getpid
 from time import monotonic
 from types import TracebackType
 
@@ -26,6 +25,7 @@ import numpy as np
 from ..base.errors import ReportError, UsageError
 from ..base.files import write_atomic
 from ..base.imports import names_in
+from ..base.ranks import runs_beside
 from ..base.signals import Tolerated
 from ..core import ledger, questions
 from ..core import recorder as writer
@@ -272,9 +272,9 @@ def _tidy(folder: str, keep: int) -> list[str]:
     entries = os.listdir(folder)
     for entry in entries:
         found = _PARTIAL.fullmatch(entry)
-        if found and not _runs(int(found[1])):
+        if found and not runs_beside(int(found[1])):
             shutil.rmtree(os.path.join(folder, entry), ignore_errors=True)
-    names = [one.text for one in in_order(entries) if not _runs(one.pid)]
+    names = [one.text for one in in_order(entries) if not runs_beside(one.pid)]
     for name in names[:-keep]:
         _remove(folder, name)
     return names[-keep:]
@@ -285,18 +285,6 @@ def _remove(folder: str, name: str) -> None:
     with suppress(OSError):
         os.rename(os.path.join(folder, name), hidden)
     shutil.rmtree(hidden, ignore_errors=True)
-
-
-def _runs(pid: int) -> bool:
-    if pid == getpid():
-        return False  # its recorder is not active, or we were not here
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def holders_now() -> list[HeldBytes]:

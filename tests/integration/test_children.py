@@ -427,6 +427,47 @@ def test_a_child_of_a_child(tmp_path: Path) -> None:
     assert [f.role for f in children.findings] == ["spawned"]
 
 
+STARTS = """\
+import os, subprocess, sys, time
+args = [sys.executable, __file__]
+if sys.argv[1] == "detached" and len(sys.argv) == 2:
+    subprocess.Popen([*args, "detached", str(os.getpid())])
+    sys.exit()
+if len(sys.argv) > 2 and sys.argv[1] == "detached":
+    while os.getppid() == int(sys.argv[2]):
+        time.sleep(0.01)
+import torch
+layer = torch.nn.Linear(2, 2)
+kept = []
+for _ in range(40):
+    layer(torch.ones(1, 2))
+    kept.append(torch.zeros(1000))
+if sys.argv[1:] == ["anew"]:
+    os.execv(sys.executable, [*args, "anew", "again"])
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("way", ["anew", "detached"])
+def test_what_nobody_reads_is_not_written(tmp_path: Path, way: str) -> None:
+    """By a program that has started itself anew, or a child that outlives
+    it: output comes to its end when both have gone."""
+    (tmp_path / "program.py").write_text(STARTS)
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    command = ["-m", "impactarbiter", "run", "program.py", way]
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TMPDIR": str(folder)},
+        timeout=240,
+    )
+    assert done.returncode == 0 and "done" in done.stdout, done
+    assert list(folder.glob("impactarbiter*")) == []
+
+
 WATCHED = """\
 import os, sys, torch, impactarbiter
 import torch.multiprocessing as mp

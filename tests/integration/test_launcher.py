@@ -226,6 +226,20 @@ ENDINGS = {
         atexit.register(lambda: print(builtins.__import__))
         builtins.__import__ = None
     """,
+    "exit_owner": """
+        import atexit, queue, sys, threading
+        asked = queue.Queue()
+        class Owner:
+            def __del__(self):
+                print('freed')
+                asked.put(None)
+        def main():
+            owner = Owner()
+            threading.Thread(target=asked.get).start()
+            sys.exit(3)
+        atexit.register(print, 'exit handlers')
+        main()
+    """,
     "fork": """
         import os, sys
         child = os.fork()
@@ -745,6 +759,29 @@ def test_a_file_in_place_of_stderr(
     assert REPORT not in done.stderr
     text = (tmp_path / "own.txt").read_text()
     assert (REPORT in text) == bool(text) == ours
+
+
+CAPTURED = """
+import os, sys, tempfile, torch
+kept = []
+with tempfile.TemporaryFile() as own:
+    saved = os.dup(2)
+    os.dup2(own.fileno(), 2)
+    for _ in range(40):
+        kept.append((torch.ones(64, requires_grad=True) * 2).sum())
+        kept[-1].backward()
+    os.dup2(saved, 2)
+    os.close(saved)
+    assert os.fstat(own.fileno()).st_size == 0
+"""
+
+
+def test_what_a_program_captures_has_no_word_of_ours(tmp_path: Path) -> None:
+    """As a test does that asserts it; the report has it all."""
+    script(tmp_path, CAPTURED)
+    done = warm_call(["prog.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith(f"{REPORT}CRITICAL")
 
 
 def test_other_commands_stay_light(tmp_path: Path) -> None:

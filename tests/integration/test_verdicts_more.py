@@ -20,6 +20,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -1058,6 +1059,61 @@ def test_a_buffer_that_grows_by_concatenation_while_a_graph_reads_it() -> None:
     assert leak.bytes_per_step == pytest.approx(16 * 8 * 4, rel=0.05)
     assert leak.retained_bytes == model.queue.nbytes
     assert leak.retained_tensors == 1
+
+
+def test_a_mean_that_is_larger_than_the_sum_s_graph_is_not_what_keeps_it() -> (
+    None
+):
+    """Both hang on the graph of all steps; the mean is made anew."""
+    weight = torch.ones(1024, requires_grad=True)
+    meter = SimpleNamespace(sum=0, mean=0, count=0)
+
+    def turn() -> None:
+        meter.sum += weight * 2
+        meter.count += 1
+        meter.mean = meter.sum / meter.count
+
+    leak = only(watched(turn, 60))
+    assert leak.verdict == "leak" and leak.holder
+    assert leak.holder.expression.endswith("meter.sum")
+    (mean,) = leak.holder.beside
+    assert mean.endswith("meter.mean")
+
+
+def test_a_look_that_leaves_graphs_out_does_not_change_what_is_known() -> None:
+    """What only a graph leads to looked as if nothing of Python's did, and a
+    list of losses as if it kept next to nothing."""
+    losses: list[torch.Tensor] = []
+
+    def says_so(warning: str) -> bool:
+        return "graph was left out" in warning
+
+    def turn() -> None:
+        layer = torch.nn.Linear(32, 32)
+        losses.append(layer(torch.ones(32)).sum())
+
+    future: Any = torch.futures.Future()
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(STEPS):
+            turn()
+            arbiter.step()
+        before = only(arbiter.report())
+        thread = threading.Thread(target=future.wait)
+        thread.start()
+        during = None
+        while during is None or not any(map(says_so, during.warnings)):
+            turn()
+            arbiter.step()
+            during = arbiter.report()
+        future.set_result(None)
+        thread.join()
+        after = only(arbiter.report())
+    known = only(during)
+    for one in (before, known, after):
+        assert one.verdict == "leak" and one.holder
+        assert one.holder.expression.endswith("losses")
+    assert known.bytes_per_step == pytest.approx(before.bytes_per_step, 0.2)
+    assert after.bytes_per_step == pytest.approx(before.bytes_per_step, 0.2)
 
 
 def test_averages_that_carry_a_graph_cost_what_their_graph_gains() -> None:

@@ -841,6 +841,60 @@ main()
     assert report["taken_back"] == []
 
 
+@pytest.mark.parametrize("kept", ["made", "(made, made + 1)"])
+@pytest.mark.parametrize("calls", [300, 3000])
+def test_what_training_kept_is_a_leak_however_long_the_model_serves_then(
+    tmp_path: Path, kept: str, calls: int
+) -> None:
+    """Nothing comes to it by a call: calls after training are not its time."""
+    report = report_of(
+        tmp_path,
+        f"""
+def train(kept):
+    for i in range(100):
+        step()
+        made = torch.ones(1 << 14)
+        if i >= 6:
+            kept.append({kept})
+
+def main():
+    kept = []
+    train(kept)
+    with torch.no_grad():
+        model = torch.nn.Linear(4, 4)
+        for i in range({calls}):
+            model(torch.ones(4))
+
+main()
+""",
+    )
+    (finding,) = report["findings"]
+    assert finding["verdict"] == "leak"
+    assert finding["holder"]["expression"] == "main().kept"
+    assert report["taken_back"] == []
+
+
+@pytest.mark.parametrize("begins", [0, 10])
+def test_what_was_full_long_before_the_end_is_no_leak(
+    tmp_path: Path, begins: int
+) -> None:
+    """A walk does not count what came to it in the warm-up."""
+    report = report_of(
+        tmp_path,
+        f"""
+def main():
+    kept = []
+    for i in range(100):
+        step()
+        if {begins} <= i < 62:
+            kept.append(torch.ones(1 << 14))
+
+main()
+""",
+    )
+    assert report["findings"] == []
+
+
 def test_an_optimizer_that_was_frozen_before_the_watch_ends_the_steps() -> (
     None
 ):

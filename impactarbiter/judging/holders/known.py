@@ -119,7 +119,9 @@ class KnownHolders(dict[str, HolderHistory]):
 
     def take_in(self, look: Look, *, only_known: bool = False) -> None:
         """Remembers what a walk has found, or ``only_known`` holders of it;
-        what it has not is broken."""
+        what it has not is broken.  A walk that left graphs out says nothing
+        of what is known: it has not seen all that leads there."""
+        graphs = look.walk.graph
         found = self._by_signature(look)
         self._join(found, look)
         found = {
@@ -130,14 +132,15 @@ class KnownHolders(dict[str, HolderHistory]):
             ).items()
         }
         for signature, siblings in found.items():
-            if only_known and signature not in self:
+            is_known = signature in self
+            if (only_known and not is_known) or (is_known and not graphs):
                 continue
             self._remember(look, signature, siblings)
             self._absorb(signature, found)
             if signature in self:
                 self[signature].measured |= not look.walk.near
         for signature, history in self.items():
-            if signature not in found and history.broken_at is None:
+            if graphs and signature not in found and not history.broken_at:
                 history.broken_at = look.at
         self._see_whose_graphs()
         self._fates.keep(f for one in self.values() for f in one.fellows)
@@ -158,8 +161,10 @@ class KnownHolders(dict[str, HolderHistory]):
 
     def _join(self, found: dict[str, Siblings], look: Look) -> None:
         """Tensors that hang on one graph are one finding, by the name of the
-        one that is known; the others stand beside it, but for a call's that
-        a loop makes: it has let go at the next turn."""
+        one that is known, or else of the one that has more generations: a
+        mean is made anew of the sum that carries them, and may be larger.
+        The others stand beside it, but for a call's that a loop makes: it has
+        let go at the next turn."""
         graphs: dict[int, dict[str, str]] = {}
         passing = set()
         for signature, siblings in found.items():
@@ -193,14 +198,17 @@ class KnownHolders(dict[str, HolderHistory]):
         signature: str,
         siblings: Siblings,
         look: Look,
-    ) -> int:
+    ) -> tuple[int, int]:
         """0 for a holder that is confirmed, 1 for one that is known, 2 for one
-        that is suspect, 3 for another, or a call's that a loop makes."""
+        that is suspect, 3 for another, or a call's that a loop makes; of those
+        that are alike in that, the fewer the more generations it has."""
+        generations = max(finding.generations for _held, finding in siblings)
         history = self.get(signature)
         if history is not None:
-            return 1 if history.confirmed_at is None else 0
+            known = 1 if history.confirmed_at is None else 0
+            return known, -generations
         lasts = [held for held, _f in siblings if not held.turn]
-        return 2 if any(map(look.is_suspect, lasts)) else 3
+        return 2 if any(map(look.is_suspect, lasts)) else 3, -generations
 
     def _by_known_name(self, held: Held, at: Moment) -> Held:
         """A confirmed container keeps the name that it was confirmed by.

@@ -466,17 +466,18 @@ class HolderHistory(Changing):
     @property
     def gains_by_births(self) -> bool:
         """Whether it cannot gain without that something is made for it: a
-        tensor, or a container whose items have each its own."""
+        tensor, or a container for each of whose items its lines have one,
+        those of the warm-up, which no walk counts, among them."""
         last = self.last
         return last.is_plain or (
-            not self.graph_grows and 0 < (last.items or 0) <= last.storages
+            not self.graph_grows and 0 < (last.items or 0) <= last.alive
         )
 
     def lasts(self, until: Moment, at_tick: int) -> None:
         """It went with the end, which came then; its lines had so many
-        storages at the last tick.  Where these are as many as it was seen
-        with, nothing has come to it since."""
-        if self.gains_by_births and at_tick == self.last.storages:
+        storages at the last tick.  Where these are as many as when it was
+        seen, nothing has come to it since."""
+        if self.gains_by_births and at_tick == self.last.alive:
             self.last = replace(self.last, at=until)
 
     def overdue(self) -> bool:

@@ -64,7 +64,8 @@ class Observation:
     ``value`` addresses to compare, ``size`` the memory of a holder that is a
     tensor.  ``emptied``: nothing is alive of what the last walk saw in it;
     ``thinned``: less than at the look before; ``carried_over``: nothing is,
-    and its items are copies.
+    and its items are copies.  ``alive`` is all that those lines had alive,
+    in it or not.
     ``bytes`` in ``freed`` storages, ``nodes`` and ``node_bytes`` are what
     cutting the holder would free, as the last walk before it measured them.
     """
@@ -89,6 +90,7 @@ class Observation:
     longer: float = 1.0  # likewise of what cutting it would free
     freed: int = 0
     ours: int = 0  # items that a walk found its lines' storages by
+    alive: int = 0
 
     def exceeds(self, older: Observation) -> bool:
         """Whether the holder has gained anything since."""
@@ -271,10 +273,11 @@ def visited(
 
 
 def _seen_by(visit: Visit, lines: Mapping[int, SiteNow]) -> dict[str, Any]:
-    """What a visit sees of a holder besides its length, and what the newest
-    tensors of its lines reach."""
+    """What a visit sees of a holder besides its length, what its lines have
+    alive, and what their newest tensors reach."""
     return {
         "probed": {s: line.graph_nodes for s, line in lines.items()},
+        "alive": sum(line.live_count for line in lines.values()),
         "first": visit.first,
         "value": visit.value,
         "graph": visit.graph,
