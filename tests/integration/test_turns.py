@@ -3,12 +3,14 @@ and is told of nobody; what outlives the turn is a leak like any other."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import textwrap
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -322,3 +324,51 @@ def test_one_key_s_list_is_cleared_with_the_others() -> None:
             ours.step()
         report = ours.report()
     assert not [f for f in report.findings if f.verdict == "leak"]
+
+
+class Service:
+    """Answers what it is asked; its tasks are kept once they are done."""
+
+    def __init__(self) -> None:
+        self.tasks: set[asyncio.Task[torch.Tensor]] = set()
+        self.asked: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def handle(self, number: int) -> torch.Tensor:
+        future = asyncio.get_running_loop().create_future()
+        await self.asked.put((number, future))
+        answer: torch.Tensor = await future
+        return answer
+
+    def submit(self, number: int) -> asyncio.Task[torch.Tensor]:
+        task = asyncio.create_task(self.handle(number))
+        self.tasks.add(task)
+        return task
+
+
+async def answer(asked: asyncio.Queue[Any], arbiter: Any) -> None:
+    """Has no other way to the service than by whom it answers."""
+    while True:
+        batch = [await asked.get()]
+        arbiter.step()
+        for number, future in batch:
+            future.set_result(torch.full((64,), float(number)))
+        del future
+
+
+async def serve(arbiter: Any) -> None:
+    service = Service()
+    answering = asyncio.create_task(answer(service.asked, arbiter))
+    for number in range(60):
+        await service.submit(number)
+    answering.cancel()
+
+
+def test_what_a_waiting_call_was_given_is_of_no_turn_that_leads_to_it() -> (
+    None
+):
+    with impactarbiter.watch(step="manual") as arbiter:
+        asyncio.run(serve(arbiter))
+        (leak,) = arbiter.report().findings
+    assert leak.verdict == "leak" and leak.holder
+    assert leak.holder.expression.endswith("self.tasks")
+    assert leak.generations > 40

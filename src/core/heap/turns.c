@@ -132,6 +132,28 @@ is_own_variable(ia_frame *f, uintptr_t ref)
     return own;
 }
 
+/* Does the way from one entry up to another lead through an argument of a
+ * suspended call, as a task's is that waits?  That was there before the call,
+ * whoever keeps the call. */
+static int
+leads_through_argument(const ia_walk *w, uint32_t entry, uint32_t up_to)
+{
+    for (; entry != up_to; entry = w->queue[entry].parent) {
+        uintptr_t above = w->queue[w->queue[entry].parent].ref;
+        PyObject *op = (PyObject *)IA_ADDRESS(above);
+        int running;
+        if (IA_TAG(above) != IA_TAG_OBJECT || !ia_is_generator(op))
+            continue;
+        ia_frame *f = ia_generator_frame(op, &running);
+        if (f == NULL)
+            continue;
+        for (int i = count_arguments(ia_frame_code(f)); i-- > 0;)
+            if ((uintptr_t)ia_frame_slot(f, i) == w->queue[entry].ref)
+                return 1;
+    }
+    return 0;
+}
+
 /* -- variables that a running loop sets anew --------------------------------- */
 
 static Py_ssize_t
@@ -209,6 +231,8 @@ ia_turns_own(const ia_walk *w, uint32_t entry)
         return 0;
     while (w->queue[child].parent != at)
         child = w->queue[child].parent;
+    if (leads_through_argument(w, entry, child))
+        return 0;
     const ia_root *root = &w->roots->items[w->queue[at].root];
     uintptr_t ref = w->queue[child].ref;
     PyObject *op = (PyObject *)IA_ADDRESS(ref);
