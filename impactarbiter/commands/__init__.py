@@ -54,6 +54,8 @@ def main(argv: list[str] | None = None) -> int:
     """
     args = list(sys.argv[1:] if argv is None else argv)
     try:
+        if sys.stdout is None and args[:1] not in (["run"], ["mcp"]):
+            _have_stdout()
         return _dispatch(args)
     except ImpactArbiterError as error:
         _tell(str(error))
@@ -76,6 +78,11 @@ def console() -> int:
     except KeyboardInterrupt:
         sys.excepthook = lambda *_: None
         raise
+
+
+def _have_stdout() -> None:
+    """Words for a stream that was closed go nowhere, as ``print`` has it."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _tell(text: str) -> None:

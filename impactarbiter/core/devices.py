@@ -8,7 +8,7 @@ being captured.
 from __future__ import annotations
 
 from .. import _core
-from ..model.devices import DeviceMemory
+from ..model.devices import META, DeviceMemory
 from . import ledger, wire
 from .built import programs_torch
 from .cuda_events import code_of, cuda
@@ -120,7 +120,7 @@ def room(name: str, limit: int | None = None) -> int | None:
     left, and what the allocator has of it and does not use, within
     ``torch.cuda.set_per_process_memory_fraction``.
     """
-    if name == "meta":
+    if name == META:
         return None  # its tensors take no memory
     now = _memory_of(name, ledger.totals().of(name), _reporting().get(name))
     used = now.allocated_bytes

@@ -8,6 +8,10 @@ from ..base.records import dataclass
 from ..base.units import format_bytes
 
 
+#: Whose tensors have a shape and no data.
+META = "meta"
+
+
 def is_on_host(device: str) -> bool:
     """Whether a device's memory is the process's own."""
     return device in ("cpu", "numpy") or ":cpu:" in device
@@ -15,7 +19,7 @@ def is_on_host(device: str) -> bool:
 
 def is_accelerator(device: str) -> bool:
     """Whether a device has memory, and another than the process's."""
-    return device != "meta" and not is_on_host(device)
+    return device != META and not is_on_host(device)
 
 
 def noun_of(devices: Iterable[str]) -> str:
@@ -80,6 +84,12 @@ class DeviceMemory:
         return self.inactive_split_bytes / self.reserved_bytes
 
     def __str__(self) -> str:
+        if self.device == META:
+            return (
+                f"{META}: {format_bytes(self.live_bytes)} of what is live,"
+                f" {format_bytes(self.peak_bytes)} at its peak: tensors of"
+                " shapes alone, which take no memory"
+            )
         parts = [f"{format_bytes(self.live_bytes)} live"]
         if self.allocated_bytes is not None:
             parts.append(f"{format_bytes(self.allocated_bytes)} allocated")

@@ -72,32 +72,41 @@ def _tree(table: LiveTable) -> _Call:
     return top
 
 
-def _boxes(
-    call: _Call, total: int, left: int = 0, depth: int = 0
-) -> Iterator[dict[str, Any]]:
-    """Boxes below a call, each before what is below it."""
+def _boxes(top: _Call, total: int) -> Iterator[dict[str, Any]]:
+    """Boxes below a call, each before what is below it; however many calls
+    deep that is."""
+    waiting = _below(top, 0, 0)
+    while waiting:
+        site, call, left, depth = waiting.pop()
+        width = call.bytes / total if total else 0.0
+        if width < _NARROWEST:
+            continue
+        yield {
+            "left": f"{100 * left / total:.3f}",
+            "width": f"{100 * width:.3f}",
+            "depth": depth,
+            "hue": zlib.crc32(path_bytes(site.file)) % _HUES * 360 // _HUES,
+            "name": site.function or str(site),
+            "where": str(site),
+            "source": site.source,
+            "says": f"{format_bytes(call.bytes)} in"
+            f" {plural(call.storages, 'storage')},"
+            f" {100 * width:.1f} %",
+        }
+        waiting += _below(call, left, depth + 1)
+
+
+def _below(
+    call: _Call, left: int, depth: int
+) -> list[tuple[Site, _Call, int, int]]:
+    """What it called, the largest last, with where each begins."""
+    found = []
     for site, below in sorted(
         call.below.items(), key=lambda item: -item[1].bytes
     ):
-        width = below.bytes / total if total else 0.0
-        if width >= _NARROWEST:
-            yield {
-                "left": f"{100 * left / total:.3f}",
-                "width": f"{100 * width:.3f}",
-                "depth": depth,
-                "hue": zlib.crc32(path_bytes(site.file))
-                % _HUES
-                * 360
-                // _HUES,
-                "name": site.function or str(site),
-                "where": str(site),
-                "source": site.source,
-                "says": f"{format_bytes(below.bytes)} in"
-                f" {plural(below.storages, 'storage')},"
-                f" {100 * width:.1f} %",
-            }
-            yield from _boxes(below, total, left, depth + 1)
+        found.append((site, below, left, depth))
         left += below.bytes
+    return found[::-1]
 
 
 def _lines(table: LiveTable) -> list[dict[str, Any]]:

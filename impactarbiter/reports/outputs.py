@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import MissingExtraError, UsageError
+from ..base.errors import MissingExtraError, ReportError, UsageError
 from ..base.files import (
     check_writable,
     from_working_folder,
@@ -125,6 +125,8 @@ def write_outputs(report: Written, outputs: dict[str, str]) -> None:
     """Writes what ``check_outputs`` gave; ReportError where it can't."""
     for method, path in outputs.items():
         if path == STDOUT:
+            if sys.stdout is None:
+                raise ReportError("standard output is closed: give a file")
             sys.stdout.buffer.write(_bytes_of(report, method))
             sys.stdout.flush()
         else:

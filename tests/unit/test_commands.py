@@ -220,6 +220,28 @@ def test_where_nobody_reads_standard_output(tmp_path: File) -> None:
     assert done == (1, "")
 
 
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["--help"], 0),
+        (["report", "saved", "--fail-on", "info"], 3),
+        (["diff", "saved", "saved"], 0),
+    ],
+)
+def test_where_standard_output_is_closed(
+    tmp_path: File, args: list[str], code: int
+) -> None:
+    """What is printed goes nowhere, as ``print`` has it."""
+    file = saved(tmp_path, "saved", leak())
+    ours = [file if each == "saved" else each for each in args]
+    closes = (
+        "import os, sys; os.close(1);"
+        " os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    command = ["-P", "-m", "impactarbiter", *ours]
+    assert started(["-c", closes, *command]) == (code, "")
+
+
 def test_an_interrupted_command_has_no_traceback() -> None:
     code = (
         "import sys\n"

@@ -124,6 +124,14 @@ def test_the_gap_to_the_driver_is_named() -> None:
     assert "500 MiB free of 1000 MiB" in str(shown)
 
 
+def test_what_has_no_data_is_said_to_take_no_memory() -> None:
+    shown = DeviceMemory(device="meta", live_bytes=1 << 20, peak_bytes=3 << 20)
+    assert str(shown).startswith(
+        "meta: 1.0 MiB of what is live, 3.0 MiB at its peak"
+    )
+    assert str(shown).endswith("which take no memory")
+
+
 def test_devices_go_into_the_report_and_its_json(watched: None) -> None:
     follow(MIXED)
     arbiter = impactarbiter.watching.arbiter.current()

@@ -132,6 +132,19 @@ def test_flame_page(tmp_path: Path) -> None:
     assert "100 B of it in stacks that are left out" in text
 
 
+def test_flame_page_of_a_thousand_calls(tmp_path: Path) -> None:
+    deep = 1500
+    live = LiveTable(
+        live_bytes=1,
+        storages=1,
+        frames=tuple(Site("a.py", i, f"f{i}") for i in range(deep)),
+        stacks=(LiveStack(1, 1, "cpu", tuple(range(deep))),),
+    )
+    Report(live=live).to_flame(tmp_path / "f.html")
+    boxes = Page((tmp_path / "f.html").read_text()).boxes
+    assert [box["data-depth"] for box in boxes] == [*map(str, range(deep))]
+
+
 def test_flame_page_of_nothing(tmp_path: Path) -> None:
     Report().to_flame(tmp_path / "f.html")
     assert "Nothing was alive." in (tmp_path / "f.html").read_text()
