@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from ..base.records import dataclass
 from ..base.units import format_bytes
 
-
 #: Whose tensors have a shape and no data.
 META = "meta"
 
