@@ -305,13 +305,11 @@ class Live:
     def _say(self, text: str) -> None:
         """In passing: not into what a program captures, as a test does; the
         report has it all."""
-        if self.stream is not None and self.stream.is_captured():
-            return
         number = rank()
         where = "" if number is None else f" (rank {number})"
         line = f"impactarbiter{where}: {clean(text)}"
         with suppress(Exception):
-            if self.stream is not None:
+            if self.stream is not None and not self.stream.is_captured():
                 line = broken(line, self.stream) + "\n"
                 try:
                     self.stream.write(line)

@@ -40,6 +40,17 @@ GOES_WITH_THE_TURN = {
             losses = []
             fit(losses)
         """,
+    "given to a generator, which alone has it": """
+        def fit(log):
+            for batch in range(EPOCH):
+                log.append(torch.ones(64))
+                yield
+        for epoch in range(3):
+            losses = [fit([])]
+            for _ in range(EPOCH):
+                next(losses[0])
+                step()
+        """,
     "behind a condition that has nothing to do with it": """
         for epoch in range(3):
             if epoch % 2:

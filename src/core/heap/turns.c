@@ -134,7 +134,7 @@ is_own_variable(ia_frame *f, uintptr_t ref)
 
 /* Does the way from one entry up to another lead through an argument of a
  * suspended call, as a task's is that waits?  That was there before the call,
- * whoever keeps the call. */
+ * whoever keeps the call, but for what it alone has. */
 static int
 leads_through_argument(const ia_walk *w, uint32_t entry, uint32_t up_to)
 {
@@ -147,9 +147,11 @@ leads_through_argument(const ia_walk *w, uint32_t entry, uint32_t up_to)
         ia_frame *f = ia_generator_frame(op, &running);
         if (f == NULL)
             continue;
-        for (int i = count_arguments(ia_frame_code(f)); i-- > 0;)
-            if ((uintptr_t)ia_frame_slot(f, i) == w->queue[entry].ref)
+        for (int i = count_arguments(ia_frame_code(f)); i-- > 0;) {
+            PyObject *given = ia_frame_slot(f, i);
+            if ((uintptr_t)given == w->queue[entry].ref && Py_REFCNT(given) > 1)
                 return 1;
+        }
     }
     return 0;
 }
