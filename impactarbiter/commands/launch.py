@@ -203,12 +203,15 @@ class Ending(NamedTuple):
     """How a program ended: its exit code, that in a word, and what it raised.
 
     A SystemExit is not kept: the interpreter lets go of it, and so of all that
-    the calls had that it ended, before it waits for threads.
+    the calls had that it ended, before it waits for threads.  ``interrupted``:
+    it dies by SIGINT, as the interpreter has it of an interrupt that its hook
+    has printed.
     """
 
     code: int = 0
     word: str = FINISHED
     error: BaseException | None = None
+    interrupted: bool = False
 
 
 def run_target(target: Target) -> Ending:
@@ -246,10 +249,15 @@ def run_target(target: Target) -> Ending:
 def _settle(error: BaseException) -> Ending:
     """Prints what the program raised, or the message that it leaves with."""
     if isinstance(error, SystemExit):
-        return Ending(_exit_code(error), _in_a_word(error))
-    leaving = print_uncaught(error)
-    code = _exit_code(leaving) if isinstance(leaving, SystemExit) else 1
-    return Ending(code, _in_a_word(error), error)
+        code = _exit_code(error)
+        is_long = -(2**63) <= code < 2**63
+        word = f"exit {code}" if is_long else "exit 1"
+        return Ending(code, word if code else FINISHED)
+    word, leaving = type(error).__name__, print_uncaught(error)
+    if isinstance(leaving, SystemExit):
+        return Ending(_exit_code(leaving), word, error)
+    interrupted = type(error) is KeyboardInterrupt  # and no class below it
+    return Ending(1, word, error, interrupted)
 
 
 _kept: list[object] = []
@@ -418,17 +426,6 @@ def _is_waited_for(thread: threading.Thread) -> bool:
     """Past properties of a class of the program's."""
     daemonic = object.__getattribute__(thread, "_daemonic")
     return not daemonic and thread is not threading.main_thread()
-
-
-def _in_a_word(error: BaseException) -> str:
-    """How a program ended that raised this; prints nothing."""
-    if not isinstance(error, SystemExit):
-        return type(error).__name__
-    number = _number(_code_of(error))
-    if number == 0:
-        return FINISHED
-    is_long = number is not None and -(2**63) <= number < 2**63
-    return f"exit {number}" if is_long else "exit 1"
 
 
 def _exit_code(error: SystemExit) -> int:

@@ -100,6 +100,7 @@ class Live:
     asking: int = signal.SIGUSR1
     pid: int = field(default_factory=getpid)
     came: list[int] = field(default_factory=list)
+    _unsaid: list[str] = field(default_factory=list)
     _over: bool = False
     _writing: bool = False
     _put_off: bool = False
@@ -156,7 +157,7 @@ class Live:
 
             (finding,) = obfuscated(Report(findings=(finding,))).findings
         step = self.arbiter.moment().steps
-        self._say(f"step {step:,}: {announcement(finding)}")
+        self._say_in_passing(f"step {step:,}: {announcement(finding)}")
 
     # -- signals ------------------------------------------------------------
 
@@ -302,14 +303,23 @@ class Live:
     def _warn(self, text: str) -> None:
         self._say(f"warning: {text}")
 
+    def _say_in_passing(self, text: str) -> None:
+        """Not into what the program captures, as a test does: once that is
+        over, with what there is to say then."""
+        self._unsaid.append(text)
+        with suppress(Exception):
+            if self.stream is not None and self.stream.is_captured():
+                return
+        unsaid, self._unsaid = self._unsaid, []
+        for one in unsaid:
+            self._say(one)
+
     def _say(self, text: str) -> None:
-        """In passing: not into what a program captures, as a test does; the
-        report has it all."""
         number = rank()
         where = "" if number is None else f" (rank {number})"
         line = f"impactarbiter{where}: {clean(text)}"
         with suppress(Exception):
-            if self.stream is not None and not self.stream.is_captured():
+            if self.stream is not None:
                 line = broken(line, self.stream) + "\n"
                 try:
                     self.stream.write(line)

@@ -357,7 +357,7 @@ def _write(run: _Run, report: Report) -> None:
 
 
 def _make_report(run: _Run, ending: launch.Ending) -> Report | None:
-    """The report, while the program's objects are still alive."""
+    """The report, while what the program's end has left is still alive."""
     if run.arbiter is None:
         return None
     if run.arbiter.job is not None:
@@ -376,8 +376,8 @@ def _make_report(run: _Run, ending: launch.Ending) -> Report | None:
 
 def _leave_by_interrupt(ending: launch.Ending) -> None:
     """An interrupt is printed already; the interpreter turns it into death by
-    SIGINT.  It does so for no subclass."""
-    if type(ending.error) is KeyboardInterrupt:
+    SIGINT."""
+    if ending.interrupted:
         raise KeyboardInterrupt from None
 
 

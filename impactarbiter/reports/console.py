@@ -55,7 +55,8 @@ class Standing:
 
     def is_captured(self) -> bool:
         """Whether the program has put another file there for a while: it has
-        kept what was there, to put it back."""
+        kept what was there, to put it back, or has that under another number
+        for some other reason."""
         file = self._file
         if file is None or _file_of(self._stream) == file:
             return False

@@ -112,6 +112,19 @@ ENDINGS = {
             __eq__ = __int__ = __index__ = __bool__ = __hash__ = None
         sys.exit(Code(3))
     """,
+    "exit_asked": """
+        class Exit(SystemExit):
+            @property
+            def code(self):
+                print('asked')
+                return 3
+        raise Exit
+    """,
+    "interrupt_hook_exits": """
+        import sys
+        sys.excepthook = lambda *_: sys.exit(9)
+        raise KeyboardInterrupt
+    """,
     "exit_endless": "import sys; sys.exit(10 ** 5000)",
     "exit_property": """
         class Exit(SystemExit):

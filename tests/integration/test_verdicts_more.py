@@ -1080,40 +1080,103 @@ def test_a_mean_that_is_larger_than_the_sum_s_graph_is_not_what_keeps_it() -> (
     assert mean.endswith("meter.mean")
 
 
-def test_a_look_that_leaves_graphs_out_does_not_change_what_is_known() -> None:
+def says_so(warning: str) -> bool:
+    return "graph was left out" in warning
+
+
+@pytest.fixture
+def busy() -> Iterator[Callable[[], None]]:
+    """Has a thread that is busy in torch from then on."""
+    future: Any = torch.futures.Future()
+    thread = threading.Thread(target=future.wait)
+    yield thread.start
+    future.set_result(None)
+    thread.join()
+
+
+def left_out(turn: Callable[[], object], arbiter: Any) -> Report:
+    """A report that has left graphs out, as soon as one does."""
+    while True:
+        turn()
+        arbiter.step()
+        report: Report = arbiter.report()
+        if any(map(says_so, report.warnings)):
+            return report
+
+
+def test_a_look_that_leaves_graphs_out_does_not_change_what_is_known(
+    busy: Callable[[], None],
+) -> None:
     """What only a graph leads to looked as if nothing of Python's did, and a
     list of losses as if it kept next to nothing."""
     losses: list[torch.Tensor] = []
-
-    def says_so(warning: str) -> bool:
-        return "graph was left out" in warning
 
     def turn() -> None:
         layer = torch.nn.Linear(32, 32)
         losses.append(layer(torch.ones(32)).sum())
 
-    future: Any = torch.futures.Future()
     with impactarbiter.watch(step="manual") as arbiter:
         for _ in range(STEPS):
             turn()
             arbiter.step()
         before = only(arbiter.report())
-        thread = threading.Thread(target=future.wait)
-        thread.start()
-        during = None
-        while during is None or not any(map(says_so, during.warnings)):
-            turn()
-            arbiter.step()
-            during = arbiter.report()
-        future.set_result(None)
-        thread.join()
-        after = only(arbiter.report())
-    known = only(during)
-    for one in (before, known, after):
+        busy()
+        during = only(left_out(turn, arbiter))
+    for one in (before, during):
         assert one.verdict == "leak" and one.holder
         assert one.holder.expression.endswith("losses")
-    assert known.bytes_per_step == pytest.approx(before.bytes_per_step, 0.2)
-    assert after.bytes_per_step == pytest.approx(before.bytes_per_step, 0.2)
+    assert during.bytes_per_step == pytest.approx(before.bytes_per_step, 0.2)
+
+
+def test_garbage_cycles_need_no_graph(
+    no_collector: None, busy: Callable[[], None]
+) -> None:
+    """Nor does that they are gone."""
+
+    def turn() -> None:
+        node = SimpleNamespace(value=torch.ones(64))
+        node.itself = node
+
+    with impactarbiter.watch(step="manual") as arbiter:
+        busy()
+        left_out(turn, arbiter)
+        for _ in range(STEPS):
+            turn()
+            arbiter.step()
+        report = arbiter.report()
+        assert any(map(says_so, report.warnings))
+        assert only(report).verdict == "cycle"
+        gc.collect()
+        arbiter.step()
+        report = arbiter.report()
+        assert any(map(says_so, report.warnings))
+        assert report.findings == ()
+
+
+def test_what_a_look_without_graphs_finds_elsewhere_has_not_gone(
+    busy: Callable[[], None],
+) -> None:
+    first, second = SimpleNamespace(kept=[]), SimpleNamespace()
+
+    def turn() -> None:
+        place = second if hasattr(second, "kept") else first
+        place.kept.append(torch.ones(64))
+
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(STEPS):
+            turn()
+            arbiter.step()
+        arbiter.report()
+        second.kept = first.kept
+        del first.kept
+        busy()
+        left_out(turn, arbiter)
+        for _ in range(STEPS):
+            turn()
+            arbiter.step()
+        leak = only(arbiter.report())
+    assert leak.verdict == "leak" and leak.holder and leak.note is None
+    assert leak.holder.length == len(second.kept)
 
 
 def test_averages_that_carry_a_graph_cost_what_their_graph_gains() -> None:

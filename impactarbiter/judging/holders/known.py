@@ -24,6 +24,9 @@ from .reach import Reach
 from .siblings import Siblings, stands_for
 from .turnover import Turnover
 
+#: Roots of what nothing in Python leads to, and something holds.
+HELD_BY_C = ("native", "outside")
+
 #: No address, for holders whose path can't be followed.
 NOWHERE = Visit("unknown", None, 0, 0, 0)
 
@@ -119,8 +122,12 @@ class KnownHolders(dict[str, HolderHistory]):
 
     def take_in(self, look: Look, *, only_known: bool = False) -> None:
         """Remembers what a walk has found, or ``only_known`` holders of it;
-        what it has not is broken.  A walk that left graphs out says nothing
-        of what is known: it has not seen all that leads there."""
+        what it has not is broken.
+
+        A walk that left graphs out has not seen all that leads to something,
+        nor all that it keeps: what has a graph stays as it is known where its
+        path holds, and of the rest is broken what has nothing alive any more.
+        """
         graphs = look.walk.graph
         found = self._by_signature(look)
         self._join(found, look)
@@ -132,18 +139,29 @@ class KnownHolders(dict[str, HolderHistory]):
             ).items()
         }
         for signature, siblings in found.items():
-            is_known = signature in self
-            if (only_known and not is_known) or (is_known and not graphs):
+            if only_known and signature not in self:
                 continue
-            self._remember(look, signature, siblings)
-            self._absorb(signature, found)
+            if graphs or not self._has_a_graph(signature):
+                self._remember(look, signature, siblings)
+                self._absorb(signature, found)
             if signature in self:
                 self[signature].measured |= not look.walk.near
         for signature, history in self.items():
-            if graphs and signature not in found and not history.broken_at:
+            if signature in found or history.broken_at is not None:
+                continue
+            if graphs or history.has_died(heap.site_older):
                 history.broken_at = look.at
         self._see_whose_graphs()
         self._fates.keep(f for one in self.values() for f in one.fellows)
+
+    def _has_a_graph(self, signature: str) -> bool:
+        """Whether that is known, by a path that holds, to keep a graph."""
+        history = self.get(signature)
+        return (
+            history is not None
+            and history.broken_at is None
+            and history.walked.nodes > 0
+        )
 
     def _by_signature(self, look: Look) -> dict[str, Siblings]:
         """What the walk found: containers that differ by an index are one."""
@@ -151,6 +169,8 @@ class KnownHolders(dict[str, HolderHistory]):
         self._died.clear()
         self._garbage = [h for h in look.walk.holders if h.root == "cycle"]
         for held in look.walk.holders:
+            if held.root in HELD_BY_C and not look.walk.graph:
+                continue  # a graph may lead there
             held = self._by_known_name(held, look.at)
             finding = look.describe(held)
             found.setdefault(finding.signature, []).append((held, finding))

@@ -267,6 +267,11 @@ class HolderHistory(Changing):
         tick = self.turnover.old_at
         return sum(older(site, tick) for site in self.sites)
 
+    def has_died(self, older: Callable[[int, int], int]) -> bool:
+        """Whether its lines have nothing alive of what they had when it was
+        walked to; ``older`` is asked as by ``told_apart``."""
+        return not self._as_old_as_walked(older)
+
     def told_apart(
         self,
         now: Observation,

@@ -97,7 +97,8 @@ def _of_walk(walk: Walk) -> Iterator[str]:
     if not walk.graph:
         yield (
             "another thread was busy in torch during the last look: the"
-            " autograd graph was left out of it"
+            " autograd graph was left out of it, and so was what C or C++"
+            " holds"
         )
     if walk.left_out:
         yield (

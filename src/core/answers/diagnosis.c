@@ -219,13 +219,6 @@ walk_unrooted(diagnosis *d)
     return result;
 }
 
-/* Did the framework's objects stand still, or is there no framework? */
-static int
-sees_graphs(const diagnosis *d)
-{
-    return d->w.graph || ia_the_framework == NULL;
-}
-
 static int
 walk(diagnosis *d)
 {
@@ -241,8 +234,7 @@ walk(diagnosis *d)
         d->roots.near = 0;
         ia_walk_from_libraries(&d->w);
     }
-    /* What only a graph leads to would look as if nothing did. */
-    if (sees_graphs(d) && !d->roots.near && is_incomplete(d)) {
+    if (!d->roots.near && is_incomplete(d)) {
         d->w.rooted_entries = d->w.count;
         d->w.rooted_roots = d->roots.count;
         if (walk_unrooted(d) < 0)
@@ -592,7 +584,7 @@ build(diagnosis *d)
         "{s:N,s:N,s:N,s:N,s:N,s:I,s:O,s:O,s:O,s:d}", "holders", holders,
         "purposes", purposes, "older", older, "tally", tally, "unheld", unheld,
         "left_out", d->holders.left_out, "graph",
-        sees_graphs(d) ? Py_True : Py_False, "near",
+        d->w.graph || ia_the_framework == NULL ? Py_True : Py_False, "near",
         d->roots.near ? Py_True : Py_False, "in_libraries",
         d->storages.in_libraries ? Py_True : Py_False, "seconds", d->seconds);
 }
