@@ -10,7 +10,7 @@ import re
 import sys
 
 from ..base.errors import ImpactArbiterError
-from ..base.files import kernel_file
+from ..base.files import kernel_file, stat_fields
 from ..base.records import dataclass
 
 #: torch's own extension module names the Python that has loaded it.
@@ -63,8 +63,7 @@ def find(pid: int) -> Target:
 def _stat(pid: int) -> tuple[str, str] | None:
     """(state, start time), None where there is no such process."""
     try:
-        with kernel_file(pid, "stat") as stream:
-            fields = stream.read().rpartition(")")[2].split()
+        fields = stat_fields(pid)
     except (OSError, ValueError):
         return None
     return fields[0], fields[19]

@@ -267,6 +267,13 @@ def kernel_file(pid: int, name: str) -> TextIO:
     )
 
 
+def stat_fields(pid: int) -> list[str]:
+    """What the kernel says of a process behind its name, its state first;
+    OSError where there is none."""
+    with kernel_file(pid, "stat") as stream:
+        return stream.read().rpartition(")")[2].split()
+
+
 def path_bytes(path: str) -> bytes:
     """A path as the system has it, where names of files are UTF-8."""
     try:

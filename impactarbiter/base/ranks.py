@@ -11,7 +11,7 @@ import socket
 from os import getpid
 from typing import NamedTuple
 
-from .files import kernel_file
+from .files import stat_fields
 
 #: The folder that all processes of a job write into.
 JOB = "IMPACTARBITER_JOB"
@@ -44,9 +44,8 @@ def runs_beside(pid: int) -> bool:
     if pid == getpid():
         return False
     try:
-        with kernel_file(pid, "stat") as stat:
-            if stat.read().rpartition(")")[2].split()[:1] == ["Z"]:
-                return False
+        if stat_fields(pid)[:1] == ["Z"]:
+            return False
     except OSError:  # it has gone, or there is no /proc
         pass
     try:

@@ -34,7 +34,7 @@ from ..model.words import BOUNDED
 from .holders.known import KnownHolders
 from .holders.look import Look
 from .holders.memory import HolderHistory
-from .holders.observation import moment
+from .holders.observation import alive_of, moment
 from .sums import account, closure
 from .sums.curves import Purposes
 from .sums.live_table import fuller, live_table
@@ -380,7 +380,5 @@ def longest_pause(tick: int) -> int:
 
 def _alive(history: HolderHistory) -> float:
     """Of its lines, as a multiple of what was alive when it was walked to."""
-    then = sum(line.live_count for line in history.sites.values())
-    return sum(heap.site_now(s).live_count for s in history.sites) / max(
-        then, 1
-    )
+    now = alive_of({site: heap.site_now(site) for site in history.sites})
+    return now / max(alive_of(history.sites), 1)

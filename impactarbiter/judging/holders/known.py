@@ -25,7 +25,7 @@ from .siblings import Siblings, stands_for
 from .turnover import Turnover
 
 #: Roots of what nothing in Python leads to, and something holds.
-HELD_BY_C = ("native", "outside")
+HELD_BY_C = frozenset({"native", "outside"})
 
 #: No address, for holders whose path can't be followed.
 NOWHERE = Visit("unknown", None, 0, 0, 0)

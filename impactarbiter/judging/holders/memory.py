@@ -16,7 +16,14 @@ from ...model.finding import Finding, GraphCost
 from ...model.history import Ages
 from .departures import Departures
 from .growth import Growth
-from .observation import Moment, Observation, dated, observed, visited
+from .observation import (
+    Moment,
+    Observation,
+    alive_of,
+    dated,
+    observed,
+    visited,
+)
 from .reach import Reach
 from .scaled import scaled
 from .siblings import Siblings, died_at_once, stands_for, told_as_one
@@ -283,7 +290,7 @@ class HolderHistory(Changing):
         return self.turnover.told_apart(
             now,
             self.last,
-            _alive(lines),
+            alive_of(lines),
             sum(line.live_bytes for line in lines.values()),
             self._as_old_as_walked(older),
             gone=self.is_gone,
@@ -423,7 +430,8 @@ class HolderHistory(Changing):
             return
         if visit.state != "intact" or self._went_with_the_end(visit, lines):
             self.broken_at = self.broken_at or at
-            if _alive(lines) >= storages_at_tick(lines):  # the program goes on
+            # Where lines have as many as at the tick the program goes on.
+            if alive_of(lines) >= storages_at_tick(lines):
                 old = self._as_old_as_walked(older)
                 self.is_gone |= not old and self.turnover.remaining > 0
             return
@@ -456,7 +464,7 @@ class HolderHistory(Changing):
     ) -> None:
         """Takes in what is alive of the lines of garbage."""
         old = self._as_old_as_walked(older)
-        self.turnover.collected(_alive(lines), old)
+        self.turnover.collected(alive_of(lines), old)
 
     def _went_with_the_end(
         self, visit: Visit, lines: Mapping[int, SiteNow]
@@ -466,7 +474,7 @@ class HolderHistory(Changing):
         shorter = (visit.length or 0) < (self.last.items or 0)
         return shorter and storages_at_tick(
             lines
-        ) >= self.last.storages > _alive(lines)
+        ) >= self.last.storages > alive_of(lines)
 
     @property
     def gains_by_births(self) -> bool:
@@ -514,14 +522,9 @@ def _are_others(ones: Iterable[Held], theirs: Iterable[Held]) -> bool:
 
 def in_use(lines: Mapping[int, SiteNow]) -> bool:
     """Whether lines have more than when the last tick ended."""
-    return _alive(lines) > storages_at_tick(lines)
+    return alive_of(lines) > storages_at_tick(lines)
 
 
 def storages_at_tick(lines: Mapping[int, SiteNow]) -> int:
     """Storages that lines had when the last tick ended."""
     return sum(line.at_tick for line in lines.values())
-
-
-def _alive(lines: Mapping[int, SiteNow]) -> int:
-    """Storages that lines have now."""
-    return sum(line.live_count for line in lines.values())

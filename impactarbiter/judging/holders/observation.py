@@ -272,12 +272,17 @@ def visited(
     )
 
 
+def alive_of(lines: Mapping[int, SiteNow]) -> int:
+    """Storages that lines have alive, whoever holds them."""
+    return sum(line.live_count for line in lines.values())
+
+
 def _seen_by(visit: Visit, lines: Mapping[int, SiteNow]) -> dict[str, Any]:
     """What a visit sees of a holder besides its length, what its lines have
     alive, and what their newest tensors reach."""
     return {
         "probed": {s: line.graph_nodes for s, line in lines.items()},
-        "alive": sum(line.live_count for line in lines.values()),
+        "alive": alive_of(lines),
         "first": visit.first,
         "value": visit.value,
         "graph": visit.graph,

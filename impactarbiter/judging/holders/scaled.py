@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ...base.records import replace
 from ...core.wire import Held, SiteNow
-from .observation import Observation
+from .observation import Observation, alive_of
 
 #: The part of what is alive of its lines from which on they are a holder's
 #: own: a value or two may be in use beside.  Their bytes may be others by now,
@@ -71,7 +71,7 @@ def _as_its_items(
     ours = sum(one.branches for one in fellows)
     older = sum(one.older for one in fellows)
     alone = sum(one.alone * (one.length or 0) for one in fellows)
-    alive = sum(line.live_count for line in lines.values())
+    alive = alive_of(lines)
     scale = 1 + (items - known) / ours
     most = max(alive / max(now.storages, 1), 1)
     part = (most - 1) / (scale - 1) if scale > most else 1.0

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from ...base.records import dataclass
 from ...model.words import Verdict
+from ..holders.known import HELD_BY_C
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ COLLECTS = "collects"
 
 
 #: Kinds of roots to which nothing in Python leads.
-ROOTLESS = frozenset({"cycle", "native", "outside"})
+ROOTLESS = HELD_BY_C | {"cycle"}
 
 
 def _rootless(case: Case) -> bool:
