@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -89,6 +89,11 @@ class AllowList:
     def __init__(self, rules: Sequence[AllowRule] = ()) -> None:
         if isinstance(rules, (str, type)) or callable(rules):
             rules = (rules,)
+        if not isinstance(rules, Iterable):
+            raise UsageError(
+                f"allow is {rules!r}: expected globs, types or functions of a"
+                " finding"
+            )
         self._rules = tuple(rules)
         for rule in self._rules:
             if not isinstance(rule, str) and not callable(rule):

@@ -66,7 +66,7 @@ def _rows(
 ) -> np.ndarray[Any, Any]:
     try:
         rows = np.load(os.path.join(folder, name), allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # as many sorts as a header can be damaged in
         said = str(error).splitlines()[0] if str(error) else "empty"
         raise _unreadable(folder, f"{name}: {said}") from None
     if not isinstance(rows, np.ndarray) or rows.dtype != dtype:

@@ -32,6 +32,11 @@ class Shape:
     d: str
 
 
+def _above(low: float, high: float) -> float:
+    """The end of a scale, so that it has a length whatever its start is."""
+    return high if high > low else low + 1e-9 * max(abs(low), 1.0)
+
+
 class Box:
     """From steps and bytes to percent."""
 
@@ -39,9 +44,9 @@ class Box:
         self, left: float, right: float, low: float, high: float
     ) -> None:
         self.left: float = left
-        self.right: float = max(right, left + 1e-9)
+        self.right: float = _above(left, right)
         self.low: float = low
-        self.high: float = max(high, low + 1e-9)
+        self.high: float = _above(low, high)
 
     def x(self, value: float) -> float:
         return 100 * (value - self.left) / (self.right - self.left)

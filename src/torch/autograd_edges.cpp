@@ -501,6 +501,7 @@ special_parts(Node &node, ia::NodeKind kind, Emitter &emitter)
             {IA_EDGE_FUNCTION, nullptr, -1});
     case ia::NodeKind::Generated:
     case ia::NodeKind::Cpp:
+    case ia::NodeKind::Script:
     case ia::NodeKind::Other:
         break;
     }

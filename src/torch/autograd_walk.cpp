@@ -72,19 +72,18 @@ walk_expand_node(void *node, ia_sink *sink)
         0, [&] { return ia::expand_node(*static_cast<Node *>(node), sink); });
 }
 
-/* "torch::autograd::CppNode<f>" and "AddBackward0" without the namespace. */
+/* "CppNode<ns::f>" of torch::autograd's, without the namespace that it is in. */
 extern "C" void
 walk_describe_node(void *node, char *buf, size_t size)
 {
-    static const char prefix[] = "torch::autograd::";
-
     if (size == 0) {
         return;
     }
     buf[0] = '\0';
     ia::guarded(0, [&] {
         std::string name = static_cast<Node *>(node)->name();
-        size_t skip = name.rfind(prefix, 0) == 0 ? sizeof(prefix) - 1 : 0;
+        size_t scope = name.rfind("::", name.find('<'));
+        size_t skip = scope == std::string::npos ? 0 : scope + 2;
         snprintf(buf, size, "%s", name.c_str() + skip);
         return 0;
     });

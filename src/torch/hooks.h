@@ -147,16 +147,20 @@ size_t ia_tensor_object_bytes(void);
 #include <cstddef>
 #include <cstdint>
 
-/* torch's classes are not ours to hide. */
+/* torch's classes are not ours to hide, nor are the library's functions. */
 #pragma GCC visibility pop
 
 #include <c10/core/Device.h>
+
+#include <string_view>
+#include <vector>
 
 namespace at {
 class Tensor;
 }
 namespace c10 {
 class DataPtr;
+struct IValue;
 struct StorageImpl;
 struct TensorImpl;
 } // namespace c10
@@ -210,6 +214,7 @@ int visit_script(PyObject *, ScriptVisitor &);
 enum class NodeKind {
     Generated, /* by torch, for an operator */
     Cpp,       /* of a Function written in C++ */
+    Script,    /* of TorchScript */
     Python,
     AccumulateGrad,
     CopySlices,
@@ -232,6 +237,15 @@ NodeKind node_kind(const torch::autograd::Node &);
  * of torch's. */
 size_t node_bytes(const torch::autograd::Node &);
 int visit_saved(const torch::autograd::Node &, SavedVisitor &);
+
+/* script_node.cpp */
+using SavedList = std::vector<torch::autograd::SavedVariable>;
+
+bool is_script_node(std::string_view type_name);
+extern const size_t script_node_size;
+/* What such a node saved, borrowed; false where it is not told. */
+bool script_captures(const torch::autograd::Node &, const SavedList **tensors,
+                     const std::vector<c10::IValue> **values);
 
 /* What the C library takes for n bytes: eight more of its own, a multiple of
  * 16, and no less than 32.  malloc_usable_size() would know, but not every

@@ -31,7 +31,7 @@ using torch::autograd::Node;
 using torch::autograd::PyNode;
 using torch::autograd::SavedVariable;
 
-using SavedList = std::vector<SavedVariable>;
+using ia::SavedList;
 IA_EXPOSE(ContextVariables, AutogradContext, SavedList, saved_variables_);
 
 namespace {
@@ -213,6 +213,9 @@ find_class(std::string_view type_name)
     if (type_name.substr(0, cpp.size()) == cpp) {
         return {ia::NodeKind::Cpp, sizeof(CppNode<AnyFunction>)};
     }
+    if (ia::is_script_node(type_name)) {
+        return {ia::NodeKind::Script, ia::script_node_size};
+    }
     auto found = generated->find(generated_name(type_name));
     return found != generated->end() ? found->second : NodeClass();
 }
@@ -313,6 +316,23 @@ visit_context(const AutogradContext &context, ia::SavedVisitor &visitor)
     return stop;
 }
 
+int
+visit_captures(const Node &node, ia::SavedVisitor &visitor)
+{
+    const SavedList *tensors;
+    const std::vector<c10::IValue> *values;
+    Py_ssize_t ordinal = 0;
+
+    if (!ia::script_captures(node, &tensors, &values)) {
+        return 0;
+    }
+    int stop = visit_list(*tensors, nullptr, &ordinal, visitor);
+    for (const c10::IValue &value : *values) {
+        stop = stop ? stop : visit_value(value, 0, &ordinal, visitor);
+    }
+    return stop;
+}
+
 } // namespace
 
 ia::NodeKind
@@ -346,6 +366,9 @@ ia::visit_saved(const Node &node, SavedVisitor &visitor)
     if (node_class.kind == NodeKind::Cpp) {
         return visit_context(
             static_cast<const CppNode<AnyFunction> &>(node).ctx_, visitor);
+    }
+    if (node_class.kind == NodeKind::Script) {
+        return visit_captures(node, visitor);
     }
     return visit_members(node_class, node, visitor);
 }

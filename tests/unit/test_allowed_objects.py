@@ -128,3 +128,9 @@ def test_what_takes_weak_references_is_known_by_them() -> None:
     assert is_allowed_object([address])
     del kept
     assert not is_allowed_object([address])
+
+
+@pytest.mark.parametrize("rules", [5, [0], [None, "a.*"]])
+def test_what_is_no_rule_is_refused(rules: Any) -> None:
+    with pytest.raises(impactarbiter.UsageError, match="expected"):
+        impactarbiter.watch(allow=rules)

@@ -604,6 +604,7 @@ class Evil:
         spoil("events.npy", b""),
         spoil("events.npy", b"\x93NUMPY"),
         spoil("events.npy", pickle.dumps(Evil())),
+        spoil("events.npy", b"\x93NUMPY\x01\x00\x08\x00{'a': (1"),
         spoil("sites.npy", b"no array"),
         spoil("holders.json", b'{"a": 1}'),
         spoil("holders.json", b'[{"path": 3}]'),

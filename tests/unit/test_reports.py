@@ -39,6 +39,7 @@ from impactarbiter.reports.html import report_fragment, report_page
 from impactarbiter.reports.jsonio import report_json
 from impactarbiter.reports.outputs import FOUND, UNJUDGED, gate
 from impactarbiter.reports.sarif import sarif_log
+from impactarbiter.reports.scales import Box
 from impactarbiter.reports.text import report_lines, report_text
 from impactarbiter.reports.wording import announcement
 
@@ -631,6 +632,12 @@ def test_html_escapes_everything() -> None:
     assert "http:" not in page and "https:" not in page
     assert "<details" in report_fragment(report(leak()))
     assert "<svg" in report(leak())._repr_html_()
+
+
+@pytest.mark.parametrize("start", [0.0, 7.0, 2e12, -3e300])
+def test_a_scale_has_a_length_whatever_its_start(start: float) -> None:
+    box = Box(start, start - 1, start, start)
+    assert (box.x(start), box.y(start)) == (0, 100)
 
 
 def test_html_without_jinja(monkeypatch: pytest.MonkeyPatch) -> None:

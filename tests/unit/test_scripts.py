@@ -212,6 +212,28 @@ def test_what_it_retains_is_counted() -> None:
     assert retained_bytes(holder) == 20 * BYTES
 
 
+@torch.jit.script
+def squeezed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(torch.relu(x @ w)).sum()
+
+
+def test_what_a_piece_that_was_differentiated_saved_is_walked() -> None:
+    w = torch.ones(16, SIZE, requires_grad=True)
+    for _ in range(3):  # its first calls are profiled
+        squeezed(torch.ones(8, 16), w)
+    with impactarbiter.watch():
+        kept = [squeezed(torch.ones(8, 16), w) for _ in range(5)]
+        shown = str(explain(kept[-1]))
+        held = retained_bytes(kept)
+        before = impactarbiter.snapshot().live_bytes
+        del kept
+        gc.collect()
+        freed = before - impactarbiter.snapshot().live_bytes
+    assert "most: DifferentiableGraphBackward" in shown
+    assert freed > 5 * 8 * BYTES
+    assert 0 < held - freed < 5 * 4096  # nodes
+
+
 def test_parameters_are_the_script_s() -> None:
     """The module that it was made of hangs on its methods alone."""
     linear = torch.jit.script(torch.nn.Linear(100, 100))

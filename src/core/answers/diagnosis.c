@@ -227,6 +227,7 @@ walk(diagnosis *d)
         return ia_no_memory();
     d->w.graph = d->still;
     d->w.tally = d->tally.counted != NULL ? &d->tally : NULL;
+    d->w.memory_alone = d->w.tally == NULL;
     d->w.crossings = &d->crossings;
     d->roots.near = d->near;
     ia_walk_from_roots(&d->w);

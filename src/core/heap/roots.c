@@ -369,12 +369,13 @@ ia_walk_from_roots(ia_walk *w)
         ia_walk_from_libraries(w);
 }
 
-/* Whether all that is cut was met before the libraries. */
+/* Whether all that is cut was met before the libraries, or after them. */
 static int
 cuts_nothing_of_libraries(const ia_walk *w, const ia_crossings *known)
 {
     for (uint32_t i = 0; i < w->ncuts; i++)
-        if (w->cuts[i].entry >= known->first)
+        if (w->cuts[i].entry >= known->first &&
+            w->cuts[i].entry < known->end)
             return 0;
     return 1;
 }

@@ -37,11 +37,39 @@ typedef struct {
     int failed;
 } orphans;
 
+typedef struct {
+    const ia_walk *w;
+    int leads; /* to something that no root reached */
+} lead;
+
+static int
+look_for_lead(PyObject *op, void *arg)
+{
+    lead *l = arg;
+    l->leads |= op != NULL && !ia_bitmap_has(l->w->seen, (uintptr_t)op) &&
+               (PyType_IS_GC(Py_TYPE(op)) ||
+                ia_kind_of(Py_TYPE(op)) != IA_KIND_PLAIN);
+    return l->leads;
+}
+
+/* Most of what no root reaches is tuples of constants, which code alone has.
+ * What leads to no other orphan is on no cycle, and takes nothing off. */
+static int
+leads_nowhere(const ia_walk *w, PyObject *op)
+{
+    lead l = {.w = w};
+    if (ia_kind_of(Py_TYPE(op)) != IA_KIND_PLAIN || ia_is_generator(op))
+        return 0;
+    ia_walk_traverse(w, op, look_for_lead, &l);
+    return !l.leads;
+}
+
 static void
 gather(PyObject *op, void *arg)
 {
     orphans *o = arg;
     if (o->failed || ia_bitmap_test(o->w->seen, (uintptr_t)op) ||
+        (o->w->memory_alone && leads_nowhere(o->w, op)) ||
         ia_ptrmap_get(&o->index, (uintptr_t)op) != IA_PTRMAP_NONE)
         return;
     if (IA_ROOM(o->items, o->capacity, o->count + 1) < 0) {

@@ -113,6 +113,7 @@ struct ia_walk {
     PyObject *awaited[IA_MOST_AWAITED];
     uint32_t nawaited;
     struct ia_tally *tally; /* borrowed; counts what leads nowhere, or NULL */
+    int memory_alone; /* what leads to none need not be met */
     int graph;        /* the framework's objects stand still: see walk_begin */
     int failed;       /* memory was short: the answer is incomplete */
     uint64_t nodes;
