@@ -57,9 +57,10 @@ def advise(
     if finding.verdict == "native":
         return (
             "look for where it is handed to C or C++ code, be it far from the"
-            " allocating line: no Python object leads there, as to what"
-            " `atexit.register`, `os.register_at_fork`, an extension, a script"
-            " or the autograd graph is given"
+            " allocating line, as what `atexit.register`,"
+            " `os.register_at_fork`, an extension or a script is given; or for"
+            " an object of C++'s that has it, as a future, a work handle or a"
+            " capsule"
         )
     kept = shell_advice(finding.path) if finding.path else None
     if kept:

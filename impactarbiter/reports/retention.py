@@ -12,7 +12,7 @@ from .wording import needed_text, retained_text
 _MEANING = {
     "held": "",
     "cycle": "only a garbage cycle holds it, besides the caller",
-    "native": "no Python path holds it: C or C++ code does",
+    "native": "no Python path to it was found: C or C++ code holds it",
     "free": "nothing but the caller holds it",
 }
 #: Edges of a path that get a line of their own.

@@ -40,7 +40,7 @@ VERDICT_MEANING = {
     "leak": "Tensors are kept step after step and nothing lets them go.",
     "growing": "Every step so far has kept more; not confirmed yet.",
     "cycle": "Only a garbage cycle holds the tensors.",
-    "native": "No Python path holds the tensors: C or C++ code does.",
+    "native": "C or C++ code keeps the tensors; no Python path was found.",
     "accumulation": "Tensors are collected, then let go together.",
     "cache": "Tensors are kept up to a bound.",
 }
@@ -101,8 +101,8 @@ def headline(finding: Finding) -> str:
     if finding.verdict == "native":
         if finding.held_in:
             what = in_words(finding.held_in)
-            return f"{what} keeps {rate}, no Python path does"
-        return f"C or C++ code keeps {rate}, no Python path does: {what}"
+            return f"{what} keeps {rate}; no Python path was found"
+        return f"C or C++ code keeps {rate}; no Python path was found: {what}"
     left = "nothing has let it go"
     if finding.rule == "outgrows":
         left = "less leaves than comes"

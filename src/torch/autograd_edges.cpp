@@ -10,8 +10,6 @@
 #include "hooks.h"
 #include "torch_compat.h"
 
-#include <ATen/SparseCsrTensorImpl.h>
-#include <ATen/SparseTensorImpl.h>
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/Storage.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -194,7 +192,7 @@ class Emitter {
     }
 
     int contents(const c10::TensorImpl &impl, const Label &label);
-    int sparse_parts(const c10::TensorImpl &impl);
+    int parts(const c10::TensorImpl &impl);
     int autograd_parts(const AutogradMeta &meta, const Label &over);
     int view_bases(const AutogradMeta &meta, const Label &base);
     int tensor_hooks(const AutogradMeta &meta);
@@ -238,7 +236,7 @@ Emitter::contents(const c10::TensorImpl &impl, const Label &label)
                : object(memory->pyobj_slot()->load_pyobj(),
                         {IA_EDGE_STORAGE_OBJECT, nullptr, -1});
     if (!stop) {
-        stop = sparse_parts(impl);
+        stop = parts(impl);
     }
     auto *meta = static_cast<AutogradMeta *>(impl.autograd_meta());
     if (asks_who_made() && meta != nullptr && !meta->is_view_ &&
@@ -250,31 +248,19 @@ Emitter::contents(const c10::TensorImpl &impl, const Label &label)
                : autograd_parts(*meta, label);
 }
 
+/* A part that Python has seen comes as an object. */
 int
-Emitter::sparse_parts(const c10::TensorImpl &impl)
+Emitter::parts(const c10::TensorImpl &impl)
 {
+    ia::Part parts[ia::kMostParts];
+    size_t count = ia::parts_of(impl, parts);
     int stop = 0;
-    if (!impl.key_set().has_any(c10::sparse_ks | c10::sparse_csr_ks)) {
-        return 0;
+
+    for (size_t i = 0; !stop && i < count; i++) {
+        stop = tensor_or_queue(*parts[i].tensor,
+                               {IA_EDGE_STORAGE, parts[i].name, -1});
     }
-    if (auto *coo = dynamic_cast<const at::SparseTensorImpl *>(&impl)) {
-        stop = tensor_or_queue(coo->values_, {IA_EDGE_STORAGE, "values", -1});
-        return stop ? stop
-                    : tensor_or_queue(coo->indices_,
-                                      {IA_EDGE_STORAGE, "indices", -1});
-    }
-    if (auto *csr = dynamic_cast<const at::SparseCsrTensorImpl *>(&impl)) {
-        stop = tensor_or_queue(csr->values(), {IA_EDGE_STORAGE, "values", -1});
-        if (!stop) {
-            stop =
-                tensor_or_queue(csr->compressed_indices(),
-                                {IA_EDGE_STORAGE, "compressed_indices", -1});
-        }
-        return stop ? stop
-                    : tensor_or_queue(csr->plain_indices(),
-                                      {IA_EDGE_STORAGE, "plain_indices", -1});
-    }
-    return 0;
+    return stop;
 }
 
 /* The memory of what an operation gave back and nobody has written to since

@@ -199,6 +199,15 @@ device_code(const c10::Device &device)
 bool storage_info(const c10::StorageImpl *, ia_storage *);
 bool storage_info(const c10::TensorImpl *, ia_storage *);
 
+/* tensor_parts.cpp: what a tensor without memory of its own is made of, how
+ * many; borrowed. */
+struct Part {
+    const at::Tensor *tensor;
+    const char *name;
+};
+constexpr size_t kMostParts = 3;
+size_t parts_of(const c10::TensorImpl &, Part (&parts)[kMostParts]);
+
 /* script_edges.cpp: each tensor of a script's object, by the way to it;
  * nonzero stops. */
 struct ScriptVisitor {

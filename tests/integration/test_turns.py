@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import textwrap
+import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -374,12 +375,72 @@ async def serve(arbiter: Any) -> None:
     answering.cancel()
 
 
-def test_what_a_waiting_call_was_given_is_of_no_turn_that_leads_to_it() -> (
-    None
-):
+async def by_itself(arbiter: Any) -> None:
+    """Nobody but whom it waits for knows what serves."""
+    served = asyncio.Event()
+
+    async def serving() -> None:
+        await serve(arbiter)
+        served.set()
+
+    weakref.ref(asyncio.ensure_future(serving()))
+    await served.wait()
+
+
+@pytest.mark.parametrize(
+    "run, name",
+    [(serve, "serve().service.tasks"), (by_itself, "self.tasks")],
+)
+def test_what_a_waiting_call_was_given_is_of_no_turn_that_leads_to_it(
+    run: Callable[[Any], Coroutine[Any, Any, None]], name: str
+) -> None:
     with impactarbiter.watch(step="manual") as arbiter:
-        asyncio.run(serve(arbiter))
+        asyncio.run(run(arbiter))
         (leak,) = arbiter.report().findings
     assert leak.verdict == "leak" and leak.holder
-    assert leak.holder.expression.endswith("self.tasks")
+    assert leak.holder.expression.endswith(name)
     assert leak.generations > 40
+
+
+class Answers:
+    def __init__(self) -> None:
+        self.kept: list[torch.Tensor] = []
+
+    async def answer(self, arbiter: Any) -> None:
+        await asyncio.sleep(0)
+        arbiter.step()
+        self.kept.append(torch.ones(64))
+
+
+async def inner(arbiter: Any) -> None:
+    answers = Answers()
+    for _ in range(40):
+        await asyncio.gather(answers.answer(arbiter), asyncio.sleep(0))
+
+
+async def outer(arbiter: Any) -> None:
+    await inner(arbiter)
+
+
+async def within_wait_for(arbiter: Any) -> None:
+    await asyncio.wait_for(inner(arbiter), 60)
+
+
+def in_a_loop(call: Coroutine[Any, Any, None]) -> None:
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(call)
+    loop.close()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, in_a_loop])
+@pytest.mark.parametrize("call", [inner, outer, within_wait_for])
+def test_what_a_waiting_call_has_goes_by_its_own_name(
+    run: Callable[[Coroutine[Any, Any, None]], None],
+    call: Callable[[Any], Coroutine[Any, Any, None]],
+) -> None:
+    with impactarbiter.watch(step="manual") as arbiter:
+        run(call(arbiter))
+        (leak,) = arbiter.report().findings
+    assert leak.holder and leak.holder.expression == "inner().answers.kept"
+    assert leak.grown_at and leak.grown_at.function == "Answers.answer"
+

@@ -489,6 +489,46 @@ def test_where_a_graph_is_needed(case: str, tmp_path: Path) -> None:
     assert bool(uses_of(HISTORY, [str(file)]).graph) == (case in NEEDED)
 
 
+GIVES = """
+    class Tape:
+        @property
+        def newest(self):
+            return history[-1]
+
+        def take(self, n):
+            taken, history[-n:] = history[-n:], []
+            return sum(term for _, term in taken)
+
+        def keep(self):
+            self.last = history[-1]
+
+        def count(self):
+            return len(history)
+
+    tape = Tape()
+"""
+
+
+@pytest.mark.parametrize(
+    "taken, needed",
+    [
+        ("tape.take(3)", True),
+        ("tape.newest", True),
+        ("tape.last", True),
+        ("tape.count()", False),
+    ],
+)
+def test_what_another_file_is_given(
+    taken: str, needed: bool, tmp_path: Path
+) -> None:
+    files = [tmp_path / "tape.py", tmp_path / "train.py"]
+    files[0].write_text(textwrap.dedent(GIVES))
+    files[1].write_text(
+        f"from tape import tape\nloss = f(x) + {taken}\nloss.backward()\n"
+    )
+    assert bool(uses_of(HISTORY, map(str, files)).graph) == needed
+
+
 #: As many ways through a program as no computer could go one by one.
 TWISTED = {
     "by one variable that is set again and again": (

@@ -23,6 +23,7 @@ from ...base.records import dataclass
 from ...base.source_text import source_line, source_lines, tree_of
 
 _DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
+_ASKED = re.compile(r"\.\s*(\w+)|\b(\w+)\s*\(")
 
 #: Characters of a file that is parsed: of usual source so many take some 100
 #: ms, of data that was written as source three times as long.
@@ -166,6 +167,16 @@ def defines(file: str, functions: Collection[str]) -> bool:
     """Whether one of the functions or classes seems to be defined there."""
     text = _text(file) or ""
     return any(name in functions for name in _DEFINED.findall(text))
+
+
+def asks(file: str, names: Collection[str]) -> bool:
+    """Whether one of them seems to be called there, or to be an attribute of
+    something."""
+    text = _text(file) or ""
+    return any(
+        attribute in names or called in names
+        for attribute, called in _ASKED.findall(text)
+    )
 
 
 def _text(file: str) -> str | None:

@@ -17,6 +17,7 @@ from .needs import Needs
 from .source_file import (
     Names,
     Source,
+    asks,
     code_of,
     defines,
     mentions,
@@ -85,13 +86,17 @@ def _followed(
     names: Names, zero_dim: bool, single: bool, read: list[Source]
 ) -> tuple[tuple[str, Needs], Callable[[str], bool]]:
     """Where a graph is needed; and which files know what is kept by another
-    name: where a function that gets it is defined."""
+    name: where a function that gets it is defined, or where one that gives it
+    is called."""
     needs = Needs(read, names, zero_dim=zero_dim, single=single)
     graph = needs.run()
+    given = needs.attributes().union(needs.returns)
     return (
-        graph,
-        needs,
-    ), lambda file: not graph and defines(file, needs.elsewhere)
+        (graph, needs),
+        lambda file: (
+            not graph and (defines(file, needs.elsewhere) or asks(file, given))
+        ),
+    )
 
 
 def is_tensor(file: str, function: str, code: str) -> bool:

@@ -120,7 +120,7 @@ RULES: tuple[Rule, ...] = (
         "no-python-root",
         lambda case: _rootless(case) and not case.is_cycle and _settled(case),
         "native",
-        "no Python object leads to it",
+        "no Python object was seen to lead to it",
     ),
     Rule(
         "rootless-so-far",

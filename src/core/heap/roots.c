@@ -9,6 +9,7 @@
 #include "passing.h"
 #include "roots.h"
 #include "turns.h"
+#include "waiting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,16 @@ add_frame(ia_roots *roots, ia_frame *frame, int user)
     return 0;
 }
 
+static int
+add_waiting_frames(ia_roots *roots, ia_frame *f)
+{
+    ia_frame *calls[IA_MOST_WAITING];
+    for (int i = ia_waiting_calls(f, calls); i-- > 0;)
+        if (add_frame(roots, calls[i], 1) < 0)
+            return -1;
+    return 0;
+}
+
 /* The outermost first: of two paths of one length, `main().server.cache` is
  * the same at every look, `Server.reply().self.cache` is not. */
 static int
@@ -165,7 +176,8 @@ add_frames(ia_roots *roots, PyThreadState *tstate, int user)
     uint32_t first = roots->count;
     ia_frame *f = ia_frame_top(tstate);
     for (; f != NULL; f = ia_frame_back(f))
-        if (add_frame(roots, f, user) < 0)
+        if (add_frame(roots, f, user) < 0 ||
+            (user && add_waiting_frames(roots, f) < 0))
             return -1;
     for (uint32_t i = first, j = roots->count; i + 1 < j; i++, j--) {
         ia_root swapped = roots->items[i];

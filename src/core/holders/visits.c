@@ -5,6 +5,7 @@
 
 #include "../base/kinds.h"
 #include "../base/read.h"
+#include "../heap/waiting.h"
 #include "../ledger/frames.h"
 #include "../steps/unseen.h"
 #include "path_link.h"
@@ -194,13 +195,24 @@ is_module_alive(uintptr_t dict)
 }
 
 static int
+is_waiting(uintptr_t address, ia_frame *f)
+{
+    ia_frame *calls[IA_MOST_WAITING];
+    int n = ia_waiting_calls(f, calls);
+    while (n > 0 && (uintptr_t)calls[n - 1] != address)
+        n--;
+    return n > 0;
+}
+
+static int
 is_frame_running(uintptr_t ref, PyCodeObject *code)
 {
+    uintptr_t address = IA_ADDRESS(ref);
     ia_all_frames all = {0};
     ia_frame *f;
     while ((f = ia_frame_next(&all)) != NULL)
-        if ((uintptr_t)f == IA_ADDRESS(ref))
-            return ia_frame_code(f) == code;
+        if ((uintptr_t)f == address || is_waiting(address, f))
+            return ia_frame_code((ia_frame *)address) == code;
     return 0;
 }
 
