@@ -141,7 +141,9 @@ def tensor_leaks(
     The test calls ``tensor_leaks.step()`` in each turn of a loop and fails at
     its end if something leaks; ``tensor_leaks.report()`` is what was found.
     """
-    _skip_if_impossible()
+    _skip_without_frameworks()
+    if _is_watched():
+        pytest.skip(f"tensor leaks: {_WATCHED}")
     item = request.node
     with _watch(_settings(item)) as arbiter:
         item.stash[_HANDLE] = TensorLeaks(arbiter)
@@ -172,6 +174,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 # -- a test that is run again ------------------------------------------------
 
 _REPEATING = pytest.StashKey[bool]()
+#: Why a test cannot be checked.
+_WATCHED = "impactarbiter is watching already"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -185,7 +189,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if wrong:
         pytest.fail(wrong, pytrace=False)
     if item.get_closest_marker(MARKER) and _REPEATING not in item.stash:
-        _skip_if_impossible()
+        _skip_without_frameworks()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -204,7 +208,9 @@ def pytest_runtest_protocol(
     reports, parts = _run(item)
     asked = item.get_closest_marker(MARKER) is not None
     passed = all(report.passed for report in [*reports, *parts])
-    if passed and (asked or _is_possible()):
+    if passed and asked and _is_watched():
+        _warn(item, f"not checked for tensor leaks: {_WATCHED}")
+    elif passed and (asked or _is_possible()):
         _check(item, reports, asked)
     for report in reports[:-1]:
         item.ihook.pytest_runtest_logreport(report=report)
@@ -228,23 +234,21 @@ def _is_possible() -> bool:
     """Whether a test that was not marked can be checked, and need be."""
     from ..core.frameworks import any_imported
 
-    if not any_imported():
-        return False
+    return any_imported() and not _is_watched()
+
+
+def _is_watched() -> bool:
     from ..watching.arbiter import current
 
-    return current() is None
+    return current() is not None
 
 
-def _skip_if_impossible() -> None:
-    from ..watching.arbiter import current
-
+def _skip_without_frameworks() -> None:
     names = ("torch", "jax", "tensorflow")
     if not any(map(importlib.util.find_spec, names)):
         pytest.skip(
             "tensor leaks: none of torch, JAX and TensorFlow is installed"
         )
-    if current() is not None:
-        pytest.skip("tensor leaks: impactarbiter is watching already")
 
 
 def _watch(settings: Settings) -> Arbiter:

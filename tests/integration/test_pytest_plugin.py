@@ -404,8 +404,15 @@ def test_while_something_else_watches(tmp_path: Path) -> None:
         def test_marked():
             kept.append(torch.ones(100))
 
+        @pytest.mark.no_tensor_leaks
+        def test_that_fails():
+            assert not kept
+
         def test_unmarked():
             kept.append(torch.ones(100))
+
+        def test_handle(tensor_leaks):
+            raise AssertionError("never run")
         """,
         "--tensor-leaks",
         conftest_py="""
@@ -418,10 +425,14 @@ def test_while_something_else_watches(tmp_path: Path) -> None:
         """,
     )
     assert done.outcomes == {
-        "test_marked": "skipped",
+        "test_marked": "passed",
+        "test_that_fails": "failure",
         "test_unmarked": "passed",
+        "test_handle": "skipped",
     }
-    assert "watching already" in done.messages["test_marked"]
+    said = "impactarbiter is watching already"
+    assert f"not checked for tensor leaks: {said}" in done.output
+    assert said in done.messages["test_handle"]
 
 
 SUBTESTS = """
