@@ -9,9 +9,9 @@ import unicodedata
 from collections.abc import (
     Callable,
     Collection,
-    Iterable,
     Iterator,
     Mapping,
+    Sequence,
 )
 from contextlib import contextmanager
 from dataclasses import field
@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from ...base.records import dataclass
 from ...base.source_text import source_line, source_lines, tree_of
+from ...base.units import plural
 
 _DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
 _ASKED = re.compile(r"\.\s*(\w+)|\b(\w+)\s*\(")
@@ -28,6 +29,9 @@ _ASKED = re.compile(r"\.\s*(\w+)|\b(\w+)\s*\(")
 #: Characters of a file that is parsed: of usual source so many take some 100
 #: ms, of data that was written as source three times as long.
 MOST_PARSED = 1 << 18
+#: Of files that what is read leads to, all together: to follow a value through
+#: so many takes some seconds.
+MOST_FURTHER = 2 * MOST_PARSED
 
 #: Nodes of a name's syntax tree, two for each attribute and more for a key.
 MOST_PARTS = 64
@@ -342,22 +346,25 @@ def variable_of(source: Source, node: ast.AST) -> Variable | None:
 
 def read_further(
     read: Mapping[str, Source],
-    files: Iterable[str],
+    files: Sequence[str],
     once: Callable[[list[Source]], tuple[Found, Callable[[str], bool]]],
-) -> Found:
+) -> tuple[Found, str]:
     """What ``once`` finds in the sources that are read, and in those of the
-    files that it says it leads to, until that are no more."""
+    files that it says it leads to, until that are no more; and who may do
+    more with it ("" nobody): files that are too much to be read."""
     read = dict(read)
+    room = MOST_FURTHER
     while True:
         found, leads_to = once(list(read.values()))
-        more = {
-            file: one
-            for file in files
-            if file not in read and leads_to(file) and (one := source_of(file))
-        }
-        if not more:
-            return found
-        read |= more
+        more = [f for f in files if f not in read and leads_to(f)]
+        room -= sum(len(_text(file) or "") for file in more)
+        if room < 0:
+            count = plural(len(more), "more file")
+            return found, f"what {count}, too much to be read, may do with it"
+        sources = {file: one for file in more if (one := source_of(file))}
+        if not sources:
+            return found, ""
+        read |= sources
 
 
 def bare(node: ast.AST) -> ast.AST:

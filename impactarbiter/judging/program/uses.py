@@ -75,11 +75,10 @@ def uses_of(
         and not wanted.isdisjoint(one.words)
     }
     once = partial(_followed, names, zero_dim and not parts, single)
-    graph, needs = read_further(read, files, once)
+    (graph, needs), others = read_further(read, files, once)
     reads = [_inexact(one, names, zero_dim, parts) for one in read.values()]
-    return Uses(
-        graph, next((why for why in reads if why), ""), needs.compared()
-    )
+    number = next((why for why in reads if why), "")
+    return Uses(graph or others, number, needs.compared())
 
 
 def _followed(

@@ -76,8 +76,8 @@ def asked_of(
             ),
         )
 
-    objects = read_further(read, files, once)
-    return objects.asked(), objects.written()
+    objects, others = read_further(read, files, once)
+    return objects.asked() or others, objects.written()
 
 
 class Writes(Objects):
