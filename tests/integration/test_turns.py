@@ -426,6 +426,28 @@ async def within_wait_for(arbiter: Any) -> None:
     await asyncio.wait_for(inner(arbiter), 60)
 
 
+async def joined(arbiter: Any) -> None:
+    """Has what grows in a variable, and nothing else has it."""
+    answers = Answers()
+    rows = torch.ones(0)
+    for number in range(40):
+        await asyncio.gather(answers.answer(arbiter), asyncio.sleep(0))
+        rows = torch.cat([rows, answers.kept.pop()])
+        if number == 39:
+            await asyncio.gather(reported(arbiter), asyncio.sleep(0))
+
+
+async def reported(arbiter: Any) -> None:
+    (leak,) = arbiter.report().findings
+    assert leak.holder and leak.holder.expression == "joined().rows"
+    assert leak.retained_bytes == 40 * 64 * 4
+
+
+def test_what_a_waiting_call_has_alone_is_freed_with_it() -> None:
+    with impactarbiter.watch(step="manual") as arbiter:
+        asyncio.run(joined(arbiter))
+
+
 def in_a_loop(call: Coroutine[Any, Any, None]) -> None:
     loop = asyncio.new_event_loop()
     loop.run_until_complete(call)

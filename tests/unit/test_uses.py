@@ -534,7 +534,7 @@ def test_what_too_many_files_are_given_may_be_needed(tmp_path: Path) -> None:
     tape.write_text(textwrap.dedent(GIVES))
     files = [tmp_path / f"use_{number}.py" for number in range(3)]
     for file in files:
-        file.write_text("print(tape.take(3))\n" + "# more\n" * 30_000)
+        file.write_text("print(tape.take(3))\n" + "# more\n" * 10_000)
     graph = uses_of(HISTORY, map(str, [tape, *files])).graph
     assert graph == "what 3 more files, too much to be read, may do with it"
 

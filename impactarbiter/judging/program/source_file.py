@@ -30,8 +30,8 @@ _ASKED = re.compile(r"\.\s*(\w+)|\b(\w+)\s*\(")
 #: ms, of data that was written as source three times as long.
 MOST_PARSED = 1 << 18
 #: Of files that what is read leads to, all together: to follow a value through
-#: so many takes some seconds.
-MOST_FURTHER = 2 * MOST_PARSED
+#: so many takes a second, through twice as many four.
+MOST_FURTHER = MOST_PARSED // 2
 
 #: Nodes of a name's syntax tree, two for each attribute and more for a key.
 MOST_PARTS = 64
