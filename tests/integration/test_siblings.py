@@ -335,3 +335,43 @@ def parts_in(
 ) -> Callable[[list[Part]], Collection[Part]]:
     made: Callable[[list[Part]], Collection[Part]] = request.param
     return made
+
+
+QUOTA = 24
+
+
+class Sample:
+    """Keeps a sample of what it is offered."""
+
+    def __init__(self) -> None:
+        self.items: list[torch.Tensor] = []
+        self.seen = 0
+
+    def offer(self) -> None:
+        self.seen += 1
+        if len(self.items) < QUOTA:
+            self.items.append(torch.ones(BYTES // 4))
+        else:
+            self.items[self.seen % QUOTA] = torch.ones(BYTES // 4)
+
+
+def sampled(tasks: int, steps: int) -> Report:
+    """Each task has two samples, which are full before it ends."""
+    samples: dict[int, Sample] = {}
+    with impactarbiter.watch(step="manual") as arbiter:
+        for task in range(tasks):
+            for _ in range(steps):
+                for key in (2 * task, 2 * task + 1):
+                    samples.setdefault(key, Sample()).offer()
+                arbiter.step()
+        return arbiter.report()
+
+
+def test_a_few_that_are_full_are_no_leak_yet() -> None:
+    for finding in sampled(4, 2 * QUOTA).findings:
+        assert finding.verdict != "leak"
+
+
+def test_many_that_are_full_are_one() -> None:
+    (leak,) = sampled(40, QUOTA + 4).findings
+    assert leak.verdict == "leak"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ...core.wire import Held, SiteNow
+from ...core.wire import AGE_TO_TELL, Held, SiteNow
 from .memory import HolderHistory
 from .observation import Observation
 
@@ -41,6 +41,15 @@ def slows(history: HolderHistory) -> bool:
     if history.last.is_plain:
         return _gets_slower(history.growth.sizes)
     return _gets_rarer(history)
+
+
+def stand_full(history: HolderHistory) -> bool:
+    """Whether it is several that are alike and all of one length, as they were
+    when they were found: that is theirs by whatever tests it.  What grows is
+    how many they are, seen no more often than they came."""
+    lengths = {held.length for held in history.fellows}
+    few = 1 < len(history.fellows) < AGE_TO_TELL
+    return few and lengths == {history.length}
 
 
 def _gets_slower(sizes: Sequence[tuple[int, int]]) -> bool:

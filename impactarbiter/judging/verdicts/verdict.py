@@ -19,6 +19,7 @@ from ..holders.leaving import (
     outgrows,
     pauses,
     slows,
+    stand_full,
 )
 from ..holders.memory import HolderHistory, storages_at_tick
 from ..holders.observation import Moment
@@ -64,6 +65,7 @@ def case_of(
     much = is_much(history.last.bytes, room)
     # Reading the source takes time: only for what would be told.
     asked = not last_word or pauses(history) or slows(history)
+    asked = asked or stand_full(history)
     asked = asked and history.growth.gains > 0 and history.age >= needed
     asked = asked and not history.departures.leads_back
     end = _end(history, room) if asked else None
