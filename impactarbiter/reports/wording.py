@@ -102,7 +102,7 @@ def headline(finding: Finding) -> str:
         if finding.held_in:
             what = in_words(finding.held_in)
             return f"{what} keeps {rate}; no Python path was found"
-        return f"C or C++ code keeps {rate}; no Python path was found: {what}"
+        return f"C or C++ code keeps {rate}: {what}; no Python path was found"
     left = "nothing has let it go"
     if finding.rule == "outgrows":
         left = "less leaves than comes"

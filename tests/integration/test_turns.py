@@ -430,11 +430,11 @@ async def joined(arbiter: Any) -> None:
     """Has what grows in a variable, and nothing else has it."""
     answers = Answers()
     rows = torch.ones(0)
-    for number in range(40):
+    for _ in range(40):
         await asyncio.gather(answers.answer(arbiter), asyncio.sleep(0))
         rows = torch.cat([rows, answers.kept.pop()])
-        if number == 39:
-            await asyncio.gather(reported(arbiter), asyncio.sleep(0))
+    await asyncio.gather(reported(arbiter), asyncio.sleep(0))
+    await reported(arbiter)
 
 
 async def reported(arbiter: Any) -> None:
@@ -465,4 +465,3 @@ def test_what_a_waiting_call_has_goes_by_its_own_name(
         (leak,) = arbiter.report().findings
     assert leak.holder and leak.holder.expression == "inner().answers.kept"
     assert leak.grown_at and leak.grown_at.function == "Answers.answer"
-

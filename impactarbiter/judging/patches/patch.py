@@ -398,6 +398,8 @@ def _thin(
             f"the graph may be needed by {uses.graph}",
             needs_graph(finding, uses.graph),
         )
+    if uses.unread and (kept is None or kept.graphs):
+        raise NoPatchError(f"the graph may be needed {uses.unread}")
     if uses.same:
         raise NoPatchError(f"another object may not do for {uses.same}")
     unread = next((f for f in files if is_unread(f, names.words)), None)

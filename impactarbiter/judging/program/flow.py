@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TypeGuard
 
 from ...knowledge.containers import ADDING, ANY
@@ -25,8 +26,10 @@ from .source_file import (
     Names,
     Source,
     Variable,
+    bare,
     given_to,
     line_of,
+    made_of,
     name_of,
     parameters_of,
     shown,
@@ -69,6 +72,18 @@ PLAIN_METHODS = frozenset(
         "tolist",
     ]
 ) | (ANY - {"setdefault"})
+#: Methods that modules, tensors, arrays, containers or texts have as well: who
+#: is asked says whose they are.
+SHARED = frozenset(
+    [
+        *(name for kind in (dict, list, set, str) for name in dir(kind)),
+        *("abs", "add", "argmax", "clone", "cpu", "cuda", "detach", "dot"),
+        *("exp", "flatten", "float", "forward", "item", "log", "max", "mean"),
+        *("median", "min", "mm", "mul", "norm", "parameters", "pow", "prod"),
+        *("reshape", "square", "squeeze", "state_dict", "std", "step", "sub"),
+        *("sum", "take", "to", "tolist", "topk", "var", "view"),
+    ]
+)
 #: What takes a graph, and what asks for one.
 BACKWARDS = frozenset({"backward", "grad", "manual_backward"})
 #: Passes over the files until nothing new is reached; names are few.
@@ -81,6 +96,23 @@ def is_side_by_side(
     """Whether it is several values side by side, each in its place."""
     return isinstance(node, (ast.Tuple, ast.List)) and not any(
         isinstance(one, ast.Starred) for one in node.elts
+    )
+
+
+def _classes_in(files: Iterable[Source]) -> set[str]:
+    nodes = (node for source in files for node in source.nodes)
+    return {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+
+
+def _owners_in(files: Iterable[Source], classes: set[str]) -> set[str]:
+    """By what a file knows what these give: the modules, their classes, and
+    what objects of those are called."""
+    paths = [Path(source.file) for source in files]
+    named = [p.parent if p.stem == "__init__" else p for p in paths]
+    return set(classes).union(
+        map(str.lower, classes),
+        (path.stem for path in named),
+        *(made_of(str(path), classes) for path in paths),
     )
 
 
@@ -97,6 +129,8 @@ class Flow:
         #: Functions that get what is kept and stand in none of the files.
         self.elsewhere: set[str] = set()
         self.callees = Callees(files)
+        self.classes = _classes_in(files)
+        self.owners = _owners_in(files, self.classes)
         self.raised = False  # with an exception
         self._all_reached: set[Function] = set()
 
@@ -198,7 +232,7 @@ class Flow:
             return False
         if isinstance(func, ast.Attribute) and name in PLAIN_METHODS:
             return False
-        if name in self.returns:
+        if name in self.returns and not self._is_anothers(source, func):
             return True
         named = name in self.callees.named
         if isinstance(func, ast.Name) and named:
@@ -208,6 +242,16 @@ class Flow:
             self._holds(source, receiver)
             or (not named and self._any(source, given_to(call)))
             or self._gives_by_value(source, call)
+        )
+
+    def _is_anothers(self, source: Source, func: ast.expr) -> bool:
+        """Whether a method is asked for, as many have it, of nothing that is
+        known to have what is kept, nor to give it."""
+        return (
+            isinstance(func, ast.Attribute)
+            and func.attr in SHARED
+            and name_of(bare(func.value)) not in {"self", *self.owners}
+            and not self._holds(source, func.value)
         )
 
     def _gives_by_value(self, source: Source, call: ast.Call) -> bool:

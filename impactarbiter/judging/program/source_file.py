@@ -12,6 +12,7 @@ from collections.abc import (
     Iterator,
     Mapping,
     Sequence,
+    Set,
 )
 from contextlib import contextmanager
 from dataclasses import field
@@ -24,7 +25,9 @@ from ...base.source_text import source_line, source_lines, tree_of
 from ...base.units import plural
 
 _DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
-_ASKED = re.compile(r"\.\s*(\w+)|\b(\w+)\s*\(")
+_ASKED = re.compile(r"(\w+)\s*\.\s*(?=(\w+))")
+_WORD = re.compile(r"\w+")
+_MADE = re.compile(r"(\w+)\s*(?::[^=\n]*)?=\s*(?:\w+\s*\.\s*)*(\w+)\s*\(")
 
 #: Characters of a file that is parsed: of usual source so many take some 100
 #: ms, of data that was written as source three times as long.
@@ -173,14 +176,33 @@ def defines(file: str, functions: Collection[str]) -> bool:
     return any(name in functions for name in _DEFINED.findall(text))
 
 
-def asks(file: str, names: Collection[str]) -> bool:
-    """Whether one of them seems to be called there, or to be an attribute of
-    something."""
+def asks(
+    file: str, names: Collection[str], shared: Set[str], owners: Set[str]
+) -> bool:
+    """Whether a file that knows an owner seems to ask for one of the names;
+    ``shared``: what others have, too, is asked of an owner."""
     text = _text(file) or ""
+    implied = any(name.startswith("__") for name in names)
+    if not implied and not _mentions(text, names):
+        return False
+    words = set(_WORD.findall(text))
+    if words.isdisjoint(owners):
+        return False
+    if implied or not words.isdisjoint(set(names) - shared):
+        return True
     return any(
-        attribute in names or called in names
-        for attribute, called in _ASKED.findall(text)
+        attribute in names and owner in owners
+        for owner, attribute in _ASKED.findall(text)
     )
+
+
+def made_of(file: str, classes: Collection[str]) -> set[str]:
+    """What objects of these classes seem to be called where they are made."""
+    text = _text(file) or ""
+    if not _mentions(text, classes):
+        return set()
+    made = _MADE.findall(text)
+    return {name for name, called in made if called in classes}
 
 
 def _text(file: str) -> str | None:
@@ -350,8 +372,8 @@ def read_further(
     once: Callable[[list[Source]], tuple[Found, Callable[[str], bool]]],
 ) -> tuple[Found, str]:
     """What ``once`` finds in the sources that are read, and in those of the
-    files that it says it leads to, until that are no more; and who may do
-    more with it ("" nobody): files that are too much to be read."""
+    files that it says it leads to, until that are no more; and where more may
+    be done with it ("" nowhere): in files that are too much to be read."""
     read = dict(read)
     room = MOST_FURTHER
     while True:
@@ -360,7 +382,7 @@ def read_further(
         room -= sum(len(_text(file) or "") for file in more)
         if room < 0:
             count = plural(len(more), "more file")
-            return found, f"what {count}, too much to be read, may do with it"
+            return found, f"in {count}, which are too much to be read"
         sources = {file: one for file in more if (one := source_of(file))}
         if not sources:
             return found, ""

@@ -7,12 +7,12 @@ needed (``flow``), and where a number would not do instead of a tensor.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from ...base.records import dataclass
 from ...knowledge.containers import ANY, REMOVING
-from .flow import BACKWARDS
+from .flow import BACKWARDS, SHARED
 from .needs import Needs
 from .source_file import (
     Names,
@@ -20,6 +20,7 @@ from .source_file import (
     asks,
     code_of,
     defines,
+    made_of,
     mentions,
     name_of,
     read_further,
@@ -43,12 +44,14 @@ class Uses:
 
     ``graph`` says where a graph is needed ("" nowhere); ``number`` why a
     number would not do instead of a tensor of one ("" it would); ``same``
-    where it is asked for as the object that it is.
+    where it is asked for as the object that it is; ``unread`` where a graph
+    may be needed besides, in files that are too much to be read.
     """
 
     graph: str = ""
     number: str = ""
     same: str = ""
+    unread: str = ""
 
 
 def uses_of(
@@ -74,15 +77,19 @@ def uses_of(
         and (one := source_of(file))
         and not wanted.isdisjoint(one.words)
     }
-    once = partial(_followed, names, zero_dim and not parts, single)
-    (graph, needs), others = read_further(read, files, once)
+    once = partial(_followed, names, zero_dim and not parts, single, files)
+    (graph, needs), unread = read_further(read, files, once)
     reads = [_inexact(one, names, zero_dim, parts) for one in read.values()]
     number = next((why for why in reads if why), "")
-    return Uses(graph or others, number, needs.compared())
+    return Uses(graph, number, needs.compared(), unread)
 
 
 def _followed(
-    names: Names, zero_dim: bool, single: bool, read: list[Source]
+    names: Names,
+    zero_dim: bool,
+    single: bool,
+    files: Sequence[str],
+    read: list[Source],
 ) -> tuple[tuple[str, Needs], Callable[[str], bool]]:
     """Where a graph is needed; and which files know what is kept by another
     name: where a function that gets it is defined, or where one that gives it
@@ -90,10 +97,15 @@ def _followed(
     needs = Needs(read, names, zero_dim=zero_dim, single=single)
     graph = needs.run()
     given = needs.attributes().union(needs.returns)
+    owners = needs.owners.union(*(made_of(f, needs.classes) for f in files))
     return (
         (graph, needs),
         lambda file: (
-            not graph and (defines(file, needs.elsewhere) or asks(file, given))
+            not graph
+            and (
+                defines(file, needs.elsewhere)
+                or asks(file, given, SHARED, owners)
+            )
         ),
     )
 

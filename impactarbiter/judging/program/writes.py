@@ -76,8 +76,9 @@ def asked_of(
             ),
         )
 
-    objects, others = read_further(read, files, once)
-    return objects.asked() or others, objects.written()
+    objects, unread = read_further(read, files, once)
+    asked = objects.asked() or (unread and f"what is done {unread}")
+    return asked, objects.written()
 
 
 class Writes(Objects):

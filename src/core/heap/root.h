@@ -26,7 +26,6 @@ typedef struct {
     char name[IA_ROOT_NAME];
     int user; /* the user's own code, or a library's */
     int turn; /* a call that a loop makes */
-    int waits; /* a coroutine's, between its turns */
     int late; /* so, or one that was seen to come and go: named last */
     int threads; /* the module that lists the threads */
     int forever; /* a cycle that the collector can't free: C++ is part of it */

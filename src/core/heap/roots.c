@@ -162,12 +162,9 @@ static int
 add_waiting_frames(ia_roots *roots, ia_frame *f)
 {
     ia_frame *calls[IA_MOST_WAITING];
-    uint32_t first = roots->count;
     for (int i = ia_waiting_calls(f, calls); i-- > 0;)
         if (add_frame(roots, calls[i], 1) < 0)
             return -1;
-    for (uint32_t i = first; i < roots->count; i++)
-        roots->items[i].waits = 1;
     return 0;
 }
 
@@ -304,15 +301,18 @@ hide_ended_frames(ia_walk *w)
         ia_walk_hide(w, ia_frame_object(f));
 }
 
-/* The same of a coroutine that waits, to whatever comes back to it. */
+/* The same of a coroutine, to whatever comes back to it. */
 static void
-hide_waiting_coroutines(ia_walk *w)
+hide_coroutines(ia_walk *w)
 {
     for (uint32_t i = 0; i < w->roots->count; i++) {
         const ia_root *root = &w->roots->items[i];
-        if (root->waits)
-            ia_walk_hide(w, ia_frame_generator(
-                                (ia_frame *)IA_ADDRESS(root->ref)));
+        PyObject *op = root->kind == IA_ROOT_FRAME
+                           ? ia_frame_generator(
+                                 (ia_frame *)IA_ADDRESS(root->ref))
+                           : NULL;
+        if (op != NULL && PyCoro_CheckExact(op))
+            ia_walk_hide(w, op);
     }
 }
 
@@ -380,7 +380,7 @@ walk_from_others(ia_walk *w)
 {
     hide_modules(w);
     hide_ended_frames(w);
-    hide_waiting_coroutines(w);
+    hide_coroutines(w);
     if (w->tally != NULL)
         ia_weigh_own(w->tally, w);
     w->classes_wait = 1;

@@ -7,6 +7,7 @@
 
 #include "../base/compat.h"
 #include "../base/read.h"
+#include "../ledger/ledger.h"
 #include "../ledger/libraries.h"
 #include "waiting.h"
 
@@ -21,8 +22,12 @@ static int
 is_of_library(ia_frame *f)
 {
     char buf[IA_FILE_NAME];
-    return ia_library_has(
-        ia_text(ia_frame_code(f)->co_filename, buf, sizeof buf));
+    const char *file =
+        ia_text(ia_frame_code(f)->co_filename, buf, sizeof buf);
+    ia_ledger_lock();
+    int of_library = ia_library_has(file);
+    ia_ledger_unlock();
+    return of_library;
 }
 
 static int

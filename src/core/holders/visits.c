@@ -22,6 +22,7 @@ typedef struct {
     uint32_t number; /* 0 = free */
     ia_root_kind root;
     PyCodeObject *code; /* of a frame; compared, never followed */
+    int may_wait; /* a coroutine's */
     int container;
     int kept;
     int in_front; /* of what it was at the last visit, by a link before it */
@@ -161,8 +162,10 @@ ia_visits_remember(const ia_walk *w, uint32_t holder, int container,
                 .container = container,
                 .count = n,
                 .links = links};
-    if (start->kind == IA_ROOT_FRAME)
+    if (start->kind == IA_ROOT_FRAME) {
         p->code = ia_frame_code((ia_frame *)IA_ADDRESS(start->ref));
+        p->may_wait = (p->code->co_flags & CO_COROUTINE) != 0;
+    }
     for (uint32_t entry = holder; n > 0; entry = w->queue[entry].parent)
         links[--n] = ia_link_to(w->queue[entry].ref);
     uint32_t found = 1;
@@ -195,25 +198,34 @@ is_module_alive(uintptr_t dict)
 }
 
 static int
-is_waiting(uintptr_t address, ia_frame *f)
+is_among(uintptr_t address, ia_frame *const *calls, int n)
 {
-    ia_frame *calls[IA_MOST_WAITING];
-    int n = ia_waiting_calls(f, calls);
     while (n > 0 && (uintptr_t)calls[n - 1] != address)
         n--;
     return n > 0;
 }
 
 static int
-is_frame_running(uintptr_t ref, PyCodeObject *code)
+is_waiting(uintptr_t address)
 {
-    uintptr_t address = IA_ADDRESS(ref);
+    ia_frame *calls[IA_MOST_WAITING], *f;
+    ia_all_frames all = {0};
+    int found = 0;
+    while (!found && (f = ia_frame_next(&all)) != NULL)
+        found = is_among(address, calls, ia_waiting_calls(f, calls));
+    return found;
+}
+
+static int
+is_frame_running(const path *p)
+{
+    uintptr_t address = IA_ADDRESS(p->links[0].ref);
     ia_all_frames all = {0};
     ia_frame *f;
-    while ((f = ia_frame_next(&all)) != NULL)
-        if ((uintptr_t)f == address || is_waiting(address, f))
-            return ia_frame_code((ia_frame *)address) == code;
-    return 0;
+    while ((f = ia_frame_next(&all)) != NULL && (uintptr_t)f != address)
+        ;
+    return (f != NULL || (p->may_wait && is_waiting(address))) &&
+           ia_frame_code((ia_frame *)address) == p->code;
 }
 
 static int
@@ -223,7 +235,7 @@ is_root_alive(const path *p)
         return 1; /* that was asked before */
     return p->root == IA_ROOT_MODULE
                ? is_module_alive(p->links[0].ref)
-               : is_frame_running(p->links[0].ref, p->code);
+               : is_frame_running(p);
 }
 
 /* -- following a path -------------------------------------------------------- */
