@@ -509,6 +509,9 @@ GIVES = """
             return sum(history) / len(history)
 
     tape = Tape()
+
+    def newest_of(tape):
+        return history[-1]
 """
 
 
@@ -538,6 +541,15 @@ def test_what_another_file_is_given(
         "loss.backward()\n"
     )
     assert bool(uses_of(HISTORY, map(str, files)).graph) == needed
+
+
+def test_a_function_that_is_imported_by_another_name(tmp_path: Path) -> None:
+    files = [tmp_path / "tape.py", tmp_path / "train.py"]
+    files[0].write_text(textwrap.dedent(GIVES))
+    files[1].write_text(
+        "from tape import newest_of as newest\nnewest(1).backward()\n"
+    )
+    assert uses_of(HISTORY, map(str, files)).graph
 
 
 def test_what_too_many_files_are_given_may_be_needed(tmp_path: Path) -> None:

@@ -116,6 +116,16 @@ def _owners_in(files: Iterable[Source], classes: set[str]) -> set[str]:
     )
 
 
+def _imported_as(files: Iterable[Source]) -> dict[tuple[str, str], str]:
+    """File and name there -> the name that what was imported had."""
+    return {
+        (source.file, node.asname): node.name
+        for source in files
+        for node in source.nodes
+        if isinstance(node, ast.alias) and node.asname
+    }
+
+
 class Flow:
     """What values of some variables reach, to a fixed point."""
 
@@ -131,6 +141,7 @@ class Flow:
         self.callees = Callees(files)
         self.classes = _classes_in(files)
         self.owners = _owners_in(files, self.classes)
+        self._imported_as = _imported_as(files)
         self.raised = False  # with an exception
         self._all_reached: set[Function] = set()
 
@@ -228,6 +239,8 @@ class Flow:
 
     def _call_holds(self, source: Source, call: ast.Call) -> bool:
         func, name = call.func, name_of(call.func)
+        if isinstance(func, ast.Name):
+            name = self._imported_as.get((source.file, name), name)
         if isinstance(func, ast.Name) and name in PLAIN_CALLS:
             return False
         if isinstance(func, ast.Attribute) and name in PLAIN_METHODS:
