@@ -25,9 +25,13 @@ from ...base.source_text import source_line, source_lines, tree_of
 from ...base.units import plural
 
 _DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
-_ASKED = re.compile(r"(\w+)\s*\.\s*(?=(\w+))")
+# A source may have words and lines of 100,000 letters: nothing is tried twice.
+_ASKED = re.compile(r"\b(\w++)\s*+\.\s*+(?=(\w+))")
 _WORD = re.compile(r"\w+")
-_MADE = re.compile(r"(\w+)\s*(?::[^=\n]*)?=\s*(?:\w+\s*\.\s*)*(\w+)\s*\(")
+_MADE = re.compile(
+    r"\b(\w++)\s*+(?::[^=\n]{0,80})?=\s*+"
+    r"(?:\w++\s*+\.\s*+)*+(\w++)\s*+\("
+)
 
 #: Characters of a file that is parsed: of usual source so many take some 100
 #: ms, of data that was written as source three times as long.
@@ -375,10 +379,12 @@ def read_further(
     files that it says it leads to, until that are no more; and where more may
     be done with it ("" nowhere): in files that are too much to be read."""
     read = dict(read)
+    seen = set(read)
     room = MOST_FURTHER
     while True:
         found, leads_to = once(list(read.values()))
-        more = [f for f in files if f not in read and leads_to(f)]
+        more = [f for f in files if f not in seen and leads_to(f)]
+        seen.update(more)
         room -= sum(len(_text(file) or "") for file in more)
         if room < 0:
             count = plural(len(more), "more file")
