@@ -8,6 +8,7 @@
  */
 #include "hooks.h"
 
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
