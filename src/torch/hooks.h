@@ -199,8 +199,8 @@ device_code(const c10::Device &device)
 bool storage_info(const c10::StorageImpl *, ia_storage *);
 bool storage_info(const c10::TensorImpl *, ia_storage *);
 
-/* tensor_parts.cpp: what a tensor without memory of its own is made of, how
- * many; borrowed. */
+/* tensor_parts.cpp: tensors that another has besides its own memory, or in
+ * place of it, how many; borrowed. */
 struct Part {
     const at::Tensor *tensor;
     const char *name;

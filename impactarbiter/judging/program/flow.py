@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import TypeGuard
 
@@ -99,33 +100,6 @@ def is_side_by_side(
     )
 
 
-def _classes_in(files: Iterable[Source]) -> set[str]:
-    nodes = (node for source in files for node in source.nodes)
-    return {node.name for node in nodes if isinstance(node, ast.ClassDef)}
-
-
-def _owners_in(files: Iterable[Source], classes: set[str]) -> set[str]:
-    """By what a file knows what these give: the modules, their classes, and
-    what objects of those are called."""
-    paths = [Path(source.file) for source in files]
-    named = [p.parent if p.stem == "__init__" else p for p in paths]
-    return set(classes).union(
-        map(str.lower, classes),
-        (path.stem for path in named),
-        *(made_of(str(path), classes) for path in paths),
-    )
-
-
-def _imported_as(files: Iterable[Source]) -> dict[tuple[str, str], str]:
-    """File and name there -> the name that what was imported had."""
-    return {
-        (source.file, node.asname): node.name
-        for source in files
-        for node in source.nodes
-        if isinstance(node, ast.alias) and node.asname
-    }
-
-
 class Flow:
     """What values of some variables reach, to a fixed point."""
 
@@ -139,11 +113,36 @@ class Flow:
         #: Functions that get what is kept and stand in none of the files.
         self.elsewhere: set[str] = set()
         self.callees = Callees(files)
-        self.classes = _classes_in(files)
-        self.owners = _owners_in(files, self.classes)
-        self._imported_as = _imported_as(files)
         self.raised = False  # with an exception
         self._all_reached: set[Function] = set()
+
+    @cached_property
+    def classes(self) -> set[str]:
+        """Those that the files define."""
+        nodes = (node for source in self.files for node in source.nodes)
+        return {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+
+    @cached_property
+    def owners(self) -> set[str]:
+        """By what a file knows what these give: the modules, their classes,
+        and what objects of those are called."""
+        paths = [Path(source.file) for source in self.files]
+        named = [p.parent if p.stem == "__init__" else p for p in paths]
+        return self.classes.union(
+            map(str.lower, self.classes),
+            (path.stem for path in named),
+            *(made_of(source.file, self.classes) for source in self.files),
+        )
+
+    @cached_property
+    def _imported_as(self) -> dict[tuple[str, str], str]:
+        """File and name there -> the name that what was imported had."""
+        return {
+            (source.file, node.asname): node.name
+            for source in self.files
+            for node in source.nodes
+            if isinstance(node, ast.alias) and node.asname
+        }
 
     def spread(self) -> None:
         """Follows what is kept until nothing new is reached."""
@@ -260,12 +259,11 @@ class Flow:
     def _is_anothers(self, source: Source, func: ast.expr) -> bool:
         """Whether a method is asked for, as many have it, of nothing that is
         known to have what is kept, nor to give it."""
-        return (
-            isinstance(func, ast.Attribute)
-            and func.attr in SHARED
-            and name_of(bare(func.value)) not in {"self", *self.owners}
-            and not self._holds(source, func.value)
-        )
+        if not isinstance(func, ast.Attribute) or func.attr not in SHARED:
+            return False
+        owner = name_of(bare(func.value))
+        known = owner == "self" or owner in self.owners
+        return not known and not self._holds(source, func.value)
 
     def _gives_by_value(self, source: Source, call: ast.Call) -> bool:
         """Whether one of the functions that may be behind a variable gives

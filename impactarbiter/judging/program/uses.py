@@ -96,16 +96,14 @@ def _followed(
     is called."""
     needs = Needs(read, names, zero_dim=zero_dim, single=single)
     graph = needs.run()
+    if graph:
+        return (graph, needs), lambda _file: False
     given = needs.attributes().union(needs.returns)
     owners = needs.owners.union(*(made_of(f, needs.classes) for f in files))
     return (
         (graph, needs),
         lambda file: (
-            not graph
-            and (
-                defines(file, needs.elsewhere)
-                or asks(file, given, SHARED, owners)
-            )
+            defines(file, needs.elsewhere) or asks(file, given, SHARED, owners)
         ),
     )
 

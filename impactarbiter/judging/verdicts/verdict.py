@@ -64,8 +64,9 @@ def case_of(
     room = forecast.room_of(finding)
     much = is_much(history.last.bytes, room)
     # Reading the source takes time: only for what would be told.
-    asked = not last_word or pauses(history) or slows(history)
-    asked = asked or stand_full(history)
+    asked = not last_word or any(
+        shows(history) for shows in (pauses, slows, stand_full)
+    )
     asked = asked and history.growth.gains > 0 and history.age >= needed
     asked = asked and not history.departures.leads_back
     end = _end(history, room) if asked else None

@@ -1,4 +1,4 @@
-/* What is this package's own, and what its objects weigh.
+/* Whose code runs, and what this package's own objects weigh.
  *
  * They hang on its modules and on the frames that run its code, and are no
  * growth of the program's: neither its classes' instances nor what these have
@@ -8,6 +8,8 @@
 #include "../base/compat.h"
 #include "../base/array.h"
 #include "../base/read.h"
+#include "../ledger/ledger.h"
+#include "../ledger/libraries.h"
 #include "own.h"
 
 #include <stdlib.h>
@@ -30,12 +32,33 @@ ia_file_is_own(const char *file)
     return prefix[0] && strncmp(file, prefix, strlen(prefix)) == 0;
 }
 
+static const char *
+file_of(ia_frame *frame, char buf[IA_FILE_NAME])
+{
+    return ia_text(ia_frame_code(frame)->co_filename, buf, IA_FILE_NAME);
+}
+
 int
 ia_frame_is_own(ia_frame *frame)
 {
-    char file[IA_FILE_NAME];
-    return ia_file_is_own(
-        ia_text(ia_frame_code(frame)->co_filename, file, sizeof file));
+    char buf[IA_FILE_NAME];
+    return ia_file_is_own(file_of(frame, buf));
+}
+
+int
+ia_file_is_library(const char *file)
+{
+    ia_ledger_lock();
+    int library = ia_library_has(file);
+    ia_ledger_unlock();
+    return library;
+}
+
+int
+ia_frame_is_library(ia_frame *frame)
+{
+    char buf[IA_FILE_NAME];
+    return ia_file_is_library(file_of(frame, buf));
 }
 
 int

@@ -1,4 +1,5 @@
-/* What is this package's own, and what its objects weigh. */
+/* Whose code runs: this package's own, a library's or the user's; and what our
+ * objects weigh. */
 #ifndef IA_OWN_H
 #define IA_OWN_H
 
@@ -12,6 +13,9 @@ int ia_file_is_own(const char *file);
 int ia_module_is_own(const char *name);
 /* Does a frame run code of this package? */
 int ia_frame_is_own(ia_frame *);
+/* Is it a library's?  Take the ledger's lock. */
+int ia_file_is_library(const char *file);
+int ia_frame_is_library(ia_frame *);
 
 /* Counts our objects apart; before the walk, which would count them as the
  * program's, and after it has hidden the modules' names. */

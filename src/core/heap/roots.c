@@ -4,7 +4,6 @@
 #include "../base/array.h"
 #include "../base/read.h"
 #include "../ledger/frames.h"
-#include "../ledger/libraries.h"
 #include "own.h"
 #include "passing.h"
 #include "roots.h"
@@ -50,7 +49,7 @@ is_user_module(PyObject *dict, const char *name)
     if (file == NULL || !PyUnicode_CheckExact(file))
         return 0;
     char buf[IA_FILE_NAME];
-    return !ia_library_has(ia_text(file, buf, sizeof buf));
+    return !ia_file_is_library(ia_text(file, buf, sizeof buf));
 }
 
 /* Whose a module is. */
@@ -144,7 +143,7 @@ add_frame(ia_roots *roots, ia_frame *frame, int user)
     PyCodeObject *code = ia_frame_code(frame);
     char buf[IA_FILE_NAME], function[IA_ROOT_NAME], name[IA_ROOT_NAME];
     const char *file = ia_text(code->co_filename, buf, sizeof buf);
-    if (ia_file_is_own(file) || ia_library_has(file) == user)
+    if (ia_file_is_own(file) || ia_file_is_library(file) == user)
         return 0;
     snprintf(name, sizeof name, "%s()",
              ia_text(code->co_qualname, function, sizeof function));

@@ -4,11 +4,9 @@
 #include "turns.h"
 
 #include "../base/array.h"
-#include "../base/read.h"
 #include "../ledger/frames.h"
-#include "../ledger/ledger.h"
-#include "../ledger/libraries.h"
 #include "loops.h"
+#include "own.h"
 
 #include <stdlib.h>
 
@@ -42,18 +40,6 @@ ran_before(ia_frame *f)
     return 0;
 }
 
-static int
-is_user(ia_frame *f)
-{
-    char buf[IA_FILE_NAME];
-    const char *file =
-        ia_text(ia_frame_code(f)->co_filename, buf, sizeof buf);
-    ia_ledger_lock();
-    int user = !ia_library_has(file);
-    ia_ledger_unlock();
-    return user;
-}
-
 /* A coroutine keeps its variables from call to call.  What a library calls is
  * part of the turn in which that was called; else it calls that again by rules
  * of its own. */
@@ -64,7 +50,7 @@ is_made_by_loop(const ia_ptrmap *turns, ia_frame *f)
     if (caller == NULL || ia_frame_is_generator(f) || ran_before(f))
         return 0;
     return ia_ptrmap_get(turns, (uintptr_t)caller) != IA_PTRMAP_NONE ||
-           (is_user(caller) && ia_loops_around(caller));
+           (!ia_frame_is_library(caller) && ia_loops_around(caller));
 }
 
 /* From the outermost call inwards: what a turn calls is part of it. */

@@ -6,9 +6,7 @@
  */
 
 #include "../base/compat.h"
-#include "../base/read.h"
-#include "../ledger/ledger.h"
-#include "../ledger/libraries.h"
+#include "own.h"
 #include "waiting.h"
 
 #include <string.h>
@@ -17,18 +15,6 @@ typedef struct {
     ia_frame **calls;
     int count;
 } waiting;
-
-static int
-is_of_library(ia_frame *f)
-{
-    char buf[IA_FILE_NAME];
-    const char *file =
-        ia_text(ia_frame_code(f)->co_filename, buf, sizeof buf);
-    ia_ledger_lock();
-    int of_library = ia_library_has(file);
-    ia_ledger_unlock();
-    return of_library;
-}
 
 static int
 add_coroutine(PyObject *op, void *arg)
@@ -65,7 +51,7 @@ add_what_it_runs(waiting *w, ia_frame *f)
 {
     int slots = ia_frame_slots(f);
     int locals = ia_frame_code(f)->co_nlocalsplus;
-    if (!is_of_library(f)) {
+    if (!ia_frame_is_library(f)) {
         if (slots > locals)
             add_value(w, ia_frame_slot(f, slots - 1));
         return;
@@ -78,7 +64,7 @@ int
 ia_waiting_calls(ia_frame *f, ia_frame *calls[IA_MOST_WAITING])
 {
     waiting w = {calls, 0};
-    if (!is_of_library(f))
+    if (!ia_frame_is_library(f))
         return 0;
     add_what_it_runs(&w, f);
     for (int i = 0; i < w.count; i++)

@@ -7,8 +7,8 @@
 
 #include "../base/build.h"
 #include "../base/read.h"
+#include "../heap/own.h"
 #include "../ledger/ledger.h"
-#include "../ledger/libraries.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,9 +84,7 @@ is_user(PyFrameObject *frame, PyCodeObject *code)
         return (int)known;
     char buf[IA_FILE_NAME];
     const char *file = file_of(frame, code, buf, sizeof buf);
-    ia_ledger_lock();
-    int user = !ia_library_has(file);
-    ia_ledger_unlock();
+    int user = !ia_file_is_library(file);
     ia_ptrmap_set(&watch.is_user, (uintptr_t)code, (uint32_t)user);
     return user;
 }

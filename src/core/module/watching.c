@@ -184,11 +184,8 @@ is_library(PyObject *self, PyObject *arg)
     (void)self;
     if (expect_str(arg) < 0)
         return NULL;
-    const char *file = ia_text(arg, buf, sizeof buf);
-    ia_ledger_lock();
-    int library = ia_library_has(file);
-    ia_ledger_unlock();
-    return PyBool_FromLong(library);
+    return PyBool_FromLong(
+        ia_file_is_library(ia_text(arg, buf, sizeof buf)));
 }
 
 static PyObject *
