@@ -552,6 +552,70 @@ def test_a_function_that_is_imported_by_another_name(tmp_path: Path) -> None:
     assert uses_of(HISTORY, map(str, files)).graph
 
 
+RECENT = """
+    history = []
+    recent = history
+
+    class Tape:
+        def __iter__(self):
+            return iter(history)
+
+        def __call__(self):
+            return history[-1]
+
+        def __getitem__(self, at):
+            return history[at]
+
+    tape = Tape()
+"""
+
+
+@pytest.mark.parametrize(
+    "use, needed",
+    [
+        ("from tape import recent\nsum(recent).backward()", True),
+        ("from tape import recent as r\nsum(r).backward()", True),
+        ("from tape import history as kept\nsum(kept).backward()", True),
+        ("from tape import (tape,\n    recent as r)\nr[0].backward()", True),
+        ("from tape import *\nsum(recent).backward()", True),
+        ("import tape\nsum(tape.recent).backward()", True),
+        ("import tape\nsum(tape.history).backward()", True),
+        ("import runs.tape as t\nsum(t.recent).backward()", True),
+        ("import runs.tape\nsum(runs.tape.recent).backward()", True),
+        ("from runs import tape as t\nsum(t.history).backward()", True),
+        ("from tape import tape\nsum(tape).backward()", True),
+        ("from tape import tape\ntorch.stack(list(tape)).backward()", True),
+        ("from tape import tape\na, b = tape\na.backward()", True),
+        ("from tape import tape\nmean(*tape).backward()", True),
+        ("from tape import tape\ntape().backward()", True),
+        ("from tape import tape as t\nt[-1].backward()", True),
+        ("from tape import Tape\ntake(Tape()).backward()", True),
+        ("def last(tape):\n    next(iter(tape)).backward()", True),
+        ("from bag import recent\nsum(recent).backward()", False),
+        ("from bag import kept as recent\nsum(recent).backward()", False),
+        ("import tape\nsum(tape.other).backward()", False),
+        ("import bag\nsum(bag.recent).backward()", False),
+        ("from tape import tape\nloss = model(x)\nloss.backward()", False),
+        ("import tape\nfor x in data:\n    model(x).backward()", False),
+        ("from tape import tape\nprint(len(tape))\nloss.backward()", False),
+    ],
+)
+def test_what_another_file_imports(
+    use: str, needed: bool, tmp_path: Path
+) -> None:
+    files = [tmp_path / "tape.py", tmp_path / "train.py"]
+    files[0].write_text(textwrap.dedent(RECENT))
+    files[1].write_text(f"{use}\n")
+    assert bool(uses_of(HISTORY, map(str, files)).graph) == needed
+
+
+def test_names_are_read_as_python_reads_them(tmp_path: Path) -> None:
+    files = [tmp_path / "tape.py", tmp_path / "train.py"]
+    files[0].write_text(textwrap.dedent(RECENT))
+    files[1].write_text("from tape import re\uff43ent as r\nr[0].backward()\n")
+    assert uses_of(HISTORY, map(str, files)).graph
+
+
 def test_words_and_lines_of_50_000_letters(tmp_path: Path) -> None:
     files = [tmp_path / "tape.py", tmp_path / "train.py"]
     files[0].write_text(textwrap.dedent(GIVES))

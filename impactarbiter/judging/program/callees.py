@@ -207,9 +207,12 @@ class Callees:
         made = self.made_of(source, node)
         return made is None or not made.isdisjoint(self.classes)
 
-    def gives_items(self, source: Source, value: ast.expr) -> set[str]:
-        """Methods by which an object of the user's gives what it has."""
-        made = self.made_of(source, value) or set()
+    def gives_items(self, source: Source, value: ast.expr) -> set[str] | None:
+        """Methods by which an object of the user's gives what it has; None:
+        it may be anything."""
+        made = self.made_of(source, value)
+        if made is None:
+            return None
         methods = self.methods_of(made, OF_ITEMS)
         return {getattr(one, "name", "") for one in methods}
 
@@ -230,8 +233,10 @@ class Callees:
         """Whether what is called is a value of the program's, and no name of
         a library's."""
         if isinstance(func, ast.Name):
-            scope, name = source.variable(func)
-            return name in source.binds.get(scope, ())
+            scope, name = variable = source.variable(func)
+            return name in source.binds.get(scope, ()) or (
+                scope == "module" and variable in self.values
+            )
         if isinstance(func, ast.Attribute):
             return ("", func.attr) in self.values
         return True

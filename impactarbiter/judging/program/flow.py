@@ -126,23 +126,18 @@ class Flow:
     def owners(self) -> set[str]:
         """By what a file knows what these give: the modules, their classes,
         and what objects of those are called."""
-        paths = [Path(source.file) for source in self.files]
-        named = [p.parent if p.stem == "__init__" else p for p in paths]
         return self.classes.union(
             map(str.lower, self.classes),
-            (path.stem for path in named),
+            self.modules,
             *(made_of(source.file, self.classes) for source in self.files),
         )
 
     @cached_property
-    def _imported_as(self) -> dict[tuple[str, str], str]:
-        """File and name there -> the name that what was imported had."""
-        return {
-            (source.file, node.asname): node.name
-            for source in self.files
-            for node in source.nodes
-            if isinstance(node, ast.alias) and node.asname
-        }
+    def modules(self) -> set[str]:
+        """What the files are called where they are imported."""
+        paths = [Path(source.file) for source in self.files]
+        named = [p.parent if p.stem == "__init__" else p for p in paths]
+        return {path.stem for path in named}
 
     def spread(self) -> None:
         """Follows what is kept until nothing new is reached."""
@@ -158,6 +153,12 @@ class Flow:
         """Those that have what is kept, as far as it was followed."""
         reached = {name for scope, name in self.reached if not scope}
         return reached | self.names.attributes
+
+    def globals(self) -> set[str]:
+        """Global names of modules that have what is kept, as far as it was
+        followed."""
+        every = {*self.reached, *self.names.variables}
+        return {name for scope, name in every if scope == "module"}
 
     def _first(self, asked: Callable[[Source, ast.AST], bool]) -> str:
         for source in self.files:
@@ -203,6 +204,10 @@ class Flow:
                 return False
             if self.names.has(source, node) or ("", node.attr) in self.reached:
                 return True
+            if ("module", node.attr) in self.reached and (
+                source.is_of_module(node)
+            ):
+                return True
             if node.attr in self.returns and (
                 node.attr in self.callees.properties
             ):
@@ -213,9 +218,7 @@ class Flow:
         if isinstance(node, ast.Call):
             return self._call_holds(source, node)
         if isinstance(node, ast.Subscript):
-            return self._holds(source, node.value) or self._gives_items(
-                source, node.value
-            )
+            return self._gives(source, node.value)
         if isinstance(node, ast.IfExp):
             return self._any(source, (node.body, node.orelse))
         if isinstance(node, ast.Dict):
@@ -224,22 +227,35 @@ class Flow:
             return self._holds(source, node.elt)
         if isinstance(node, ast.DictComp):
             return self._holds(source, node.value)
+        if isinstance(node, (ast.Starred, ast.YieldFrom)):
+            return self._gives(source, node.value)
         return self._any(source, ast.iter_child_nodes(node))
 
     def _any(self, source: Source, nodes: Iterable[ast.AST | None]) -> bool:
         return any(self._holds(source, node) for node in nodes)
 
+    def _any_gives(self, source: Source, nodes: Iterable[ast.expr]) -> bool:
+        return any(self._gives(source, node) for node in nodes)
+
+    def _gives(self, source: Source, node: ast.expr) -> bool:
+        """Whether it has what is kept, or gives it item by item."""
+        return self._holds(source, node) or self._gives_items(source, node)
+
     def _gives_items(self, source: Source, value: ast.expr) -> bool:
-        """Whether it is an object of the user's that gives what is kept."""
+        """Whether it is an object of the user's that gives what is kept, or
+        is called as one is."""
         methods = OF_ITEMS & self.returns.keys()
-        return bool(methods) and not methods.isdisjoint(
-            self.callees.gives_items(source, value)
-        )
+        if not methods:
+            return False
+        given = self.callees.gives_items(source, value)
+        if given is None:
+            return name_of(value) in self.owners
+        return not methods.isdisjoint(given)
 
     def _call_holds(self, source: Source, call: ast.Call) -> bool:
         func, name = call.func, name_of(call.func)
         if isinstance(func, ast.Name):
-            name = self._imported_as.get((source.file, name), name)
+            name = source.original(name)
         if isinstance(func, ast.Name) and name in PLAIN_CALLS:
             return False
         if isinstance(func, ast.Attribute) and name in PLAIN_METHODS:
@@ -252,7 +268,7 @@ class Flow:
         receiver = getattr(func, "value", func)
         return (
             self._holds(source, receiver)
-            or (not named and self._any(source, given_to(call)))
+            or (not named and self._any_gives(source, given_to(call)))
             or self._gives_by_value(source, call)
         )
 
@@ -307,7 +323,7 @@ class Flow:
         self, source: Source, target: ast.expr, iterated: ast.expr
     ) -> None:
         for part, value in turns(target, iterated):
-            if self._holds(source, value) or self._gives_items(source, value):
+            if self._gives(source, value):
                 self._reach(source, part)
 
     def _spread_names(self, source: Source, node: ast.AST) -> None:
@@ -340,7 +356,9 @@ class Flow:
         if places:
             self.returns.setdefault(name, set()).update(places)
 
-    def _assign(self, source: Source, target: ast.AST, value: ast.AST) -> None:
+    def _assign(
+        self, source: Source, target: ast.AST, value: ast.expr
+    ) -> None:
         """Of values side by side each goes to the target in its place."""
         if not is_side_by_side(target):
             if self._holds(source, value):
@@ -354,14 +372,14 @@ class Flow:
                 self._reach(source, one)
 
     def _places(
-        self, source: Source, value: ast.AST, count: int
+        self, source: Source, value: ast.expr, count: int
     ) -> set[int | None]:
         """Which of so many values of an expression have what is kept; None:
         any of them may."""
+        if not isinstance(value, ast.Call):
+            return {None} if self._gives(source, value) else set()
         if not self._holds(source, value):
             return set()
-        if not isinstance(value, ast.Call):
-            return {None}
         receiver = getattr(value.func, "value", None)
         name = name_of(value.func)
         functions = self.callees.named.get(name)
@@ -407,7 +425,7 @@ class Flow:
         """Parameters of the user's functions get what is kept, and a container
         what is put into it."""
         given = given_to(call)
-        if not self._any(source, given):
+        if not self._any_gives(source, given):
             return
         func = call.func
         if isinstance(func, ast.Attribute) and func.attr in ADDING:

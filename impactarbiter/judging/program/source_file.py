@@ -28,6 +28,10 @@ _DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
 # A source may have words and lines of 100,000 letters: nothing is tried twice.
 _ASKED = re.compile(r"\b(\w++)\s*+\.\s*+(?=(\w+))")
 _WORD = re.compile(r"\w+")
+_IMPORTED = re.compile(
+    r"\bfrom\s++\.*+(?:\w++\.)*+(\w*+)\s++import\s*+(\([^)]*+|[^\n]*+)"
+)
+_RENAMED = re.compile(r"\b(\w++)\s++as\s++(\w++)")
 _MADE = re.compile(
     r"\b(\w++)\s*+(?::[^=\n]{0,80})?=\s*+"
     r"(?:\w++\s*+\.\s*+)*+(\w++)\s*+\("
@@ -100,6 +104,21 @@ class Source:
                 calls.setdefault(name_of(node.func), []).append(node)
         return calls
 
+    @cached_property
+    def imported_as(self) -> dict[str, str]:
+        """Name here -> the last name, where it comes from, of what was
+        imported."""
+        return {
+            one.asname or one.name.partition(".")[0]: (
+                one.name.rpartition(".")[2]
+                if one.asname
+                else one.name.partition(".")[0]
+            )
+            for node in self.nodes
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for one in node.names
+        }
+
     def imported(self, module: str) -> set[str]:
         """Names that a module, or what is in it, has here."""
         return {name for of, name in self._imports if of == module}
@@ -144,7 +163,22 @@ class Source:
             or name in self.outer.get(scope, ())
         ):
             scope = scope.rpartition(".")[0]
-        return (scope or "module", name)
+        return (scope, name) if scope else ("module", self.original(name))
+
+    def original(self, name: str) -> str:
+        """What is called so where it comes from."""
+        return self.imported_as.get(name, name)
+
+    def is_of_module(self, node: ast.Attribute) -> bool:
+        """Whether it is read of a module that the file imports."""
+        owner = node.value
+        while isinstance(owner, ast.Attribute):
+            owner = owner.value
+        return (
+            isinstance(owner, ast.Name)
+            and owner.id in self.imported_as
+            and self.variable(owner)[0] == "module"
+        )
 
     def up(self, node: ast.AST) -> Iterator[ast.AST]:
         """What encloses a node, innermost first."""
@@ -159,24 +193,32 @@ def mentions(file: str, words: Collection[str]) -> bool:
     In most files of a large program none does, and to parse them would take
     most of a report's time.
     """
-    return _mentions(_text(file) or "", words)
+    return _mentions(_names_of(file), words)
 
 
 def is_unread(file: str, words: Collection[str]) -> bool:
     """Whether one of them stands in a file that is too large to be parsed."""
     lines = source_lines(file)
-    return _is_too_much(lines) and _mentions("".join(lines), words)
+    return _is_too_much(lines) and _mentions(_as_names("".join(lines)), words)
+
+
+def _names_of(file: str) -> str:
+    """What is searched for names; empty where there is too much of it."""
+    return _as_names(_text(file) or "")
+
+
+def _as_names(text: str) -> str:
+    """As Python reads names."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
 def _mentions(text: str, words: Collection[str]) -> bool:
-    if not text.isascii():  # as Python reads names
-        text = unicodedata.normalize("NFKC", text)
     return any(word in text for word in words)
 
 
 def defines(file: str, functions: Collection[str]) -> bool:
     """Whether one of the functions or classes seems to be defined there."""
-    text = _text(file) or ""
+    text = _names_of(file)
     return any(name in functions for name in _DEFINED.findall(text))
 
 
@@ -185,7 +227,7 @@ def asks(
 ) -> bool:
     """Whether a file that knows an owner seems to ask for one of the names;
     ``shared``: what others have, too, is asked of an owner."""
-    text = _text(file) or ""
+    text = _names_of(file)
     implied = any(name.startswith("__") for name in names)
     if not implied and not _mentions(text, names):
         return False
@@ -200,9 +242,29 @@ def asks(
     )
 
 
+def asks_modules(
+    file: str, names: Collection[str], modules: Collection[str]
+) -> bool:
+    """Whether a file seems to read one of the global names of the modules."""
+    text = _names_of(file)
+    if not _mentions(text, modules):
+        return False
+    if any(
+        module in modules
+        and ("*" in what or not set(_WORD.findall(what)).isdisjoint(names))
+        for module, what in _IMPORTED.findall(text)
+    ):
+        return True
+    called = {name for of, name in _RENAMED.findall(text) if of in modules}
+    return any(
+        attribute in names and (owner in modules or owner in called)
+        for owner, attribute in _ASKED.findall(text)
+    )
+
+
 def made_of(file: str, classes: Collection[str]) -> set[str]:
     """What objects of these classes seem to be called where they are made."""
-    text = _text(file) or ""
+    text = _names_of(file)
     if not _mentions(text, classes):
         return set()
     made = _MADE.findall(text)
@@ -267,6 +329,8 @@ def _note(source: Source, node: ast.AST, scope: str) -> None:
     source.nodes.append(node)
     source.scopes[node] = scope
     source.words.add(name_of(node))
+    if isinstance(node, ast.alias):
+        source.words.add(node.name.rpartition(".")[2])
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         source.outer.setdefault(scope, set()).update(node.names)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -325,13 +389,16 @@ class Names:
     def has(self, source: Source, node: ast.AST) -> bool:
         """Whether an expression is one of them."""
         if isinstance(node, ast.Attribute):
+            if source.is_of_module(node) and self._has("module", node.attr):
+                return True
             return node.attr in self.attributes and not source.is_option(node)
         if not isinstance(node, ast.Name):
             return False
-        scope = source.variable(node)[0].rpartition(".")[2]
-        return (scope, node.id) in self.variables or (
-            ("", node.id) in self.variables
-        )
+        scope, name = source.variable(node)
+        return self._has(scope.rpartition(".")[2], name)
+
+    def _has(self, function: str, name: str) -> bool:
+        return not self.variables.isdisjoint([(function, name), ("", name)])
 
 
 def name_of(node: ast.AST | None) -> str:

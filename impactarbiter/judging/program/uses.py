@@ -18,6 +18,7 @@ from .source_file import (
     Names,
     Source,
     asks,
+    asks_modules,
     code_of,
     defines,
     made_of,
@@ -100,10 +101,13 @@ def _followed(
         return (graph, needs), lambda _file: False
     given = needs.attributes().union(needs.returns)
     owners = needs.owners.union(*(made_of(f, needs.classes) for f in files))
+    variables = needs.globals()
     return (
         (graph, needs),
         lambda file: (
-            defines(file, needs.elsewhere) or asks(file, given, SHARED, owners)
+            defines(file, needs.elsewhere)
+            or asks(file, given, SHARED, owners)
+            or asks_modules(file, variables, needs.modules)
         ),
     )
 
