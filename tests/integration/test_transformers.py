@@ -25,6 +25,7 @@ from transformers import (
     TrainerCallback,
     set_seed,
 )
+from transformers.trainer_callback import DefaultFlowCallback
 
 import impactarbiter
 from impactarbiter import _torch
@@ -286,6 +287,46 @@ def test_a_trainer_is_copied_while_it_trains(
     assert [c._session for c in found] == [None, None]
     (text,) = said(caplog)
     assert text.startswith("ImpactArbiter: no leak in 16 steps")
+
+
+class Decides(DefaultFlowCallback):
+    """A program's own, which decides after the others."""
+
+
+class Adds(TrainerCallback):
+    """Adds ours in the middle of a training, to the list that is gone
+    through."""
+
+    trainer: Any = None
+    calls = 0
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.calls += 1
+        if self.calls == 2:
+            self.trainer.add_callback(LeakDetectionCallback())
+
+
+def test_a_program_s_callbacks_keep_their_order(tmp_path: Path) -> None:
+    args = arguments(tmp_path, detect_memory_leaks=True, report_to="none")
+    given = [Watched(), Decides(), Copies()]
+    callbacks = trainer_of(args, callbacks=given).callback_handler.callbacks
+    at = [i for i, c in enumerate(callbacks) if c in given]
+    assert [callbacks[i] for i in at] == given
+    (ours,) = (
+        i for i, c in enumerate(callbacks) if type(c) is LeakDetectionCallback
+    )
+    assert type(callbacks[ours - 1]) is DefaultFlowCallback
+    assert ours < min(at)
+
+
+def test_ours_is_added_while_callbacks_are_called(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    args = arguments(tmp_path, report_to="none")
+    adds = Adds()
+    adds.trainer = trainer = trainer_of(args, callbacks=[adds])
+    trainer.train()
+    assert adds.calls == trainer.state.global_step == 16
 
 
 def test_without_the_flag_nothing_is_added(tmp_path: Path) -> None:

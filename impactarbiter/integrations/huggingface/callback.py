@@ -203,18 +203,24 @@ def _wrap(cls: type[Any], name: str, afterwards: Any) -> None:
 
 
 def _put_before_reporters(handler: Any) -> None:
-    """Ours after the one that decides what comes next, before all others.
+    """Ours after the first that decides what comes next, before all others,
+    which keep their order.
 
-    So the phases are known in time, and trackers get our metrics.
+    So the phases are known in time, and trackers get our metrics.  A list that
+    is gone through while one of its callbacks adds another stays as it is.
     """
+    ours = [c for c in handler.callbacks if _is(c, LeakDetectionCallback)]
+    others = [c for c in handler.callbacks if not _is(c, LeakDetectionCallback)]
+    deciding = (i for i, c in enumerate(others) if _is(c, DefaultFlowCallback))
+    first = next(deciding, -1) + 1
+    wanted = [*others[:first], *ours, *others[first:]]
+    if list(map(id, wanted)) != list(map(id, handler.callbacks)):
+        handler.callbacks = wanted
 
-    def rank(callback: Any) -> int:
-        if isinstance(callback, DefaultFlowCallback):
-            return 0
-        return 1 if isinstance(callback, LeakDetectionCallback) else 2
 
-    if any(isinstance(c, LeakDetectionCallback) for c in handler.callbacks):
-        handler.callbacks.sort(key=rank)
+def _is(callback: Any, cls: type) -> bool:
+    """Asked of its type: a program's class may answer for itself."""
+    return issubclass(type(callback), cls)
 
 
 def _obey(trainer: Any) -> None:
@@ -234,7 +240,7 @@ def _obey(trainer: Any) -> None:
         return
     check_options(getattr(args, EVERY, None), getattr(args, REPORT, None))
     present = trainer.callback_handler.callbacks
-    if not any(isinstance(c, LeakDetectionCallback) for c in present):
+    if not any(_is(c, LeakDetectionCallback) for c in present):
         trainer.add_callback(LeakDetectionCallback())
 
 
