@@ -210,7 +210,9 @@ def _put_before_reporters(handler: Any) -> None:
     is gone through while one of its callbacks adds another stays as it is.
     """
     ours = [c for c in handler.callbacks if _is(c, LeakDetectionCallback)]
-    others = [c for c in handler.callbacks if not _is(c, LeakDetectionCallback)]
+    others = [
+        c for c in handler.callbacks if not _is(c, LeakDetectionCallback)
+    ]
     deciding = (i for i, c in enumerate(others) if _is(c, DefaultFlowCallback))
     first = next(deciding, -1) + 1
     wanted = [*others[:first], *ours, *others[first:]]
