@@ -236,15 +236,10 @@ def test_alarms_all_the_time(
         nonlocal rung
         rung += 1
         assert len([torch.ones(3) for _ in range(3)]) == 3
-        if rung % 3 == 0:
+        # Not here, where nothing catches it: the next test would get it.
+        here = frame is None or frame.f_code.co_filename == __file__
+        if rung % 3 == 0 and not here:
             raise TimeoutError
-
-    def attempt(work: Callable[[], object]) -> object:
-        while True:
-            try:
-                return work()
-            except TimeoutError:
-                pass
 
     alarms(handler)
     # Python ignores what comes in a finalizer, and says so.
@@ -261,7 +256,7 @@ def test_alarms_all_the_time(
             except TimeoutError:
                 pass
             finally:
-                attempt(lambda: signal.setitimer(signal.ITIMER_REAL, 0))
+                signal.setitimer(signal.ITIMER_REAL, 0)
             assert _core.is_active()
         report = arbiter.stop()
     assert rung > STEPS
