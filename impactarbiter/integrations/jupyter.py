@@ -18,6 +18,7 @@ from ..core import ledger
 from ..core.questions import MOST_PATHS
 from ..knowledge.ipython import shell_advice
 from ..model.finding import Finding
+from ..model.report import Report
 from ..model.retention import Retention
 from ..model.words import BOUNDED, StepMode
 from ..reports.wording import headline
@@ -49,6 +50,17 @@ class CellFailed(Exception):
 
     def _render_traceback_(self) -> list[str]:
         return []
+
+
+def _parsed(magic: Any, line: str) -> Namespace:
+    """The options of a magic, as they were typed."""
+    try:
+        return parse_argstring(magic, line)  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise UsageError(
+            f"{line.strip()}: {error}: expected words and options as in a"
+            " shell"
+        ) from None
 
 
 def _watch_options(magic: Any) -> Any:
@@ -93,7 +105,7 @@ class MemoryMagics(Magics):
     @line_magic
     def watch_memory(self, line: str) -> None:
         """Watches the cells that follow: each one is a step."""
-        args = parse_argstring(self.watch_memory, line)
+        args = _parsed(self.watch_memory, line)
         self._own_cell = True
         action = args.action or ("report" if self._arbiter else "on")
         if action == "on":
@@ -134,7 +146,7 @@ class MemoryMagics(Magics):
         except WrongUse as error:
             raise UsageError(str(error)) from None
 
-    def stop(self) -> Any:
+    def stop(self) -> Report | None:
         """Ends what the magics watch; the report, None if nothing was."""
         arbiter, self._arbiter = self._arbiter, None
         return arbiter.stop() if arbiter is not None else None
@@ -144,11 +156,13 @@ class MemoryMagics(Magics):
         self._counted = bool(info.store_history)
 
     def end_cell(self, result: Any) -> None:
-        """A step's end, where the cell had none and did more than ask us."""
+        """A step's end, where the cell had none and did more than ask us: a
+        loop's turns are none among cells, as what shows a tensor has some."""
         own, self._own_cell = self._own_cell, False
         if self._arbiter is None or (own and _is_one_magic(result)):
             return
-        if ledger.status().ticks == self._steps:
+        status = ledger.status()
+        if status.ticks == self._steps or (status.by_turns and not own):
             self._arbiter.step()
         self._steps = ledger.status().ticks
         for finding in self._confirmed:
@@ -171,7 +185,7 @@ class MemoryMagics(Magics):
         A cell with a training loop has steps of its own; any other cell
         needs some runs, each of them a step: ``%%memory_leaks --runs 12``.
         """
-        args = parse_argstring(self.memory_leaks, line)
+        args = _parsed(self.memory_leaks, line)
         if args.runs < 1:
             raise UsageError(f"--runs is {args.runs}: expected at least 1")
         self._own_cell = True
@@ -182,16 +196,25 @@ class MemoryMagics(Magics):
         try:
             passed = self._run(cell, args.runs)
         finally:
-            report = self.stop() if alone else self._arbiter.report()
+            report = self._report_of_runs(alone)
             self._own_cell = True  # the runs inside were cells as well
-        display(report)
-        if passed and report.steps < report.needed_steps:
+        if report is None:
+            print("ImpactArbiter: the cell has ended the watch itself")
+        else:
+            display(report)
+        if passed and report and report.steps < report.needed_steps:
             print(
                 f"or run the cell more often: %%memory_leaks --runs"
                 f" {report.needed_steps}"
             )
         if not passed:
             raise CellFailed
+
+    def _report_of_runs(self, alone: bool) -> Report | None:
+        """None where nothing is watched any more."""
+        if alone or self._arbiter is None:
+            return self.stop()
+        return self._arbiter.report()
 
     def _run(self, cell: str, runs: int) -> bool:
         """Whether no run raised; the lines keep their numbers."""
@@ -213,7 +236,7 @@ class MemoryMagics(Magics):
     @line_magic
     def who_holds(self, line: str) -> None:
         """Says who holds an object: the notebook's variable comes last."""
-        args = parse_argstring(self.who_holds, line)
+        args = _parsed(self.who_holds, line)
         name = " ".join(args.name)
         self._own_cell = True
         if args.paths < 1:

@@ -167,6 +167,10 @@ def test_wrong_uses_and_errors(tmp_path: Path) -> None:
         "%%memory_leaks\npass": "--runs 11",
         "%%memory_leaks --runs 0\npass": "expected at least 1",
         "%%memory_leaks -r 2\n%%time\npass": "Wall time",
+        "%watch_memory on --allow 'x": "No closing quotation: expected words",
+        "%%memory_leaks\n%watch_memory off": "has ended the watch itself",
+        "%%memory_leaks\n%unload_ext impactarbiter": "has ended the watch",
+        "%load_ext impactarbiter ": "",
         "a = impactarbiter.watch()": "",
         "%watch_memory on  ": "impactarbiter.watch() is active",
         "a.stop()": "ImpactArbiter: no step was seen",
@@ -191,6 +195,22 @@ def test_wrong_uses_and_errors(tmp_path: Path) -> None:
     assert [o.output_type for o in failed.outputs].count("error") == 2
     assert "line 4" in str(failed.outputs[0].traceback)
     assert failed.outputs[-1].ename == "CellFailed"
+
+
+def test_cells_that_show_what_they_keep(tmp_path: Path) -> None:
+    """What prints whole numbers takes them one by one."""
+    keeps = "kept.append(torch.ones(1000))\nprint(kept[-1])"
+    notebook = made(
+        "%load_ext impactarbiter\nimport torch\nkept = []",
+        "%watch_memory on",
+        *[keeps] * 20,
+        "%watch_memory off",
+    )
+    execute(notebook, tmp_path)
+    report = shown(notebook.cells[-1])
+    assert "watched 20 steps" in report
+    assert "CRITICAL leak" in report or "WARNING leak" in report
+    assert "holder      __main__.kept: list of 20, +1 a step" in report
 
 
 def test_the_package_stays_light() -> None:
