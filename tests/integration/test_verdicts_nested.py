@@ -13,6 +13,7 @@ import textwrap
 from collections import defaultdict, deque
 from collections.abc import Callable
 from contextvars import ContextVar, copy_context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -399,6 +400,42 @@ def test_what_leaves_a_table_and_is_led_to_by_what_it_has() -> None:
     assert "what leaves it stays" in str(finding)
     assert "cut the references" in finding.advice
     assert finding.bytes_per_step == pytest.approx(1024 / 3, rel=0.1)
+
+
+class Corrected:
+    """Its function is wrapped in another one, which keeps a tensor."""
+
+    def __init__(self) -> None:
+        self.correct: Callable[..., Any] = max
+
+    def wrap(self, most: int | None = None) -> None:
+        inner = self.correct
+        if most is not None:
+            inner = cut(inner, most)
+        self.correct = partial(sum, inner, torch.ones(256))
+
+
+def cut(function: Any, most: int) -> Callable[..., Any]:
+    """The same with so many wrappers at most."""
+    if most == 0 or not isinstance(function, partial):
+        return max
+    return partial(sum, cut(function.args[0], most - 1), function.args[1])
+
+
+def test_a_function_that_is_wrapped_again_and_again() -> None:
+    """No name leads to the wrapper before, but by the one that is newest."""
+    mine = Corrected()
+    finding = only(watched(lambda at: at % 6 or mine.wrap(), 240))
+    assert finding.verdict == "leak"
+    assert holder_of(finding).startswith("mine.correct")
+    assert "what leaves it stays" in str(finding)
+    assert finding.bytes_per_step == pytest.approx(1024 / 6, rel=0.1)
+
+
+def test_a_function_that_has_the_last_wrappers() -> None:
+    mine = Corrected()
+    report = watched(lambda at: at % 6 or mine.wrap(5), 240)
+    assert all(f.verdict != "leak" for f in report.findings)
 
 
 @pytest.mark.parametrize("each", [1, 3])

@@ -120,8 +120,9 @@ def leads_back(
         return False
     if now.thinned or history.turnover.is_thinner:
         return False
-    if history.departures.let_go_at < then.at.now:
-        return history.departures.leads_back  # nothing has left since
+    left = history.departures
+    if left.let_go_at < then.at.now and not now.lost_some(history.last):
+        return left.leads_back  # nothing has left since
     if held.eldest != history.held.eldest:
         return False
     gained = sum(
