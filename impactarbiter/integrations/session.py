@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import functools
 import logging
+import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -157,6 +158,10 @@ def check_options(every: int | None, path: str | None) -> None:
     if path is not None:
         from ..base.files import check_writable
 
+        if not isinstance(path, (str, os.PathLike)):
+            raise UsageError(
+                f"memory_leak_report is {path!r}: expected the path of a file"
+            )
         check_writable(of_rank(path))
 
 

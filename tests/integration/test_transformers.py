@@ -576,6 +576,7 @@ def test_a_failure_of_ours_is_told_once(
     ("option", "error"),
     [
         ({"detect_memory_leaks_every": 0}, UsageError),
+        ({"memory_leak_report": 5}, UsageError),
         ({"memory_leak_report": "/no/such/folder/x.json"}, ReportError),
     ],
 )

@@ -510,6 +510,23 @@ def test_iterators_of_a_tee_keep_a_block_or_all_that_one_is_behind(
     assert bool(confirmed) == (behind == 180)
 
 
+def test_an_iterator_of_a_tee_falls_behind_while_it_is_watched() -> None:
+    """Its first two blocks are all there is when a walk finds them."""
+    first, second = itertools.tee(torch.ones(64) for _ in range(400))
+    report = watched(lambda: next(first), 240)
+    (finding,) = (f for f in report.findings if f.verdict == "leak")
+    assert finding.bytes_per_step == pytest.approx(256, rel=0.1)
+    next(second)
+
+
+def test_iterators_of_a_tee_that_keep_step() -> None:
+    first, second = itertools.tee(
+        (torch.ones(64), torch.ones(8)) for _ in range(400)
+    )
+    report = watched(lambda: (next(first), next(second)), 360)
+    assert not [f for f in report.findings if f.verdict == "leak"]
+
+
 def test_names_made_up_as_the_program_runs() -> None:
     made = []
 

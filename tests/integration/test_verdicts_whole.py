@@ -232,6 +232,19 @@ def test_a_memo_whose_keys_never_come_again_is_a_leak() -> None:
     assert finding.verdict == "leak"
 
 
+def test_a_memo_whose_new_keys_get_rarer_is_not_known_to_leak() -> None:
+    """So few are chance; what comes again is asked for first."""
+    table.cache_clear()
+    new = {1, 2, 4, 6, 9, 16, 24, 65, 73, 126, 203}
+    with impactarbiter.watch() as arbiter:
+        for step in range(290):
+            table(1 + max(at for at in (1, *new) if at <= max(step, 1))).sum()
+            arbiter.step()
+        report = arbiter.report()
+    table.cache_clear()
+    assert {f.rule for f in report.findings} == {"may-end"}
+
+
 def _table_of(store: dict[int, torch.Tensor], length: int) -> torch.Tensor:
     if length not in store:
         store[length] = torch.arange(length * 16.0)

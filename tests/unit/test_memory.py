@@ -38,6 +38,7 @@ from impactarbiter.judging.holders.observation import (
 from impactarbiter.judging.holders.reach import Reach
 from impactarbiter.judging.holders.scaled import scaled
 from impactarbiter.judging.holders.turnover import Turnover
+from impactarbiter.judging.verdicts import verdict
 from impactarbiter.judging.verdicts.verdict import stood_at_the_end
 from impactarbiter.judging.watch import StatementWatch
 from impactarbiter.model.finding import GraphCost
@@ -293,6 +294,35 @@ def test_what_comes_ever_more_rarely_slows(
     known.ages = Ages(tuple(begins), alive, 192 if len(alive) == 2 else 160)
     known.retained, known.generations = 10 * together, 10
     assert leaving.slows(known) == slows
+
+
+@pytest.mark.parametrize(
+    ("alive", "slows"),
+    [
+        ((8, 2, 1, 0, 1, 0, 1, 0), True),
+        ((5, 2, 1, 1, 1, 0, 1, 1), False),
+        ((2, 2, 1, 2, 1, 2, 2, 1), False),
+    ],
+)
+def test_what_may_come_ever_more_rarely(
+    alive: tuple[int, ...], slows: bool
+) -> None:
+    known = history(seen(100, 12, 30))
+    known.ages = Ages(tuple(range(1, 160, 20)), alive, 160)
+    known.retained, known.generations = 10, 10
+    assert leaving.seems_to_slow(known) == slows
+    assert not leaving.slows(known)
+
+
+@pytest.mark.parametrize(("generations", "fits"), [(114, True), (115, False)])
+def test_blocks_of_a_tee_have_more_than_when_they_were_walked_to(
+    generations: int, fits: bool
+) -> None:
+    """Of what has no length, one item each is made in a step."""
+    known = history(seen(60, None, 50))
+    known.held.bound = 114  # type: ignore[misc]
+    known.generations = generations
+    assert verdict._fits(known, None) == fits
 
 
 def test_what_outgrows_what_leaves_it_grows_from_the_first_that_left():

@@ -16,8 +16,9 @@ from .observation import Observation
 PAUSE = 8
 
 #: Of as many throws of a coin fewer heads than that, in standard deviations,
-#: come once in a thousand times.
+#: come once in a thousand times, or once in forty.
 THREE_SIGMA = 3
+TWO_SIGMA = 2
 
 
 def pauses(history: HolderHistory) -> bool:
@@ -40,7 +41,13 @@ def slows(history: HolderHistory) -> bool:
     even pace would have brought: what ever fewer keys are new to."""
     if history.last.is_plain:
         return _gets_slower(history.growth.sizes)
-    return _gets_rarer(history)
+    return _gets_rarer(history, THREE_SIGMA)
+
+
+def seems_to_slow(history: HolderHistory) -> bool:
+    """Whether so few may be chance: with what else is known they say that it
+    comes to an end, as where a program asks for a key before it sets it."""
+    return not history.last.is_plain and _gets_rarer(history, TWO_SIGMA)
 
 
 def stand_full(history: HolderHistory) -> bool:
@@ -62,9 +69,8 @@ def _gets_slower(sizes: Sequence[tuple[int, int]]) -> bool:
     return 2 * (most - size) < part * (most - least)
 
 
-def _gets_rarer(history: HolderHistory) -> bool:
-    """By chance once in a thousand times.  What came in one step came
-    together."""
+def _gets_rarer(history: HolderHistory, sigmas: int) -> bool:
+    """What came in one step came together."""
     ages = history.ages
     if ages is None or len(ages.steps) < 2:
         return False
@@ -75,7 +81,7 @@ def _gets_rarer(history: HolderHistory) -> bool:
     together = max(history.retained / max(history.generations, 1), 1)
     count, late = sum(alive) / together, sum(alive[at:]) / together
     spread = math.sqrt(count * part * (1 - part))
-    return late < count * part - THREE_SIGMA * spread
+    return late < count * part - sigmas * spread
 
 
 def may_wait(history: HolderHistory) -> bool:

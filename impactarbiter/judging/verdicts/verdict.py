@@ -18,6 +18,7 @@ from ..holders.leaving import (
     only_seemed_to_outgrow,
     outgrows,
     pauses,
+    seems_to_slow,
     slows,
     stand_full,
 )
@@ -64,13 +65,16 @@ def case_of(
     room = forecast.room_of(finding)
     much = is_much(history.last.bytes, room)
     # Reading the source takes time: only for what would be told.
-    asked = not last_word or any(
+    ends = not last_word or any(
         shows(history) for shows in (pauses, slows, stand_full)
     )
+    asked = ends or seems_to_slow(history)
     asked = asked and history.growth.gains > 0 and history.age >= needed
     asked = asked and not history.departures.leads_back
     end = _end(history, room) if asked else None
     keys = end is not None and end.kind == "keys"
+    if not (ends or keys):
+        end = None
     return Case(
         root=held.root,
         is_cycle=held.cycle is not None and not history.died,
@@ -359,6 +363,8 @@ def _fits(history: HolderHistory, room: int | None) -> bool:
     bound, items = history.held.bound, history.last.items
     if bound is None and items == history.first.items:
         bound, items = history.held.within, None
+    elif bound is not None and items is None and history.generations > bound:
+        return False  # blocks of a tee(): more have come since the walk
     if bound is None:
         return False
     held = history.last.bytes + history.last.node_bytes
