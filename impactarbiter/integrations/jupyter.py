@@ -7,6 +7,7 @@ one cell and reports.  ``%who_holds`` says who holds an object.
 
 from __future__ import annotations
 
+import ast
 from argparse import Namespace
 from dataclasses import replace
 from typing import Any
@@ -52,14 +53,14 @@ class CellFailed(Exception):
         return []
 
 
-def _parsed(magic: Any, line: str) -> Namespace:
+def _parsed(magic: Any, name: str, line: str) -> Namespace:
     """The options of a magic, as they were typed."""
     try:
         return parse_argstring(magic, line)  # type: ignore[no-any-return]
     except ValueError as error:
         raise UsageError(
-            f"{line.strip()}: {error}: expected words and options as in a"
-            " shell"
+            f"{name} {line.strip()}: {error}: expected words and options as"
+            " in a shell"
         ) from None
 
 
@@ -105,7 +106,7 @@ class MemoryMagics(Magics):
     @line_magic
     def watch_memory(self, line: str) -> None:
         """Watches the cells that follow: each one is a step."""
-        args = _parsed(self.watch_memory, line)
+        args = _parsed(self.watch_memory, "%watch_memory", line)
         self._own_cell = True
         action = args.action or ("report" if self._arbiter else "on")
         if action == "on":
@@ -156,13 +157,15 @@ class MemoryMagics(Magics):
         self._counted = bool(info.store_history)
 
     def end_cell(self, result: Any) -> None:
-        """A step's end, where the cell had none and did more than ask us: a
-        loop's turns are none among cells, as what shows a tensor has some."""
+        """A step's end, where the cell had none and did more than ask us: the
+        turns of a loop that is not its own, as what shows a tensor has, are
+        none."""
         own, self._own_cell = self._own_cell, False
         if self._arbiter is None or (own and _is_one_magic(result)):
             return
         status = ledger.status()
-        if status.ticks == self._steps or (status.by_turns and not own):
+        shows = status.by_turns and not own and not _has_loop(result)
+        if status.ticks == self._steps or shows:
             self._arbiter.step()
         self._steps = ledger.status().ticks
         for finding in self._confirmed:
@@ -185,7 +188,7 @@ class MemoryMagics(Magics):
         A cell with a training loop has steps of its own; any other cell
         needs some runs, each of them a step: ``%%memory_leaks --runs 12``.
         """
-        args = _parsed(self.memory_leaks, line)
+        args = _parsed(self.memory_leaks, "%%memory_leaks", line)
         if args.runs < 1:
             raise UsageError(f"--runs is {args.runs}: expected at least 1")
         self._own_cell = True
@@ -236,7 +239,7 @@ class MemoryMagics(Magics):
     @line_magic
     def who_holds(self, line: str) -> None:
         """Says who holds an object: the notebook's variable comes last."""
-        args = _parsed(self.who_holds, line)
+        args = _parsed(self.who_holds, "%who_holds", line)
         name = " ".join(args.name)
         self._own_cell = True
         if args.paths < 1:
@@ -260,6 +263,18 @@ def _is_one_magic(result: Any) -> bool:
     """Whether a cell is nothing but one of our magics."""
     text = str(result.info.raw_cell).strip()
     return text.startswith("%%") or (text.startswith("%") and "\n" not in text)
+
+
+def _has_loop(result: Any) -> bool:
+    """Whether a cell's own code has a loop."""
+    info = result.info
+    text = str(getattr(info, "transformed_cell", None) or info.raw_cell)
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    loops = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
+    return any(isinstance(node, loops) for node in ast.walk(tree))
 
 
 def _without_variable(found: Retention, name: str, most: int) -> Retention:

@@ -213,6 +213,20 @@ def test_cells_that_show_what_they_keep(tmp_path: Path) -> None:
     assert "holder      __main__.kept: list of 20, +1 a step" in report
 
 
+def test_cells_with_a_loop_of_their_own(tmp_path: Path) -> None:
+    loop = "for i in range(100): kept.append(torch.ones(1000) * i)"
+    notebook = made(
+        "%load_ext impactarbiter\nimport torch\nkept = []",
+        "%watch_memory on",
+        *[loop] * 3,
+        "%watch_memory off",
+    )
+    execute(notebook, tmp_path)
+    report = shown(notebook.cells[-1])
+    assert "holder      __main__.kept: list of 300" in report
+    assert "leak" in report.splitlines()[0]
+
+
 def test_the_package_stays_light() -> None:
     code = (
         "import sys, impactarbiter\n"

@@ -452,6 +452,29 @@ def test_what_leaves_a_table_and_dies(each: int) -> None:
     assert all(f.verdict != "leak" for f in report.findings)
 
 
+class Meter:
+    def __init__(self) -> None:
+        self.history = list[torch.Tensor]()
+
+
+def test_a_copy_of_what_a_list_had_is_no_leak_beside_it() -> None:
+    """It is the shorter way there: what cutting both frees is not its own."""
+    weight, told = torch.ones(64, requires_grad=True), list[Finding]()
+    meter, recent = Meter(), list[torch.Tensor]()
+    with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
+        for step in range(240):
+            meter.history.append((weight * step).square().mean())
+            if step in (39, 170):
+                recent = list(meter.history)[-20:]
+            arbiter.step()
+            if step % 30 == 0:
+                arbiter.report()
+        report = arbiter.report()
+    leaks = [f for f in (*told, *report.findings) if f.verdict == "leak"]
+    assert {holder_of(f) for f in leaks} == {"meter.history"}
+    assert len(recent) == 20
+
+
 # -- what has a value --------------------------------------------------------
 
 

@@ -1092,45 +1092,6 @@ case(
         loop.close()
     """,
 )
-WORKERS = """
-    import asyncio
-    async def worker(x):
-        await asyncio.sleep(100)
-    async def begin(ask):
-        x = globals().pop('t')
-        waits = [asyncio.sleep(100), worker([x]), ask_then_end(ask)]
-        del x
-        await {wait}
-    async def ask_then_end(ask):
-        await asyncio.sleep(0.01)
-        ask()
-        raise KeyError
-    def run(ask):
-        try: asyncio.run(begin(ask))
-        except BaseException: pass
-"""
-WAITS = {
-    "gather": "asyncio.gather(*waits)",
-    "gather in another call": "asyncio.wait_for(asyncio.gather(*waits), 50)",
-    "in a group": "in_group(waits)",
-    "those that were begun": "all_of(waits)",
-}
-GROUPS = """
-    async def in_group(waits):
-        async with asyncio.TaskGroup() as group:
-            for one in waits:
-                group.create_task(one)
-    async def all_of(waits):
-        tasks = [asyncio.ensure_future(one) for one in waits]
-        waits.clear()
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-"""
-for _name, _wait in WAITS.items():
-    case(
-        f"asyncio task that is waited for, {_name}",
-        "worker().x[0]",
-        WORKERS.replace("{wait}", _wait) + GROUPS,
-    )
 case(
     "asyncio task, result",
     "scene.task._result[0]",

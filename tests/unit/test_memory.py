@@ -930,13 +930,23 @@ def test_what_came_between_a_walk_and_its_visit_says_of_nothing_that_it_left():
     """Another thread had the interpreter; a list shows its newest first."""
     none = dict.fromkeys(("others_storages", "others_bytes", "bytes"), 0)
     none |= dict.fromkeys(("storages", "nodes", "node_bytes"), 0)
-    held = fellow(groups=(), **none)
+    held = fellow(groups=(), shared=False, **none)
     known = history(replace(seen(20, 20, 20), first=7, eldest=3))
     known.fellows = [held]
     for length in (21, 20):
         visit = Visit("intact", length, 1, 8, 0, eldest=3)
         now = observed([held], visit, at(20), alive(20))
         assert now.lost_some(known.last) == (length == 20)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_others_have_of_the_same_is_no_gain(shared: bool) -> None:
+    """What cutting all that hold it would free grows as the others do."""
+    before = replace(seen(10, 20, 20), nodes=100, shared=shared)
+    later = replace(seen(20, 20, 20), nodes=300, shared=shared)
+    assert later.exceeds(before) == (not shared)
+    assert later.has_more_nodes(before) == (not shared)
+    assert Reach().grows(before, later) == (not shared)
 
 
 def test_what_lines_had_put_there_before_they_were_suspect_is_no_growth():

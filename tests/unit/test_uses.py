@@ -578,11 +578,11 @@ RECENT = """
         ("from tape import history as kept\nsum(kept).backward()", True),
         ("from tape import (tape,\n    recent as r)\nr[0].backward()", True),
         ("from tape import *\nsum(recent).backward()", True),
+        ("from tape import other, \\\n  recent as r\nr[0].backward()", True),
         ("import tape\nsum(tape.recent).backward()", True),
-        ("import tape\nsum(tape.history).backward()", True),
         ("import runs.tape as t\nsum(t.recent).backward()", True),
         ("import runs.tape\nsum(runs.tape.recent).backward()", True),
-        ("from runs import tape as t\nsum(t.history).backward()", True),
+        ("from runs import tape as t\nsum(t.recent).backward()", True),
         ("from tape import tape\nsum(tape).backward()", True),
         ("from tape import tape\ntorch.stack(list(tape)).backward()", True),
         ("from tape import tape\na, b = tape\na.backward()", True),
@@ -609,11 +609,48 @@ def test_what_another_file_imports(
     assert bool(uses_of(HISTORY, map(str, files)).graph) == needed
 
 
-def test_names_are_read_as_python_reads_them(tmp_path: Path) -> None:
-    files = [tmp_path / "tape.py", tmp_path / "train.py"]
+ALIASED = """
+    from state import losses as history
+    history.append(loss)
+    backward(history[-1])
+"""
+UNRELATED = {
+    "a module": "from lib import history as h\nh.Dice()(x).backward()",
+    "its attribute": "import lib\nlib.history.Dice()(x).backward()",
+    "another's name": "from bag import history as b\nb(x).backward()",
+    "a setting": "import bag as b\n(model(x) * b.history).backward()",
+    "its own": "import data as d\n(model(x) * d.history).backward()",
+    "a star": "from tape import *\nmodel(x).backward()",
+    "data": "def train(data):\n    for x in data:\n        x.backward()",
+}
+
+
+def test_a_holder_that_goes_by_the_name_that_a_file_gives_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(textwrap.dedent(ALIASED))
+    assert uses_of(HISTORY, [str(file)]).graph
+
+
+@pytest.mark.parametrize("use", UNRELATED)
+def test_what_another_file_imports_of_others(
+    use: str, tmp_path: Path
+) -> None:
+    """The file that keeps it is called data."""
+    files = [tmp_path / "data.py", tmp_path / "train.py"]
     files[0].write_text(textwrap.dedent(RECENT))
-    files[1].write_text("from tape import re\uff43ent as r\nr[0].backward()\n")
-    assert uses_of(HISTORY, map(str, files)).graph
+    files[1].write_text(f"from data import other\n{UNRELATED[use]}\n")
+    assert not uses_of(HISTORY, map(str, files)).graph
+
+
+def test_stars_of_many_files_that_name_nothing(tmp_path: Path) -> None:
+    tape = tmp_path / "tape.py"
+    tape.write_text(textwrap.dedent(GIVES))
+    files = [tmp_path / f"use_{number}.py" for number in range(3)]
+    for file in files:
+        file.write_text("from tape import *\n" + "# more\n" * 10_000)
+    assert not uses_of(HISTORY, map(str, [tape, *files])).unread
 
 
 def test_words_and_lines_of_50_000_letters(tmp_path: Path) -> None:

@@ -206,8 +206,9 @@ def _put_before_reporters(handler: Any) -> None:
     """Ours after the first that decides what comes next, before all others,
     which keep their order.
 
-    So the phases are known in time, and trackers get our metrics.  A list that
-    is gone through while one of its callbacks adds another stays as it is.
+    So the phases are known in time, and trackers get our metrics.  Where the
+    order changes the list is a new one: who goes through the old one, as a
+    callback adds another, meets each once.
     """
     ours = [c for c in handler.callbacks if _is(c, LeakDetectionCallback)]
     others = [

@@ -36,6 +36,18 @@ def pauses(history: HolderHistory) -> bool:
     )
 
 
+def had_paused(history: HolderHistory) -> bool:
+    """The same of one that a walk has just found: by what it has alone, what
+    came in one step together."""
+    groups = [group for one in history.fellows for group in one.groups]
+    if not groups or history.generations < 2:
+        return False
+    last = max(group.last for group in groups)
+    came = last - min(group.first for group in groups)
+    pace = came / (history.generations - 1)
+    return history.last.at.now - last > PAUSE * pace
+
+
 def slows(history: HolderHistory) -> bool:
     """Whether far less of it came in the later half of its time than an
     even pace would have brought: what ever fewer keys are new to."""

@@ -67,7 +67,8 @@ class Observation:
     and its items are copies.  ``alive`` is all that those lines had alive,
     in it or not.
     ``bytes`` in ``freed`` storages, ``nodes`` and ``node_bytes`` are what
-    cutting the holder would free, as the last walk before it measured them.
+    cutting the holder would free, as the last walk before it measured them;
+    ``shared``: cutting whatever holds the same, its lines' all.
     """
 
     at: Moment
@@ -89,6 +90,7 @@ class Observation:
     scale: float = 1.0  # storages as a multiple of those that a walk has seen
     longer: float = 1.0  # likewise of what cutting it would free
     freed: int = 0
+    shared: bool = False
     ours: int = 0  # items that a walk found its lines' storages by
     alive: int = 0
 
@@ -102,17 +104,28 @@ class Observation:
             measured = self.longer == older.longer == 1.0
             return self.reaches_further(older.probed) or (
                 measured
+                and not self.is_of_others(older)
                 and (self.nodes > older.nodes or self.bytes > older.bytes)
             )
         if self.is_plain and older.is_plain:
             return self.size > older.size
         return (
             self.storages > older.storages
-            or self.nodes > older.nodes
+            or self.has_more_nodes(older)
             or self.reaches_further(older.probed)
             or self.bytes > older.bytes
             or self.held > older.held
         )
+
+    def is_of_others(self, older: Observation) -> bool:
+        """Whether what cutting it would free was measured with what others
+        have: that grows as they do."""
+        return self.shared or older.shared
+
+    def has_more_nodes(self, older: Observation, than: float = 0) -> bool:
+        """Whether it has so many more, that are its own."""
+        more = self.nodes > older.nodes + than
+        return more and not self.is_of_others(older)
 
     def grew_inside(self, older: Observation) -> bool:
         """Whether a container is as long as it was, and no graph behind it
@@ -252,6 +265,7 @@ def observed(
         node_bytes=sum(held.node_bytes for held in siblings),
         **_seen_by(visit, lines),
         freed=sum(held.storages for held in siblings),
+        shared=any(held.shared for held in siblings),
         ours=sum(held.branches for held in siblings),
     )
 

@@ -31,7 +31,7 @@ class Reach(Changing):
         self._note(now.probed)
         if now.items != before.items:
             self.reached = None
-        elif now.nodes > before.nodes or now.reaches_further(before.probed):
+        elif now.has_more_nodes(before) or now.reaches_further(before.probed):
             self.reached = now
 
     def _note(self, probed: Mapping[int, int]) -> None:
@@ -56,7 +56,7 @@ class Reach(Changing):
         # One item's graph may have been in use beside at the first.
         items = last.items or 1
         own = last.nodes / items if items > 1 else 0
-        return last.items == first.items and last.nodes > first.nodes + own
+        return last.items == first.items and last.has_more_nodes(first, own)
 
     def restart(self) -> None:
         """Counts anew."""

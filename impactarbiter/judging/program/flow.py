@@ -126,9 +126,13 @@ class Flow:
     def owners(self) -> set[str]:
         """By what a file knows what these give: the modules, their classes,
         and what objects of those are called."""
+        return self.objects | self.modules
+
+    @cached_property
+    def objects(self) -> set[str]:
+        """Names of the classes, and what objects of these are called."""
         return self.classes.union(
             map(str.lower, self.classes),
-            self.modules,
             *(made_of(source.file, self.classes) for source in self.files),
         )
 
@@ -138,6 +142,40 @@ class Flow:
         paths = [Path(source.file) for source in self.files]
         named = [p.parent if p.stem == "__init__" else p for p in paths]
         return {path.stem for path in named}
+
+    @cached_property
+    def _imported_as(self) -> dict[tuple[str, str], str]:
+        """File and name there -> the name that what was imported had."""
+        return {
+            (source.file, node.asname): node.name
+            for source in self.files
+            for node in source.nodes
+            if isinstance(node, ast.alias) and node.asname
+        }
+
+    def _is_global(self, name: str) -> bool:
+        """Whether a module's variable of that name has what is kept."""
+        return ("module", name) in self.reached or (
+            not self.names.variables.isdisjoint((("module", name), ("", name)))
+        )
+
+    def _is_module(self, source: Source, node: ast.Attribute) -> bool:
+        """Whether it is read of one of the files, as a module."""
+        owner = node.value
+        if isinstance(owner, ast.Attribute):
+            return owner.attr in self.modules
+        return isinstance(owner, ast.Name) and not self.modules.isdisjoint(
+            source.modules.get(owner.id, ())
+        )
+
+    def _import(self, source: Source, node: ast.ImportFrom) -> None:
+        """What one of the files has by one name is had by another here."""
+        module = (node.module or "").rpartition(".")[2]
+        for one in node.names if module in self.modules else ():
+            if one.asname and self._is_global(one.name):
+                self._reach_name(source, node, one.asname)
+            elif one.asname and self._is_global(one.asname):
+                self.reached.setdefault(("module", one.name), [node])
 
     def spread(self) -> None:
         """Follows what is kept until nothing new is reached."""
@@ -204,8 +242,8 @@ class Flow:
                 return False
             if self.names.has(source, node) or ("", node.attr) in self.reached:
                 return True
-            if ("module", node.attr) in self.reached and (
-                source.is_of_module(node)
+            if ("module", node.attr) in self.reached and self._is_module(
+                source, node
             ):
                 return True
             if node.attr in self.returns and (
@@ -249,13 +287,16 @@ class Flow:
             return False
         given = self.callees.gives_items(source, value)
         if given is None:
-            return name_of(value) in self.owners
+            name = name_of(value)
+            return self._imported_as.get((source.file, name), name) in (
+                self.objects
+            )
         return not methods.isdisjoint(given)
 
     def _call_holds(self, source: Source, call: ast.Call) -> bool:
         func, name = call.func, name_of(call.func)
         if isinstance(func, ast.Name):
-            name = source.original(name)
+            name = self._imported_as.get((source.file, name), name)
         if isinstance(func, ast.Name) and name in PLAIN_CALLS:
             return False
         if isinstance(func, ast.Attribute) and name in PLAIN_METHODS:
@@ -328,7 +369,9 @@ class Flow:
 
     def _spread_names(self, source: Source, node: ast.AST) -> None:
         """To names that patterns and handlers bind."""
-        if isinstance(node, ast.Raise):
+        if isinstance(node, ast.ImportFrom):
+            self._import(source, node)
+        elif isinstance(node, ast.Raise):
             self.raised = self.raised or self._holds(source, node.exc)
         elif isinstance(node, ast.ExceptHandler):
             if self.raised and node.name is not None:

@@ -29,7 +29,7 @@ _DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
 _ASKED = re.compile(r"\b(\w++)\s*+\.\s*+(?=(\w+))")
 _WORD = re.compile(r"\w+")
 _IMPORTED = re.compile(
-    r"\bfrom\s++\.*+(?:\w++\.)*+(\w*+)\s++import\s*+(\([^)]*+|[^\n]*+)"
+    r"\bfrom\s++\.*+(?:\w++\.)*+(\w*+)\s++import\s*+(\([^)]*+|(?:\\\n|[^\n])*+)"
 )
 _RENAMED = re.compile(r"\b(\w++)\s++as\s++(\w++)")
 _MADE = re.compile(
@@ -105,19 +105,15 @@ class Source:
         return calls
 
     @cached_property
-    def imported_as(self) -> dict[str, str]:
-        """Name here -> the last name, where it comes from, of what was
-        imported."""
-        return {
-            one.asname or one.name.partition(".")[0]: (
-                one.name.rpartition(".")[2]
-                if one.asname
-                else one.name.partition(".")[0]
-            )
-            for node in self.nodes
-            if isinstance(node, (ast.Import, ast.ImportFrom))
-            for one in node.names
-        }
+    def modules(self) -> dict[str, set[str]]:
+        """Name here -> last names of the modules that it may stand for."""
+        named: dict[str, set[str]] = {}
+        for node in self.nodes:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                for one in node.names:
+                    name = one.name.rpartition(".")[2]
+                    named.setdefault(one.asname or name, set()).add(name)
+        return named
 
     def imported(self, module: str) -> set[str]:
         """Names that a module, or what is in it, has here."""
@@ -163,22 +159,7 @@ class Source:
             or name in self.outer.get(scope, ())
         ):
             scope = scope.rpartition(".")[0]
-        return (scope, name) if scope else ("module", self.original(name))
-
-    def original(self, name: str) -> str:
-        """What is called so where it comes from."""
-        return self.imported_as.get(name, name)
-
-    def is_of_module(self, node: ast.Attribute) -> bool:
-        """Whether it is read of a module that the file imports."""
-        owner = node.value
-        while isinstance(owner, ast.Attribute):
-            owner = owner.value
-        return (
-            isinstance(owner, ast.Name)
-            and owner.id in self.imported_as
-            and self.variable(owner)[0] == "module"
-        )
+        return (scope or "module", name)
 
     def up(self, node: ast.AST) -> Iterator[ast.AST]:
         """What encloses a node, innermost first."""
@@ -193,32 +174,24 @@ def mentions(file: str, words: Collection[str]) -> bool:
     In most files of a large program none does, and to parse them would take
     most of a report's time.
     """
-    return _mentions(_names_of(file), words)
+    return _mentions(_text(file) or "", words)
 
 
 def is_unread(file: str, words: Collection[str]) -> bool:
     """Whether one of them stands in a file that is too large to be parsed."""
     lines = source_lines(file)
-    return _is_too_much(lines) and _mentions(_as_names("".join(lines)), words)
-
-
-def _names_of(file: str) -> str:
-    """What is searched for names; empty where there is too much of it."""
-    return _as_names(_text(file) or "")
-
-
-def _as_names(text: str) -> str:
-    """As Python reads names."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return _is_too_much(lines) and _mentions("".join(lines), words)
 
 
 def _mentions(text: str, words: Collection[str]) -> bool:
+    if not text.isascii():  # as Python reads names
+        text = unicodedata.normalize("NFKC", text)
     return any(word in text for word in words)
 
 
 def defines(file: str, functions: Collection[str]) -> bool:
     """Whether one of the functions or classes seems to be defined there."""
-    text = _names_of(file)
+    text = _text(file) or ""
     return any(name in functions for name in _DEFINED.findall(text))
 
 
@@ -227,7 +200,7 @@ def asks(
 ) -> bool:
     """Whether a file that knows an owner seems to ask for one of the names;
     ``shared``: what others have, too, is asked of an owner."""
-    text = _names_of(file)
+    text = _text(file) or ""
     implied = any(name.startswith("__") for name in names)
     if not implied and not _mentions(text, names):
         return False
@@ -246,8 +219,8 @@ def asks_modules(
     file: str, names: Collection[str], modules: Collection[str]
 ) -> bool:
     """Whether a file seems to read one of the global names of the modules."""
-    text = _names_of(file)
-    if not _mentions(text, modules):
+    text = _text(file) or ""
+    if not (_mentions(text, names) and _mentions(text, modules)):
         return False
     if any(
         module in modules
@@ -264,7 +237,7 @@ def asks_modules(
 
 def made_of(file: str, classes: Collection[str]) -> set[str]:
     """What objects of these classes seem to be called where they are made."""
-    text = _names_of(file)
+    text = _text(file) or ""
     if not _mentions(text, classes):
         return set()
     made = _MADE.findall(text)
@@ -389,16 +362,13 @@ class Names:
     def has(self, source: Source, node: ast.AST) -> bool:
         """Whether an expression is one of them."""
         if isinstance(node, ast.Attribute):
-            if source.is_of_module(node) and self._has("module", node.attr):
-                return True
             return node.attr in self.attributes and not source.is_option(node)
         if not isinstance(node, ast.Name):
             return False
-        scope, name = source.variable(node)
-        return self._has(scope.rpartition(".")[2], name)
-
-    def _has(self, function: str, name: str) -> bool:
-        return not self.variables.isdisjoint([(function, name), ("", name)])
+        scope = source.variable(node)[0].rpartition(".")[2]
+        return (scope, node.id) in self.variables or (
+            ("", node.id) in self.variables
+        )
 
 
 def name_of(node: ast.AST | None) -> str:

@@ -11,15 +11,9 @@
 
 #include <string.h>
 
-/* From what is awaited to a task: gather()'s future, its variables, a list;
- * a group, its variables, a set. */
-#define MOST_DEEP 4
-/* Objects on these ways, all together. */
-#define MOST_LOOKED_AT 1024
-
 typedef struct {
     ia_frame **calls;
-    int count, looked_at, deep;
+    int count;
 } waiting;
 
 static int
@@ -39,95 +33,41 @@ add_coroutine(PyObject *op, void *arg)
     return 0;
 }
 
-/* Has it that class, or one that derives from it? */
-static int
-is_a(PyObject *op, const char *name)
-{
-    PyTypeObject *type = Py_TYPE(op);
-    while (type != NULL && strcmp(type->tp_name, name) != 0)
-        type = type->tp_base;
-    return type != NULL;
-}
-
 /* A task shows its coroutine. */
 static void
 add_value(waiting *w, PyObject *op)
 {
-    if (op != NULL && ia_can_traverse(op) && is_a(op, "_asyncio.Task"))
+    if (op != NULL && strcmp(Py_TYPE(op)->tp_name, "_asyncio.Task") == 0 &&
+        ia_can_traverse(op))
         Py_TYPE(op)->tp_traverse(op, add_coroutine, w);
     else
         add_coroutine(op, w);
 }
 
-/* The loop has all that waits for anything, of whoever. */
-static int
-is_loop(PyObject *op)
-{
-    PyObject *line = Py_TYPE(op)->tp_mro;
-    Py_ssize_t n = line != NULL && PyTuple_CheckExact(line)
-                       ? PyTuple_GET_SIZE(line)
-                       : 0;
-    while (n > 0 &&
-           strcmp(((PyTypeObject *)PyTuple_GET_ITEM(line, n - 1))->tp_name,
-                  "AbstractEventLoop") != 0)
-        n--;
-    return n > 0;
-}
-
-/* May it be how a library keeps the tasks that it waits for?  A queue's items
- * are none of these, nor is whoever waits for them. */
-static int
-may_keep_tasks(PyObject *op)
-{
-    return PyList_CheckExact(op) || PyAnySet_CheckExact(op) ||
-           PyDict_CheckExact(op) || PyTuple_CheckExact(op) ||
-           PyCell_Check(op) || is_a(op, "_asyncio.FutureIter") ||
-           is_a(op, "_asyncio.Future") ||
-           ((Py_TYPE(op)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
-            !PyType_Check(op) && !is_a(op, "collections.deque") &&
-            !is_loop(op));
-}
-
-static int
-add_those_in(PyObject *op, void *arg)
-{
-    waiting *w = arg;
-    add_value(w, op);
-    if (op == NULL || w->deep == MOST_DEEP || !ia_can_traverse(op) ||
-        PyCoro_CheckExact(op) || is_a(op, "_asyncio.Task") ||
-        !may_keep_tasks(op) || w->looked_at++ >= MOST_LOOKED_AT)
-        return 0;
-    w->deep++;
-    Py_TYPE(op)->tp_traverse(op, add_those_in, w);
-    w->deep--;
-    return 0;
-}
-
-/* What a call awaits lies on top of its stack; a library's has in any of its
- * variables what it was given to run. */
+/* What a library's call has is what it was given to run; of the program's own,
+ * what lies on top of its stack is what it awaits. */
 static void
-add_awaited(waiting *w, ia_frame *f)
+add_what_it_runs(waiting *w, ia_frame *f)
 {
-    int slots = ia_frame_slots(f), i = 0;
-    w->looked_at = 0;
+    int slots = ia_frame_slots(f);
+    int locals = ia_frame_code(f)->co_nlocalsplus;
     if (!ia_frame_is_library(f)) {
-        i = slots - 1;
-        if (i < ia_frame_code(f)->co_nlocalsplus)
-            return;
+        if (slots > locals)
+            add_value(w, ia_frame_slot(f, slots - 1));
+        return;
     }
-    for (; i < slots; i++)
-        add_those_in(ia_frame_slot(f, i), w);
+    for (int i = 0; i < slots; i++)
+        add_value(w, ia_frame_slot(f, i));
 }
 
 int
 ia_waiting_calls(ia_frame *f, ia_frame *calls[IA_MOST_WAITING])
 {
-    waiting w = {.calls = calls};
+    waiting w = {calls, 0};
     if (!ia_frame_is_library(f))
         return 0;
-    for (int i = 0, slots = ia_frame_slots(f); i < slots; i++)
-        add_value(&w, ia_frame_slot(f, i));
+    add_what_it_runs(&w, f);
     for (int i = 0; i < w.count; i++)
-        add_awaited(&w, w.calls[i]);
+        add_what_it_runs(&w, w.calls[i]);
     return w.count;
 }
