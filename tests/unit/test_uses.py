@@ -774,6 +774,30 @@ def test_an_attribute_by_its_name(use: str, tmp_path: Path) -> None:
     assert bool(uses.graph) == NAMED_ATTRIBUTE[use]
 
 
+@pytest.mark.parametrize(
+    "wanted, needed",
+    [
+        ('def table(of, name="losses"):\n    take(getattr(of, name))', True),
+        (
+            "def table(of, name):\n    take(getattr(of, name))\n"
+            'table(model, name="losses")',
+            True,
+        ),
+        ('def table(of, name="rate"):\n    take(getattr(of, name))', False),
+        ('def losses(of, name="rate"):\n    take(getattr(of, name))', False),
+    ],
+)
+def test_an_attribute_by_the_name_that_a_function_is_given(
+    wanted: str, needed: bool, tmp_path: Path
+) -> None:
+    """Whose attribute it is nobody knows."""
+    files = [tmp_path / "train.py", tmp_path / "tables.py"]
+    files[0].write_text("for x in data:\n    run.losses.append(x)\n")
+    files[1].write_text(f"{wanted}\n")
+    uses = uses_of(Names(frozenset({"losses"})), map(str, files))
+    assert bool(uses.graph) == needed
+
+
 def test_a_class_of_another_file(tmp_path: Path) -> None:
     texts = {
         "train": "Finish(history)\n",

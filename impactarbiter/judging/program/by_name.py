@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 
+from .callees import defaults_of
 from .owners import Owners, owners_of
 from .source_file import (
     Source,
@@ -56,7 +57,8 @@ class ByName(Texts):
         if name != "getattr" or len(call.args) < 2:
             return False
         pattern = self._pattern(source, call.args[1])
-        if _UNKNOWN not in pattern and _fits(pattern, names):
+        known = (one for one in pattern.split("|") if _UNKNOWN not in one)
+        if any(_fits(one, names) for one in known):
             return True
         return _fits(pattern, self._attributes) and self._leads_to_it(
             source, call.args[0]
@@ -136,11 +138,27 @@ class ByName(Texts):
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             parts = [node.left, node.right]
         elif isinstance(node, ast.Name):
-            return "|".join(map(re.escape, _texts_of(source, node))) or (
-                _UNKNOWN
+            texts = _texts_of(source, node)
+            given = [re.escape(text) for text in self._given(source, node)]
+            return "|".join(map(re.escape, texts)) or (
+                "|".join((*given, _UNKNOWN))
             )
         made = [re.escape(text_of(part) or "") or _UNKNOWN for part in parts]
         return "".join(made) or _UNKNOWN
+
+    def _given(self, source: Source, name: ast.Name) -> list[str]:
+        """Texts that a parameter is known to be given, or to have by default;
+        there may be others."""
+        around = source.function(name)
+        if around is None or name.id not in parameters_of(around):
+            return []
+        calls = (c for s in self.files for c in s.calls.get(around.name, ()))
+        values = [
+            *defaults_of(around),
+            *(g for c in calls for g in self.callees.parameters(around, c)),
+        ]
+        texts = (text_of(value) for of, value in values if of == name.id)
+        return [text for text in texts if text is not None]
 
     def _runs(self, source: Source, call: ast.Call) -> bool:
         """Whether a text that is run may name it."""
