@@ -126,15 +126,15 @@ class Judge:
         last_word: bool,
     ) -> Finding | None:
         """The holder's finding; ``sure``: what its lines say is known."""
-        # Found at this very report: what its lines say is all there is, unless
-        # they have brought it nothing for long; of garbage that will not grow,
-        # what it has.
+        # Found at this very report: what its lines say is all there is, but of
+        # what others have as well and to which nothing has come for long, and
+        # of garbage that will not grow, what it has.
         lasted = history.generations if history.died else history.age
         old = (
             sure
             and min(lasted, history.age) >= self.long_enough
             and history.first.at.tick == history.last.at.tick
-            and not had_paused(history)
+            and not (history.held.shared and had_paused(history))
         )
         status, forecast = self.status, self.forecast
         case = case_of(history, status, forecast, needed, old, last_word)
