@@ -293,6 +293,11 @@ class Decides(DefaultFlowCallback):
     """A program's own, which decides after the others."""
 
 
+class Fails(TrainerCallback):
+    def __init__(self) -> None:
+        raise KeyError("of the program's")
+
+
 class Adds(TrainerCallback):
     """Adds ours in the middle of a training, to the list that is gone
     through."""
@@ -317,6 +322,16 @@ def test_a_program_s_callbacks_keep_their_order(tmp_path: Path) -> None:
     )
     assert type(callbacks[ours - 1]) is DefaultFlowCallback
     assert ours < min(at)
+
+
+def test_an_error_in_a_trainer_s_making_has_no_frame_of_ours(
+    tmp_path: Path,
+) -> None:
+    args = arguments(tmp_path, detect_memory_leaks=True, report_to="none")
+    with pytest.raises(KeyError) as raised:
+        trainer_of(args, callbacks=[Fails])
+    files = [str(entry.path) for entry in raised.traceback]
+    assert not [one for one in files if "huggingface" in one], files
 
 
 def test_ours_is_added_while_callbacks_are_called(

@@ -186,23 +186,24 @@ def install(trainer: ModuleType) -> None:
     if "impactarbiter" in known:
         return
     known["impactarbiter"] = LeakDetectionCallback
-    _wrap(CallbackHandler, "add_callback", _put_before_reporters)
-    _wrap(trainer.Trainer, "__init__", _obey)
+    _do_before("on_init_end", _obey)
+    _do_before("on_train_begin", _put_before_reporters)
 
 
-def _wrap(cls: type[Any], name: str, afterwards: Any) -> None:
-    """Calls ``afterwards(self)`` when the method has returned."""
-    method = cls.__dict__[name]
+def _do_before(event: str, ours: Any) -> None:
+    """Calls ``ours(handler, args)`` before an event's callbacks: of all that a
+    program does with a Trainer only their errors pass through this."""
+    tell = CallbackHandler.__dict__[event]
 
-    @functools.wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> None:
-        method(self, *args, **kwargs)
-        afterwards(self)
+    @functools.wraps(tell)
+    def call(self: Any, args: Any, *more: Any, **kwargs: Any) -> Any:
+        ours(self, args)
+        return tell(self, args, *more, **kwargs)
 
-    setattr(cls, name, call)
+    setattr(CallbackHandler, event, call)
 
 
-def _put_before_reporters(handler: Any) -> None:
+def _put_before_reporters(handler: Any, args: Any) -> None:
     """Ours after the first that decides what comes next, before all others,
     which keep their order.
 
@@ -226,12 +227,11 @@ def _is(callback: Any, cls: type) -> bool:
     return issubclass(type(callback), cls)
 
 
-def _obey(trainer: Any) -> None:
-    """Adds the callback where the TrainingArguments ask for it.
+def _obey(handler: Any, args: Any) -> None:
+    """Adds the callback where a Trainer's arguments ask for it.
 
     The command line takes precedence over a configuration file.
     """
-    args = trainer.args
     for name, asked in (
         (DETECT, flags.request.detect),
         (EVERY, flags.request.every),
@@ -239,12 +239,12 @@ def _obey(trainer: Any) -> None:
     ):
         if asked is not None:
             setattr(args, name, asked)
-    if not getattr(args, DETECT, False):
-        return
-    check_options(getattr(args, EVERY, None), getattr(args, REPORT, None))
-    present = trainer.callback_handler.callbacks
-    if not any(_is(c, LeakDetectionCallback) for c in present):
-        trainer.add_callback(LeakDetectionCallback())
+    if getattr(args, DETECT, False):
+        check_options(getattr(args, EVERY, None), getattr(args, REPORT, None))
+        present = handler.callbacks
+        if not any(_is(c, LeakDetectionCallback) for c in present):
+            handler.add_callback(LeakDetectionCallback())
+    _put_before_reporters(handler, args)
 
 
 import_hook.install()
