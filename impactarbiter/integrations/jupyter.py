@@ -8,8 +8,10 @@ one cell and reports.  ``%who_holds`` says who holds an object.
 from __future__ import annotations
 
 import ast
+import builtins
 from argparse import Namespace
 from dataclasses import replace
+from types import FunctionType, ModuleType
 from typing import Any
 
 from ..base.errors import MissingExtraError
@@ -158,14 +160,16 @@ class MemoryMagics(Magics):
 
     def end_cell(self, result: Any) -> None:
         """A step's end, where the cell had none and did more than ask us: the
-        turns of a loop that is not its own, as what shows a tensor has, are
-        none."""
+        turns of a loop that is not the notebook's, as what shows a tensor
+        has, are none."""
         own, self._own_cell = self._own_cell, False
         if self._arbiter is None or (own and _is_one_magic(result)):
             return
         status = ledger.status()
-        shows = status.by_turns and not own and not _has_loop(result)
-        if status.ticks == self._steps or shows:
+        shows = status.by_turns and not own
+        if status.ticks == self._steps or (
+            shows and not _may_loop(result, self.shell.user_ns)
+        ):
             self._arbiter.step()
         self._steps = ledger.status().ticks
         for finding in self._confirmed:
@@ -265,16 +269,41 @@ def _is_one_magic(result: Any) -> bool:
     return text.startswith("%%") or (text.startswith("%") and "\n" not in text)
 
 
-def _has_loop(result: Any) -> bool:
-    """Whether a cell's own code has a loop."""
+#: Who makes no turns of the notebook's own: functions and objects of these.
+_LIBRARIES = frozenset({"builtins", "numpy", "pandas", "torch"})
+
+
+def _may_loop(result: Any, names: dict[str, Any]) -> bool:
+    """Whether a cell's own code has a loop, or calls what the notebook has
+    defined, which may; ``names`` are its variables."""
     info = result.info
     text = str(getattr(info, "transformed_cell", None) or info.raw_cell)
     try:
-        tree = ast.parse(text)
+        nodes = [*ast.walk(ast.parse(text))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+        return True
     loops = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
-    return any(isinstance(node, loops) for node in ast.walk(tree))
+    return any(
+        isinstance(node, loops)
+        or (isinstance(node, ast.Call) and not _is_library(node.func, names))
+        for node in nodes
+    )
+
+
+def _is_library(called: ast.expr, names: dict[str, Any]) -> bool:
+    """Whether a library is called, or an object that one has made."""
+    while isinstance(called, (ast.Attribute, ast.Subscript)):
+        called = called.value
+    if isinstance(called, ast.Call):
+        return True  # of what that gives: it is asked of itself
+    if not isinstance(called, ast.Name):
+        return False
+    value: Any = names.get(called.id, vars(builtins).get(called.id))
+    kind = type(value)
+    of = value.__module__ if kind in (FunctionType, type) else kind.__module__
+    if kind is ModuleType:
+        of = value.__name__
+    return str(of).partition(".")[0] in _LIBRARIES
 
 
 def _without_variable(found: Retention, name: str, most: int) -> Retention:

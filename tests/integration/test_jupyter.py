@@ -213,10 +213,15 @@ def test_cells_that_show_what_they_keep(tmp_path: Path) -> None:
     assert "holder      __main__.kept: list of 20, +1 a step" in report
 
 
-def test_cells_with_a_loop_of_their_own(tmp_path: Path) -> None:
-    loop = "for i in range(100): kept.append(torch.ones(1000) * i)"
+@pytest.mark.parametrize(
+    "loop",
+    ["for i in range(100): kept.append(torch.ones(1000) * i)", "collect()"],
+)
+def test_cells_with_a_loop_of_their_own(tmp_path: Path, loop: str) -> None:
     notebook = made(
-        "%load_ext impactarbiter\nimport torch\nkept = []",
+        "%load_ext impactarbiter\nimport torch\nkept = []\n"
+        "def collect():\n    for i in range(100):\n"
+        "        kept.append(torch.ones(1000) * i)",
         "%watch_memory on",
         *[loop] * 3,
         "%watch_memory off",

@@ -587,9 +587,10 @@ RECENT = """
         ("from tape import tape\ntorch.stack(list(tape)).backward()", True),
         ("from tape import tape\na, b = tape\na.backward()", True),
         ("from tape import tape\nmean(*tape).backward()", True),
-        ("from tape import tape\ntape().backward()", True),
         ("from tape import tape as t\nt[-1].backward()", True),
         ("from tape import Tape\ntake(Tape()).backward()", True),
+        ("from tape import Tape\nsuper(Tape, self).f(x).backward()", False),
+        ("class Net:\n    pass\ndef f(net):\n    g(net[0]).backward()", False),
         ("def last(tape):\n    next(iter(tape)).backward()", True),
         ("from bag import recent\nsum(recent).backward()", False),
         ("from bag import kept as recent\nsum(recent).backward()", False),
@@ -641,6 +642,32 @@ def test_what_another_file_imports_of_others(
     files = [tmp_path / "data.py", tmp_path / "train.py"]
     files[0].write_text(textwrap.dedent(RECENT))
     files[1].write_text(f"from data import other\n{UNRELATED[use]}\n")
+    assert not uses_of(HISTORY, map(str, files)).graph
+
+
+def test_a_function_by_the_name_of_another_file_s_variable(
+    tmp_path: Path,
+) -> None:
+    files = [tmp_path / "train.py", tmp_path / "other.py"]
+    files[0].write_text(
+        "history = []\ndef finish(kept):\n    kept[-1].backward()\n"
+        "table = {'end': finish}\ntable['end'](history)\n"
+    )
+    files[1].write_text("finish = False\nhistory = 1\n")
+    assert uses_of(HISTORY, map(str, files)).graph
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "def f(self):\n    self.data.recent.backward()",
+        "import data\ndef f(data):\n    model(data.recent).backward()",
+    ],
+)
+def test_what_is_called_as_a_module_is_none(use: str, tmp_path: Path) -> None:
+    files = [tmp_path / "data.py", tmp_path / "train.py"]
+    files[0].write_text(textwrap.dedent(RECENT))
+    files[1].write_text(f"print(history)\n{use}\n")
     assert not uses_of(HISTORY, map(str, files)).graph
 
 
@@ -785,6 +812,13 @@ def test_an_attribute_by_its_name(use: str, tmp_path: Path) -> None:
         ),
         ('def table(of, name="rate"):\n    take(getattr(of, name))', False),
         ('def losses(of, name="rate"):\n    take(getattr(of, name))', False),
+        ('def table(of, name="a|b"):\n    take(getattr(of, name))', False),
+        ("take(getattr(of, 'a|b', None))", False),
+        (
+            "def get(name):\n    take(getattr(optim, name))\n"
+            'known.get("losses")',
+            False,
+        ),
     ],
 )
 def test_an_attribute_by_the_name_that_a_function_is_given(

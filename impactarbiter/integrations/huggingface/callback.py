@@ -232,6 +232,9 @@ def _obey(handler: Any, args: Any) -> None:
 
     The command line takes precedence over a configuration file.
     """
+    classes = type(args).__mro__
+    if all(cls.__name__ != TrainingArguments.__name__ for cls in classes):
+        return  # a handler that no Trainer has made
     for name, asked in (
         (DETECT, flags.request.detect),
         (EVERY, flags.request.every),

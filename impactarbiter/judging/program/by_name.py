@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from .callees import defaults_of
+from .flow import SHARED
 from .owners import Owners, owners_of
 from .source_file import (
     Source,
@@ -56,9 +57,11 @@ class ByName(Texts):
             return _UNKNOWN not in pattern and _fits(pattern, names)
         if name != "getattr" or len(call.args) < 2:
             return False
+        given = self._given(source, call.args[1])
+        if not names.isdisjoint(given):
+            return True
         pattern = self._pattern(source, call.args[1])
-        known = (one for one in pattern.split("|") if _UNKNOWN not in one)
-        if any(_fits(one, names) for one in known):
+        if _UNKNOWN not in pattern and _fits(pattern, names):
             return True
         return _fits(pattern, self._attributes) and self._leads_to_it(
             source, call.args[0]
@@ -138,21 +141,25 @@ class ByName(Texts):
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             parts = [node.left, node.right]
         elif isinstance(node, ast.Name):
-            texts = _texts_of(source, node)
-            given = [re.escape(text) for text in self._given(source, node)]
-            return "|".join(map(re.escape, texts)) or (
-                "|".join((*given, _UNKNOWN))
+            return "|".join(map(re.escape, _texts_of(source, node))) or (
+                _UNKNOWN
             )
         made = [re.escape(text_of(part) or "") or _UNKNOWN for part in parts]
         return "".join(made) or _UNKNOWN
 
-    def _given(self, source: Source, name: ast.Name) -> list[str]:
+    def _given(self, source: Source, name: ast.expr) -> list[str]:
         """Texts that a parameter is known to be given, or to have by default;
-        there may be others."""
+        there may be others.  Of a function whose name others have who calls
+        it is not known."""
         around = source.function(name)
-        if around is None or name.id not in parameters_of(around):
+        if (
+            not isinstance(name, ast.Name)
+            or around is None
+            or name.id not in parameters_of(around)
+        ):
             return []
-        calls = (c for s in self.files for c in s.calls.get(around.name, ()))
+        named = () if around.name in SHARED else self.files
+        calls = [c for s in named for c in s.calls.get(around.name, ())]
         values = [
             *defaults_of(around),
             *(g for c in calls for g in self.callees.parameters(around, c)),

@@ -233,10 +233,8 @@ class Callees:
         """Whether what is called is a value of the program's, and no name of
         a library's."""
         if isinstance(func, ast.Name):
-            scope, name = variable = source.variable(func)
-            return name in source.binds.get(scope, ()) or (
-                scope == "module" and variable in self.values
-            )
+            scope, name = source.variable(func)
+            return name in source.binds.get(scope, ())
         if isinstance(func, ast.Attribute):
             return ("", func.attr) in self.values
         return True

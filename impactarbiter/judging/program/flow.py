@@ -7,7 +7,7 @@ functions (callees.py) and their results; a doubt counts as a use.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TypeGuard
@@ -114,6 +114,7 @@ class Flow:
         self.elsewhere: set[str] = set()
         self.callees = Callees(files)
         self.raised = False  # with an exception
+        self._called: dict[frozenset[str], set[str]] = {}  # by classes
         self._all_reached: set[Function] = set()
 
     @cached_property
@@ -126,14 +127,12 @@ class Flow:
     def owners(self) -> set[str]:
         """By what a file knows what these give: the modules, their classes,
         and what objects of those are called."""
-        return self.objects | self.modules
+        return self.classes | self.modules | self._objects_of(self.classes)
 
-    @cached_property
-    def objects(self) -> set[str]:
-        """Names of the classes, and what objects of these are called."""
-        return self.classes.union(
-            map(str.lower, self.classes),
-            *(made_of(source.file, self.classes) for source in self.files),
+    def _objects_of(self, classes: Collection[str]) -> set[str]:
+        """What objects of these classes are called."""
+        return set(map(str.lower, classes)).union(
+            *(made_of(source.file, classes) for source in self.files)
         )
 
     @cached_property
@@ -161,12 +160,17 @@ class Flow:
 
     def _is_module(self, source: Source, node: ast.Attribute) -> bool:
         """Whether it is read of one of the files, as a module."""
-        owner = node.value
+        root = owner = node.value
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if not isinstance(root, ast.Name) or root.id not in source.modules:
+            return False
+        scope, name = source.variable(root)
+        if scope != "module" or name in source.binds.get(scope, ()):
+            return False
         if isinstance(owner, ast.Attribute):
             return owner.attr in self.modules
-        return isinstance(owner, ast.Name) and not self.modules.isdisjoint(
-            source.modules.get(owner.id, ())
-        )
+        return not self.modules.isdisjoint(source.modules[root.id])
 
     def _import(self, source: Source, node: ast.ImportFrom) -> None:
         """What one of the files has by one name is had by another here."""
@@ -174,8 +178,6 @@ class Flow:
         for one in node.names if module in self.modules else ():
             if one.asname and self._is_global(one.name):
                 self._reach_name(source, node, one.asname)
-            elif one.asname and self._is_global(one.asname):
-                self.reached.setdefault(("module", one.name), [node])
 
     def spread(self) -> None:
         """Follows what is kept until nothing new is reached."""
@@ -286,12 +288,23 @@ class Flow:
         if not methods:
             return False
         given = self.callees.gives_items(source, value)
-        if given is None:
-            name = name_of(value)
-            return self._imported_as.get((source.file, name), name) in (
-                self.objects
-            )
-        return not methods.isdisjoint(given)
+        if given is not None:
+            return not methods.isdisjoint(given)
+        name = name_of(value)
+        name = self._imported_as.get((source.file, name), name)
+        return name in self._giving()
+
+    def _giving(self) -> set[str]:
+        """What objects are called whose class gives what is kept."""
+        classes = frozenset(
+            name
+            for name in self.classes
+            for method in self.callees.methods_of([name], OF_ITEMS)
+            if getattr(method, "name", "") in self.returns
+        )
+        if classes not in self._called:
+            self._called[classes] = self._objects_of(classes)
+        return self._called[classes]
 
     def _call_holds(self, source: Source, call: ast.Call) -> bool:
         func, name = call.func, name_of(call.func)

@@ -111,8 +111,10 @@ class Source:
         for node in self.nodes:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 for one in node.names:
-                    name = one.name.rpartition(".")[2]
-                    named.setdefault(one.asname or name, set()).add(name)
+                    here = one.asname or one.name.partition(".")[0]
+                    name = one.name if one.asname else here
+                    last = name.rpartition(".")[2]
+                    named.setdefault(here, set()).add(last)
         return named
 
     def imported(self, module: str) -> set[str]:
