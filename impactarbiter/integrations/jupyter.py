@@ -300,10 +300,13 @@ def _is_library(called: ast.expr, names: dict[str, Any]) -> bool:
         return False
     value: Any = names.get(called.id, vars(builtins).get(called.id))
     kind = type(value)
-    of = value.__module__ if kind in (FunctionType, type) else kind.__module__
     if kind is ModuleType:
         of = value.__name__
-    return str(of).partition(".")[0] in _LIBRARIES
+    elif kind in (FunctionType, type):
+        of = value.__module__
+    else:  # a metaclass of the program's may have an attribute of its own
+        of = type.__dict__["__module__"].__get__(kind)
+    return type(of) is str and of.partition(".")[0] in _LIBRARIES
 
 
 def _without_variable(found: Retention, name: str, most: int) -> Retention:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -197,17 +199,24 @@ def test_wrong_uses_and_errors(tmp_path: Path) -> None:
     assert failed.outputs[-1].ename == "CellFailed"
 
 
+def said_of(cells: list[str], folder: Path) -> str:
+    """The report of cells that are watched."""
+    notebook = made(
+        "%load_ext impactarbiter\nimport torch\nkept = []\n"
+        "def collect():\n    for i in range(100):\n"
+        "        kept.append(torch.ones(1000) * i)",
+        "%watch_memory on",
+        *cells,
+        "%watch_memory off",
+    )
+    execute(notebook, folder)
+    return shown(notebook.cells[-1])
+
+
 def test_cells_that_show_what_they_keep(tmp_path: Path) -> None:
     """What prints whole numbers takes them one by one."""
     keeps = "kept.append(torch.ones(1000))\nprint(kept[-1])"
-    notebook = made(
-        "%load_ext impactarbiter\nimport torch\nkept = []",
-        "%watch_memory on",
-        *[keeps] * 20,
-        "%watch_memory off",
-    )
-    execute(notebook, tmp_path)
-    report = shown(notebook.cells[-1])
+    report = said_of([keeps] * 20, tmp_path)
     assert "watched 20 steps" in report
     assert "CRITICAL leak" in report or "WARNING leak" in report
     assert "holder      __main__.kept: list of 20, +1 a step" in report
@@ -218,18 +227,27 @@ def test_cells_that_show_what_they_keep(tmp_path: Path) -> None:
     ["for i in range(100): kept.append(torch.ones(1000) * i)", "collect()"],
 )
 def test_cells_with_a_loop_of_their_own(tmp_path: Path, loop: str) -> None:
-    notebook = made(
-        "%load_ext impactarbiter\nimport torch\nkept = []\n"
-        "def collect():\n    for i in range(100):\n"
-        "        kept.append(torch.ones(1000) * i)",
-        "%watch_memory on",
-        *[loop] * 3,
-        "%watch_memory off",
-    )
-    execute(notebook, tmp_path)
-    report = shown(notebook.cells[-1])
+    report = said_of([loop] * 3, tmp_path)
     assert "holder      __main__.kept: list of 300" in report
     assert "leak" in report.splitlines()[0]
+
+
+class Strict(type):
+    def __getattribute__(cls, name: str) -> Any:
+        raise AssertionError(name)
+
+
+class Odd(metaclass=Strict):
+    pass
+
+
+def test_whose_a_called_object_is_asks_no_class_of_the_program_s() -> None:
+    jupyter = pytest.importorskip("impactarbiter.integrations.jupyter")
+    known = {"odd": Odd(), "kept": [], "textwrap": textwrap}
+    asked = ("odd.run()", "kept.append(1)", "print(1)", "textwrap.dedent('')")
+    calls = [ast.parse(one, mode="eval").body.func for one in asked]
+    found = [jupyter._is_library(one, known) for one in calls]
+    assert found == [False, True, True, False]
 
 
 def test_the_package_stays_light() -> None:

@@ -175,7 +175,7 @@ def _log_artifacts(report: Report, trackers: Sequence[str]) -> None:
             tracker.log_report(report)
 
 
-def install(trainer: ModuleType) -> None:
+def install(_trainer: ModuleType) -> None:
     """Makes the Trainer of ``transformers.trainer`` obey our options.
 
     A second call changes nothing.
@@ -203,7 +203,7 @@ def _do_before(event: str, ours: Any) -> None:
     setattr(CallbackHandler, event, call)
 
 
-def _put_before_reporters(handler: Any, args: Any) -> None:
+def _put_before_reporters(handler: Any, _args: Any) -> None:
     """Ours after the first that decides what comes next, before all others,
     which keep their order.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ...core.wire import AGE_TO_TELL, Held, SiteNow
+from ...core.wire import AGE_TO_TELL, Group, Held, SiteNow
 from .memory import HolderHistory
 from .observation import Observation
 
@@ -24,28 +24,37 @@ TWO_SIGMA = 2
 def pauses(history: HolderHistory) -> bool:
     """Whether nothing has come to it for far longer than before: what
     comes at the pace of what it has is not away for so long."""
-    groups = [group for one in history.fellows for group in one.groups]
-    if not groups:
-        return False
-    last = max(group.last for group in groups)
-    came = last - min(group.first for group in groups)
+    groups = _groups(history)
+    first, last = _came(groups)
     count = sum(group.count for group in groups)
     since = history.last.at.now - max(last, history.growth.gained_at)
     return count > 1 and since > max(
-        PAUSE * came / (count - 1), 2 * history.growth.waited
+        PAUSE * (last - first) / (count - 1), 2 * history.growth.waited
     )
 
 
 def had_paused(history: HolderHistory) -> bool:
     """The same of one that a walk has just found: by what it has alone, what
     came in one step together."""
-    groups = [group for one in history.fellows for group in one.groups]
-    if not groups or history.generations < 2:
-        return False
-    last = max(group.last for group in groups)
-    came = last - min(group.first for group in groups)
-    pace = came / (history.generations - 1)
-    return history.last.at.now - last > PAUSE * pace
+    groups, turns = _groups(history), history.generations - 1
+    first, last = _came(groups)
+    since = history.last.at.now - last
+    return (
+        bool(groups) and turns > 0 and since > PAUSE * (last - first) / turns
+    )
+
+
+def _groups(history: HolderHistory) -> list[Group]:
+    """What its lines have put there."""
+    return [group for one in history.fellows for group in one.groups]
+
+
+def _came(groups: list[Group]) -> tuple[int, int]:
+    """When the first and the last of it came."""
+    return (
+        min((group.first for group in groups), default=0),
+        max((group.last for group in groups), default=0),
+    )
 
 
 def slows(history: HolderHistory) -> bool:
