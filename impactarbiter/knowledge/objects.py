@@ -3,7 +3,7 @@ it on."""
 
 from __future__ import annotations
 
-from .containers import GROWING
+from .containers import ANY, GROWING
 
 #: Methods that give a tensor of its own memory.
 FRESH_METHODS = frozenset(
@@ -195,3 +195,54 @@ ASKING_ATTRIBUTES = frozenset(
 IN_PLACE = frozenset(
     ["__iadd__", "__imul__", "__isub__", "__itruediv__", "__setitem__"]
 )
+#: Calls whose result has nothing of a tensor any more.
+PLAIN_CALLS = frozenset(
+    [
+        "all",
+        "any",
+        "bool",
+        "float",
+        "format",
+        "hash",
+        "id",
+        "int",
+        "isinstance",
+        "len",
+        "print",
+        "repr",
+        "str",
+        "type",
+        "range",
+    ]
+)
+PLAIN_METHODS = frozenset(
+    [
+        "clear",
+        "count",
+        "detach",
+        "dim",
+        "index",
+        "item",
+        "keys",
+        "nelement",
+        "numel",
+        "numpy",
+        "remove",
+        "size",
+        "tolist",
+    ]
+) | (ANY - {"setdefault"})
+#: Methods that modules, tensors, arrays, containers or texts have as well: who
+#: is asked says whose they are.
+SHARED = frozenset(
+    [
+        *(name for kind in (dict, list, set, str) for name in dir(kind)),
+        *("abs", "add", "argmax", "clone", "cpu", "cuda", "detach", "dot"),
+        *("exp", "flatten", "float", "forward", "item", "log", "max", "mean"),
+        *("median", "min", "mm", "mul", "norm", "parameters", "pow", "prod"),
+        *("reshape", "square", "squeeze", "state_dict", "std", "step", "sub"),
+        *("sum", "take", "to", "tolist", "topk", "var", "view"),
+    ]
+)
+#: What takes a graph, and what asks for one.
+BACKWARDS = frozenset({"backward", "grad", "manual_backward"})

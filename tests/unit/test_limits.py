@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from impactarbiter.judging.program import source_file
+from impactarbiter.judging.program import source_file, unparsed
 from impactarbiter.judging.program.limits import (
     End,
     ends,
@@ -839,9 +839,9 @@ def test_a_look_parses_each_file_once(
         assert limit(file, 2) is ends(file, 2) is None
     assert len(parsed) == 3
     assert source_file.source_of(large) is None
-    assert not source_file.mentions(large, ("one",))
-    assert source_file.is_unread(large, ("one",))
-    assert not source_file.is_unread(files[0], ("one",))
+    assert not unparsed.mentions(large, ("one",))
+    assert unparsed.is_unread(large, ("one",))
+    assert not unparsed.is_unread(files[0], ("one",))
 
 
 #: What a script does with `run.rows`, and whether it goes through all of it.

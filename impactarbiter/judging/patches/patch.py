@@ -19,8 +19,9 @@ from ...base.units import A_PERCENT, format_share
 from ...knowledge.advice import advise, needs_graph, slice_part
 from ...model.finding import Finding, Site
 from ..program.origins import Value
-from ..program.source_file import MOST_PARSED, Names, is_unread
+from ..program.source_file import Names
 from ..program.statement import name_of_holder, names_of_holder, user_files
+from ..program.unparsed import MOST_PARSED, is_unread
 from ..program.uses import is_tensor, uses_of
 from ..program.writes import asked_of
 from .diffs import (

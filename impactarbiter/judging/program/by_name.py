@@ -8,16 +8,10 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 
+from ...knowledge.objects import SHARED
 from .callees import defaults_of
-from .flow import SHARED
 from .owners import Owners, owners_of
-from .source_file import (
-    Source,
-    Variable,
-    name_of,
-    parameters_of,
-    variable_of,
-)
+from .source_file import Source, Variable, name_of, parameters_of, variable_of
 from .texts import Texts, text_of
 
 #: What runs a text, and what gives variables by their names.

@@ -7,177 +7,35 @@ functions (callees.py) and their results; a doubt counts as a use.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable
-from functools import cached_property
-from pathlib import Path
-from typing import TypeGuard
+from collections.abc import Iterable
 
-from ...knowledge.containers import ADDING, ANY
-from ...knowledge.objects import PASSING
-from .callees import (
-    OF_ITEMS,
-    OF_OBJECTS,
-    Callees,
-    defaults_of,
-)
+from ...knowledge.containers import ADDING
+from .callees import OF_ITEMS, OF_OBJECTS, defaults_of
+from .sides import is_side_by_side, turns
 from .source_file import (
     FUNCTIONS,
-    LOOPS,
     Function,
     Names,
     Source,
-    Variable,
-    bare,
     given_to,
-    line_of,
-    made_of,
     name_of,
     parameters_of,
-    shown,
 )
+from .values import Values
 
-#: Calls whose result has nothing of a tensor any more.
-PLAIN_CALLS = frozenset(
-    [
-        "all",
-        "any",
-        "bool",
-        "float",
-        "format",
-        "hash",
-        "id",
-        "int",
-        "isinstance",
-        "len",
-        "print",
-        "repr",
-        "str",
-        "type",
-        "range",
-    ]
-)
-PLAIN_METHODS = frozenset(
-    [
-        "clear",
-        "count",
-        "detach",
-        "dim",
-        "index",
-        "item",
-        "keys",
-        "nelement",
-        "numel",
-        "numpy",
-        "remove",
-        "size",
-        "tolist",
-    ]
-) | (ANY - {"setdefault"})
-#: Methods that modules, tensors, arrays, containers or texts have as well: who
-#: is asked says whose they are.
-SHARED = frozenset(
-    [
-        *(name for kind in (dict, list, set, str) for name in dir(kind)),
-        *("abs", "add", "argmax", "clone", "cpu", "cuda", "detach", "dot"),
-        *("exp", "flatten", "float", "forward", "item", "log", "max", "mean"),
-        *("median", "min", "mm", "mul", "norm", "parameters", "pow", "prod"),
-        *("reshape", "square", "squeeze", "state_dict", "std", "step", "sub"),
-        *("sum", "take", "to", "tolist", "topk", "var", "view"),
-    ]
-)
-#: What takes a graph, and what asks for one.
-BACKWARDS = frozenset({"backward", "grad", "manual_backward"})
 #: Passes over the files until nothing new is reached; names are few.
 MOST_PASSES = 12
 
 
-def is_side_by_side(
-    node: ast.AST | None,
-) -> TypeGuard[ast.Tuple | ast.List]:
-    """Whether it is several values side by side, each in its place."""
-    return isinstance(node, (ast.Tuple, ast.List)) and not any(
-        isinstance(one, ast.Starred) for one in node.elts
-    )
-
-
-class Flow:
+class Flow(Values):
     """What values of some variables reach, to a fixed point."""
 
     def __init__(self, files: list[Source], names: Names) -> None:
-        self.files = files
-        self.names = names
-        self.reached: dict[Variable, list[ast.AST]] = {}
-        #: Function -> which of the values that it returns side by side; None
-        #: where it returns a single one.
-        self.returns: dict[str, set[int | None]] = {}
+        super().__init__(files, names)
         #: Functions that get what is kept and stand in none of the files.
         self.elsewhere: set[str] = set()
-        self.callees = Callees(files)
-        self.raised = False  # with an exception
-        self._called: dict[frozenset[str], set[str]] = {}  # by classes
+        self._raised = False  # with an exception
         self._all_reached: set[Function] = set()
-
-    @cached_property
-    def classes(self) -> set[str]:
-        """Those that the files define."""
-        nodes = (node for source in self.files for node in source.nodes)
-        return {node.name for node in nodes if isinstance(node, ast.ClassDef)}
-
-    @cached_property
-    def owners(self) -> set[str]:
-        """By what a file knows what these give: the modules, their classes,
-        and what objects of those are called."""
-        return self.classes | self.modules | self._objects_of(self.classes)
-
-    def _objects_of(self, classes: Collection[str]) -> set[str]:
-        """What objects of these classes are called."""
-        return set(map(str.lower, classes)).union(
-            *(made_of(source.file, classes) for source in self.files)
-        )
-
-    @cached_property
-    def modules(self) -> set[str]:
-        """What the files are called where they are imported."""
-        paths = [Path(source.file) for source in self.files]
-        named = [p.parent if p.stem == "__init__" else p for p in paths]
-        return {path.stem for path in named}
-
-    @cached_property
-    def _imported_as(self) -> dict[tuple[str, str], str]:
-        """File and name there -> the name that what was imported had."""
-        return {
-            (source.file, node.asname): node.name
-            for source in self.files
-            for node in source.nodes
-            if isinstance(node, ast.alias) and node.asname
-        }
-
-    def _is_global(self, name: str) -> bool:
-        """Whether a module's variable of that name has what is kept."""
-        return ("module", name) in self.reached or (
-            not self.names.variables.isdisjoint((("module", name), ("", name)))
-        )
-
-    def _is_module(self, source: Source, node: ast.Attribute) -> bool:
-        """Whether it is read of one of the files, as a module."""
-        root = owner = node.value
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        if not isinstance(root, ast.Name) or root.id not in source.modules:
-            return False
-        scope, name = source.variable(root)
-        if scope != "module" or name in source.binds.get(scope, ()):
-            return False
-        if isinstance(owner, ast.Attribute):
-            return owner.attr in self.modules
-        return not self.modules.isdisjoint(source.modules[root.id])
-
-    def _import(self, source: Source, node: ast.ImportFrom) -> None:
-        """What one of the files has by one name is had by another here."""
-        module = (node.module or "").rpartition(".")[2]
-        for one in node.names if module in self.modules else ():
-            if one.asname and self._is_global(one.name):
-                self._reach_name(source, node, one.asname)
 
     def spread(self) -> None:
         """Follows what is kept until nothing new is reached."""
@@ -189,163 +47,16 @@ class Flow:
             if self._size() == before:
                 break
 
-    def attributes(self) -> set[str]:
-        """Those that have what is kept, as far as it was followed."""
-        reached = {name for scope, name in self.reached if not scope}
-        return reached | self.names.attributes
-
-    def globals(self) -> set[str]:
-        """Global names of modules that have what is kept, as far as it was
-        followed."""
-        every = {*self.reached, *self.names.variables}
-        return {name for scope, name in every if scope == "module"}
-
-    def _first(self, asked: Callable[[Source, ast.AST], bool]) -> str:
-        for source in self.files:
-            for node in source.nodes:
-                if asked(source, node):
-                    return shown(source, node)
-        return ""
-
     def _size(self) -> int:
         return sum(map(len, self.returns.values())) + sum(
             map(len, self.reached.values())
         )
 
-    def _is_reached(self, source: Source, node: ast.Name) -> bool:
-        if self.names.has(source, node):
-            return True
-        return any(
-            self._may_follow(source, by, node)
-            for by in self.reached.get(source.variable(node), ())
-        )
-
-    def _may_follow(self, source: Source, by: ast.AST, node: ast.AST) -> bool:
-        """Whether the node may run after what has bound its variable."""
-        if by not in source.scopes or source.scope(by) != source.scope(node):
-            return True
-        if line_of(node) >= line_of(by):
-            return True
-        loops = {outer for outer in source.up(by) if isinstance(outer, LOOPS)}
-        return any(outer in loops for outer in source.up(node))
-
-    def _holds(self, source: Source, node: ast.AST | None) -> bool:
-        """Whether an expression's value may be, or have, what is kept."""
-        if node is None or isinstance(
-            node, (ast.Compare, ast.JoinedStr, ast.Constant)
-        ):
-            return False
-        if isinstance(node, ast.Lambda):
-            return self._holds(source, node.body)
-        if isinstance(node, ast.Name):
-            return self._is_reached(source, node)
-        if isinstance(node, ast.Attribute):
-            if source.is_option(node):
-                return False
-            if self.names.has(source, node) or ("", node.attr) in self.reached:
-                return True
-            if ("module", node.attr) in self.reached and self._is_module(
-                source, node
-            ):
-                return True
-            if node.attr in self.returns and (
-                node.attr in self.callees.properties
-            ):
-                return True
-            return node.attr not in ("shape", "dtype", "device", "data") and (
-                self._holds(source, node.value)
-            )
-        if isinstance(node, ast.Call):
-            return self._call_holds(source, node)
-        if isinstance(node, ast.Subscript):
-            return self._gives(source, node.value)
-        if isinstance(node, ast.IfExp):
-            return self._any(source, (node.body, node.orelse))
-        if isinstance(node, ast.Dict):
-            return self._any(source, node.values)
-        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
-            return self._holds(source, node.elt)
-        if isinstance(node, ast.DictComp):
-            return self._holds(source, node.value)
-        if isinstance(node, (ast.Starred, ast.YieldFrom)):
-            return self._gives(source, node.value)
-        return self._any(source, ast.iter_child_nodes(node))
-
-    def _any(self, source: Source, nodes: Iterable[ast.AST | None]) -> bool:
-        return any(self._holds(source, node) for node in nodes)
-
-    def _any_gives(self, source: Source, nodes: Iterable[ast.expr]) -> bool:
-        return any(self._gives(source, node) for node in nodes)
-
-    def _gives(self, source: Source, node: ast.expr) -> bool:
-        """Whether it has what is kept, or gives it item by item."""
-        return self._holds(source, node) or self._gives_items(source, node)
-
-    def _gives_items(self, source: Source, value: ast.expr) -> bool:
-        """Whether it is an object of the user's that gives what is kept, or
-        is called as one is."""
-        methods = OF_ITEMS & self.returns.keys()
-        if not methods:
-            return False
-        given = self.callees.gives_items(source, value)
-        if given is not None:
-            return not methods.isdisjoint(given)
-        name = name_of(value)
-        name = self._imported_as.get((source.file, name), name)
-        return name in self._giving()
-
-    def _giving(self) -> set[str]:
-        """What objects are called whose class gives what is kept."""
-        classes = frozenset(
-            name
-            for name in self.classes
-            for method in self.callees.methods_of([name], OF_ITEMS)
-            if getattr(method, "name", "") in self.returns
-        )
-        if classes not in self._called:
-            self._called[classes] = self._objects_of(classes)
-        return self._called[classes]
-
-    def _call_holds(self, source: Source, call: ast.Call) -> bool:
-        func, name = call.func, name_of(call.func)
-        if isinstance(func, ast.Name):
-            name = self._imported_as.get((source.file, name), name)
-        if isinstance(func, ast.Name) and name in PLAIN_CALLS:
-            return False
-        if isinstance(func, ast.Attribute) and name in PLAIN_METHODS:
-            return False
-        if name in self.returns and not self._is_anothers(source, func):
-            return True
-        named = name in self.callees.named
-        if isinstance(func, ast.Name) and named:
-            return False
-        receiver = getattr(func, "value", func)
-        return (
-            self._holds(source, receiver)
-            or (not named and self._any_gives(source, given_to(call)))
-            or self._gives_by_value(source, call)
-        )
-
-    def _is_anothers(self, source: Source, func: ast.expr) -> bool:
-        """Whether a method is asked for, as many have it, of nothing that is
-        known to have what is kept, nor to give it."""
-        if not isinstance(func, ast.Attribute) or func.attr not in SHARED:
-            return False
-        owner = name_of(bare(func.value))
-        known = owner == "self" or owner in self.owners
-        return not known and not self._holds(source, func.value)
-
-    def _gives_by_value(self, source: Source, call: ast.Call) -> bool:
-        """Whether one of the functions that may be behind a variable gives
-        what is kept."""
-        return (
-            self.callees.by_name(call) is None
-            and self.callees.is_variable(source, call.func)
-            and any(
-                getattr(function, "name", "") in self.returns
-                for function in self.callees.by_value(source, call)
-            )
-        )
+    def _import(self, source: Source, node: ast.ImportFrom) -> None:
+        """What one of the files has by one name is had by another here."""
+        for one in self.modules.renamed_by(node):
+            if self._is_global(one.name):
+                self._reach_name(source, node, one.here)
 
     def _spread(self, source: Source, node: ast.AST) -> None:
         if isinstance(node, ast.Assign):
@@ -385,9 +96,9 @@ class Flow:
         if isinstance(node, ast.ImportFrom):
             self._import(source, node)
         elif isinstance(node, ast.Raise):
-            self.raised = self.raised or self._holds(source, node.exc)
+            self._raised = self._raised or self._holds(source, node.exc)
         elif isinstance(node, ast.ExceptHandler):
-            if self.raised and node.name is not None:
+            if self._raised and node.name is not None:
                 self._reach_name(source, node, node.name)
         elif isinstance(node, ast.Match) and self._holds(source, node.subject):
             for case in node.cases:
@@ -532,49 +243,3 @@ class Flow:
             and self.callees.owner_is_elsewhere(source, around)
             and self._holds(source, node.value)
         )
-
-
-def turns(
-    target: ast.expr, iterated: ast.expr
-) -> list[tuple[ast.expr, ast.expr]]:
-    """Each part of a loop's target, with what it goes through."""
-    parts = getattr(target, "elts", [])
-    sides = _sides_of(iterated, len(parts)) if parts else []
-    if not sides:
-        return [(target, iterated)]
-    return [
-        one
-        for part, values in zip(parts, sides, strict=True)
-        for value in values
-        for one in turns(part, value)
-    ]
-
-
-def _sides_of(iterated: ast.expr, count: int) -> list[list[ast.expr]]:
-    """Where each of so many values that a turn gives comes from; none: it is
-    not known."""
-    sides: list[list[ast.expr]] = []
-    if isinstance(iterated, (ast.List, ast.Tuple)):
-        rows = [getattr(one, "elts", []) for one in iterated.elts]
-        if all(len(row) == count for row in rows):
-            sides = [list(column) for column in zip(*rows, strict=True)]
-    elif isinstance(iterated, ast.Call):
-        name = name_of(iterated.func)
-        if name == "zip":
-            sides = [[one] for one in iterated.args]
-        elif name == "enumerate":
-            sides = [[], iterated.args[:1]]
-        elif name == "items" and isinstance(iterated.func, ast.Attribute):
-            values = ast.Attribute(iterated.func.value, "values", ast.Load())
-            sides = [[], [ast.Call(values, [], [])]]
-        elif name in PASSING and iterated.args:
-            return _sides_of(iterated.args[0], count)
-    starred = any(isinstance(o, ast.Starred) for side in sides for o in side)
-    return sides if len(sides) == count and not starred else []
-
-
-def is_constant(node: ast.AST) -> bool:
-    """Whether it is one, or several side by side."""
-    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-        return all(map(is_constant, node.elts))
-    return isinstance(node, ast.Constant)

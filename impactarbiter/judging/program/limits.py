@@ -25,10 +25,10 @@ from .source_file import (
     bare,
     code_of,
     line_of,
-    mentions,
     name_of,
     parsed,
 )
+from .unparsed import mentions
 
 #: What leads past the rest of a block.
 _LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)

@@ -8,15 +8,10 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
+from ...knowledge.objects import BACKWARDS
 from .by_name import RUNNING, ByName
-from .flow import BACKWARDS, is_constant
-from .source_file import (
-    FUNCTIONS,
-    Source,
-    Variable,
-    given_to,
-    name_of,
-)
+from .sides import is_constant
+from .source_file import FUNCTIONS, Source, Variable, given_to, name_of
 from .texts import text_of
 
 #: What asks a tensor for its graph, besides those that take one.
@@ -229,8 +224,8 @@ def _is_of_arrays(source: Source, func: ast.expr) -> bool:
     while isinstance(func, ast.Attribute):
         func = func.value
         names.append(name_of(func))
-    known = _ARRAYS | source.imported("numpy")
-    return not known.isdisjoint(names)
+    of = [o for o in source.imports if o.of.partition(".")[0] == "numpy"]
+    return not _ARRAYS.union(one.here for one in of).isdisjoint(names)
 
 
 def _asks_in_fields(func: ast.expr) -> bool:
@@ -257,11 +252,9 @@ def _asks_when_called(node: ast.AST) -> bool:
 
 def _other_names(source: Source) -> set[str]:
     """What a file calls those that take a graph, or ask for one."""
-    names: set[str] = set()
+    names = {one.here for one in source.imports if one.name in BACKWARDS}
     for node in source.nodes:
-        if isinstance(node, ast.alias) and node.name in BACKWARDS:
-            names.add(node.asname or node.name)
-        elif isinstance(node, ast.Assign) and (
+        if isinstance(node, ast.Assign) and (
             name_of(node.value) in BACKWARDS or _asks_when_called(node.value)
         ):
             names.update(map(name_of, node.targets))

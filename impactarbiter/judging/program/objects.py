@@ -22,20 +22,16 @@ from ...knowledge.objects import (
     MAPPINGS,
     MODULES,
     PASSING,
+    PLAIN_CALLS,
+    PLAIN_METHODS,
     TAKING,
     VIEWS,
     WEAK,
 )
-from .flow import (
-    PLAIN_CALLS,
-    PLAIN_METHODS,
-    is_constant,
-    is_side_by_side,
-    turns,
-)
 from .needs import is_caught
 from .origins import Origins, span
 from .owners import Owners, owners_of
+from .sides import is_constant, is_side_by_side, turns
 from .source_file import Names, Source, given_to, name_of, variable_of
 
 _DISPLAYS = (

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import ast
 import os
-import re
-import unicodedata
 from collections.abc import (
     Callable,
-    Collection,
     Iterator,
     Mapping,
     Sequence,
-    Set,
 )
 from contextlib import contextmanager
 from dataclasses import field
@@ -21,25 +17,10 @@ from itertools import islice
 from typing import TypeVar
 
 from ...base.records import dataclass
-from ...base.source_text import source_line, source_lines, tree_of
+from ...base.source_text import source_line, tree_of
 from ...base.units import plural
+from .unparsed import MOST_PARSED, text_in
 
-_DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
-# A source may have words and lines of 100,000 letters: nothing is tried twice.
-_ASKED = re.compile(r"\b(\w++)\s*+\.\s*+(?=(\w+))")
-_WORD = re.compile(r"\w+")
-_IMPORTED = re.compile(
-    r"\bfrom\s++\.*+(?:\w++\.)*+(\w*+)\s++import\s*+(\([^)]*+|(?:\\\n|[^\n])*+)"
-)
-_RENAMED = re.compile(r"\b(\w++)\s++as\s++(\w++)")
-_MADE = re.compile(
-    r"\b(\w++)\s*+(?::[^=\n]{0,80})?=\s*+"
-    r"(?:\w++\s*+\.\s*+)*+(\w++)\s*+\("
-)
-
-#: Characters of a file that is parsed: of usual source so many take some 100
-#: ms, of data that was written as source three times as long.
-MOST_PARSED = 1 << 18
 #: Of files that what is read leads to, all together: to follow a value through
 #: so many takes a second, through twice as many four.
 MOST_FURTHER = MOST_PARSED // 2
@@ -55,6 +36,16 @@ Function = Defined | ast.Lambda
 Found = TypeVar("Found")
 #: A variable: the function that binds it ("" for attributes) and its name.
 Variable = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """``here`` is what a file calls what another has as ``name``, or the
+    module ``of`` itself, where ``name`` is ""."""
+
+    of: str
+    name: str
+    here: str
 
 
 @dataclass
@@ -105,32 +96,14 @@ class Source:
         return calls
 
     @cached_property
-    def modules(self) -> dict[str, set[str]]:
-        """Name here -> last names of the modules that it may stand for."""
-        named: dict[str, set[str]] = {}
-        for node in self.nodes:
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                for one in node.names:
-                    here = one.asname or one.name.partition(".")[0]
-                    name = one.name if one.asname else here
-                    last = name.rpartition(".")[2]
-                    named.setdefault(here, set()).add(last)
-        return named
-
-    def imported(self, module: str) -> set[str]:
-        """Names that a module, or what is in it, has here."""
-        return {name for of, name in self._imports if of == module}
-
-    @cached_property
-    def _imports(self) -> set[tuple[str, str]]:
-        """(module, name) of all that is imported."""
-        return {
-            (of.partition(".")[0], one.asname or one.name.partition(".")[0])
+    def imports(self) -> list[Imported]:
+        """All that is imported, wherever it stands."""
+        return [
+            one
             for node in self.nodes
             if isinstance(node, (ast.Import, ast.ImportFrom))
-            for one in node.names
-            for of in [getattr(node, "module", one.name) or ""]
-        }
+            for one in imported_by(node)
+        ]
 
     def function(self, node: ast.AST) -> Defined | None:
         """The function with a name that a node stands in, innermost."""
@@ -170,92 +143,6 @@ class Source:
             yield node
 
 
-def mentions(file: str, words: Collection[str]) -> bool:
-    """Whether one of the names stands in a file at all.
-
-    In most files of a large program none does, and to parse them would take
-    most of a report's time.
-    """
-    return _mentions(_text(file) or "", words)
-
-
-def is_unread(file: str, words: Collection[str]) -> bool:
-    """Whether one of them stands in a file that is too large to be parsed."""
-    lines = source_lines(file)
-    return _is_too_much(lines) and _mentions("".join(lines), words)
-
-
-def _mentions(text: str, words: Collection[str]) -> bool:
-    if not text.isascii():  # as Python reads names
-        text = unicodedata.normalize("NFKC", text)
-    return any(word in text for word in words)
-
-
-def defines(file: str, functions: Collection[str]) -> bool:
-    """Whether one of the functions or classes seems to be defined there."""
-    text = _text(file) or ""
-    return any(name in functions for name in _DEFINED.findall(text))
-
-
-def asks(
-    file: str, names: Collection[str], shared: Set[str], owners: Set[str]
-) -> bool:
-    """Whether a file that knows an owner seems to ask for one of the names;
-    ``shared``: what others have, too, is asked of an owner."""
-    text = _text(file) or ""
-    implied = any(name.startswith("__") for name in names)
-    if not implied and not _mentions(text, names):
-        return False
-    words = set(_WORD.findall(text))
-    if words.isdisjoint(owners):
-        return False
-    if implied or not words.isdisjoint(set(names) - shared):
-        return True
-    return any(
-        attribute in names and owner in owners
-        for owner, attribute in _ASKED.findall(text)
-    )
-
-
-def asks_modules(
-    file: str, names: Collection[str], modules: Collection[str]
-) -> bool:
-    """Whether a file seems to read one of the global names of the modules."""
-    text = _text(file) or ""
-    if not (_mentions(text, names) and _mentions(text, modules)):
-        return False
-    if any(
-        module in modules
-        and ("*" in what or not set(_WORD.findall(what)).isdisjoint(names))
-        for module, what in _IMPORTED.findall(text)
-    ):
-        return True
-    called = {name for of, name in _RENAMED.findall(text) if of in modules}
-    return any(
-        attribute in names and (owner in modules or owner in called)
-        for owner, attribute in _ASKED.findall(text)
-    )
-
-
-def made_of(file: str, classes: Collection[str]) -> set[str]:
-    """What objects of these classes seem to be called where they are made."""
-    text = _text(file) or ""
-    if not _mentions(text, classes):
-        return set()
-    made = _MADE.findall(text)
-    return {name for name, called in made if called in classes}
-
-
-def _text(file: str) -> str | None:
-    """None where there is too much of it."""
-    lines = source_lines(file)
-    return None if _is_too_much(lines) else "".join(lines)
-
-
-def _is_too_much(lines: list[str]) -> bool:
-    return sum(map(len, lines)) > MOST_PARSED
-
-
 @lru_cache(maxsize=256)
 def source_of(file: str) -> Source | None:
     """A file by its name; None where it is no Python that we can parse."""
@@ -268,7 +155,7 @@ def parsed(file: str) -> Source | None:
     trees = next(iter(_trees), {})
     if file in trees:
         return trees.get(file)
-    text = _text(file)
+    text = text_in(file)
     source = None if text is None else _parsed(file, text)
     known = sum(one.size for one in trees.values() if one)
     if source is not None and known + source.size > MOST_PARSED:
@@ -380,6 +267,18 @@ def name_of(node: ast.AST | None) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def imported_by(node: ast.Import | ast.ImportFrom) -> list[Imported]:
+    """What a statement imports."""
+    if isinstance(node, ast.ImportFrom):
+        of = node.module or ""
+        return [Imported(of, o.name, o.asname or o.name) for o in node.names]
+    firsts = [(o.name.partition(".")[0], o) for o in node.names]
+    return [
+        Imported(one.name if one.asname else first, "", one.asname or first)
+        for first, one in firsts
+    ]
+
+
 def code_of(node: ast.AST) -> str:
     """A place as a program names it; what is longer than a name gets a text
     that no other has: Python's own writer goes as deep as an expression."""
@@ -424,7 +323,7 @@ def read_further(
         found, leads_to = once(list(read.values()))
         more = [f for f in files if f not in seen and leads_to(f)]
         seen.update(more)
-        room -= sum(len(_text(file) or "") for file in more)
+        room -= sum(len(text_in(file) or "") for file in more)
         if room < 0:
             count = plural(len(more), "more file")
             return found, f"in {count}, which are too much to be read"

@@ -19,15 +19,8 @@ from ...core.ledger import is_library
 from ...core.sources import site_at
 from ...knowledge.containers import ANY, GROWING, MAPPINGS, REMOVING, VALUES
 from ...model.finding import Finding, Site
-from .source_file import (
-    Names,
-    Source,
-    bare,
-    code_of,
-    mentions,
-    name_of,
-    parsed,
-)
+from .source_file import Names, Source, bare, code_of, name_of, parsed
+from .unparsed import mentions
 
 #: User modules whose source is searched.
 MOST_FILES = 200

@@ -12,22 +12,18 @@ from functools import partial
 
 from ...base.records import dataclass
 from ...knowledge.containers import ANY, REMOVING
-from .flow import BACKWARDS, SHARED
+from ...knowledge.objects import BACKWARDS, SHARED
 from .needs import Needs
 from .source_file import (
     Names,
     Source,
-    asks,
-    asks_modules,
     code_of,
-    defines,
-    made_of,
-    mentions,
     name_of,
     read_further,
     shown,
     source_of,
 )
+from .unparsed import asks, defines, made_of, mentions, reads_of
 
 #: Calls that give the same for a tensor of one number and for that number.
 _NUMBERS = frozenset({"float", "int"})
@@ -100,14 +96,15 @@ def _followed(
     if graph:
         return (graph, needs), lambda _file: False
     given = needs.attributes().union(needs.returns)
-    owners = needs.owners.union(*(made_of(f, needs.classes) for f in files))
-    variables = needs.globals()
+    modules, variables = needs.modules, needs.globals()
+    made = [made_of(file, modules.classes) for file in files]
+    owners = modules.owners.union(*made)
     return (
         (graph, needs),
         lambda file: (
             defines(file, needs.elsewhere)
             or asks(file, given, SHARED, owners)
-            or asks_modules(file, variables, needs.modules)
+            or reads_of(file, variables, modules.names)
         ),
     )
 

@@ -10,8 +10,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from ...knowledge.containers import ANY
-from ...knowledge.objects import PASSING, VIEWS
-from .flow import BACKWARDS, PLAIN_CALLS
+from ...knowledge.objects import BACKWARDS, PASSING, PLAIN_CALLS, VIEWS
 from .objects import Objects, is_of_module
 from .origins import Value, bindings, is_in_place, span
 from .source_file import (
@@ -20,13 +19,12 @@ from .source_file import (
     Source,
     bare,
     code_of,
-    defines,
     given_to,
-    mentions,
     name_of,
     read_further,
     source_of,
 )
+from .unparsed import defines, mentions
 
 #: Calls that read what they are given.
 _READING = (
