@@ -83,6 +83,67 @@ def test_a_garbage_cycle(no_collector: None) -> None:
     assert "-> itself" in str(Report(findings=(finding,)))
 
 
+class Branch:
+    def __init__(self, stem: Branch | None = None) -> None:
+        self.stem = stem
+        self.twigs: list[Branch] = []
+        self.leaf = torch.ones(64)
+
+    def fork(self) -> Branch:
+        self.twigs = [Branch(stem=self) for _ in range(2)]
+        return self
+
+
+class KeepsItsResult(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.scale = torch.ones(64)
+        ctx.doubled = x * 2
+        return ctx.doubled
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * 2
+
+
+class Twice:
+    """By two statements."""
+
+    def __init__(self) -> None:
+        self.data = torch.ones(64)
+        if self.data.dim():
+            self.both = self
+        else:
+            self.both = self
+
+
+@pytest.mark.parametrize(
+    ("turn", "statement", "function"),
+    [
+        (lambda: Branch().fork(), "self.stem = stem", "Branch.__init__"),
+        (
+            lambda: KeepsItsResult.apply(torch.ones(64, requires_grad=True)),
+            "ctx.doubled = x * 2",
+            "KeepsItsResult.forward",
+        ),
+        (Twice, None, None),
+    ],
+    ids=["back", "ctx", "two"],
+)
+def test_where_a_cycle_is_closed_is_a_guess(
+    no_collector: None,
+    turn: Callable[[], object],
+    statement: str | None,
+    function: str | None,
+) -> None:
+    finding = only(watched(turn))
+    assert finding.verdict == "cycle"
+    assert finding.grown_at is None
+    guess = finding.maybe_grown_at
+    assert (guess and guess.source) == statement
+    assert (guess and guess.function) == function
+
+
 def test_a_cycle_that_the_collector_has_freed_before_is_information(
     no_collector: None,
 ) -> None:

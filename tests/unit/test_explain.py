@@ -465,6 +465,17 @@ def test_cycle(
     assert ("never frees it" in found.note) != found.collectable
 
 
+def test_a_cycle_goes_by_more_than_a_node_and_its_ctx(
+    no_collector: None,
+) -> None:
+    """Those lead to one another as long as they live."""
+    ref = weakref.ref(output_on_ctx())
+    found = explain(ref().grad_fn)  # type: ignore[union-attr]
+    assert str(found.cycle) == (
+        "<KeepsOutputBackward>.y.grad_fn\u2192KeepsOutputBackward.<ctx>"
+    )
+
+
 NAMES = """
 import torch
 from impactarbiter import explain

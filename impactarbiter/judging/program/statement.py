@@ -18,8 +18,16 @@ from ...base.imports import names_of
 from ...core.ledger import is_library
 from ...core.sources import site_at
 from ...knowledge.containers import ANY, GROWING, MAPPINGS, REMOVING, VALUES
-from ...model.finding import Finding, Site
-from .source_file import Names, Source, bare, code_of, name_of, parsed
+from ...model.finding import Cycle, Finding, Site
+from .source_file import (
+    FUNCTIONS,
+    Names,
+    Source,
+    bare,
+    code_of,
+    name_of,
+    parsed,
+)
 from .unparsed import mentions
 
 #: User modules whose source is searched.
@@ -33,14 +41,16 @@ def maybe_grown_at(finding: Finding) -> Site | None:
     """A guess, by name, at where the holder grows; None without one."""
     found = _all_candidates(finding)
     here = finding.allocated_at
-    near = {(f.file, f.function.rpartition(".")[2]) for f in finding.stack}
+    near = {(f.file, _last(f.function)) for f in finding.stack}
     for chosen in (
         [s for s in found if (s.file, s.line) == (here.file, here.line)],
         found,
-        [s for s in found if (s.file, s.function) in near],
+        [s for s in found if (s.file, _last(s.function)) in near],
     ):
         if len(chosen) == 1:
             return chosen[0]
+    if finding.cycle is not None and not found:
+        return _closes(finding, finding.cycle)
     return None
 
 
@@ -145,6 +155,26 @@ def _values_of(source: Source, name: ast.Name) -> Iterator[ast.expr]:
             yield node.value
 
 
+def _last(function: str) -> str:
+    return function.rpartition(".")[2]
+
+
+def _closes(finding: Finding, cycle: Cycle) -> Site | None:
+    """Where a cycle is closed: the one statement that may have set, or filled,
+    an attribute on it, of those that come last the first that has one."""
+    for edge in reversed(cycle.path.edges):
+        if edge.kind == "attribute":
+            found = [
+                site
+                for file in user_files(finding)
+                if mentions(file, (edge.name,))
+                for site in _setting(file, edge.name)
+            ]
+            if len(found) == 1:
+                return found[0]
+    return None
+
+
 def _all_candidates(finding: Finding) -> list[Site]:
     if finding.holder is None:
         return []
@@ -219,11 +249,51 @@ def _candidates(file: str, name: str, kind: str) -> tuple[Site, ...]:
     )
 
 
-def _function(source: Source, node: ast.AST) -> str:
-    """The name of the function that it stands in."""
-    return source.scope(node).partition(".")[2].rpartition(".")[2] or (
-        "<module>"
+@lru_cache(maxsize=256)
+def _setting(file: str, name: str) -> tuple[Site, ...]:
+    """Statements that put something into an attribute, or into what it has."""
+    source = parsed(file)
+    if source is None:
+        return ()
+    return tuple(
+        site_at(file, node.lineno, _function(source, node))
+        for node in source.nodes
+        if isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign))
+        if name in _set_by(node) or name in _grown_names(node, "")
     )
+
+
+def _set_by(node: ast.stmt) -> set[str]:
+    """Attributes that a statement sets to what may lead anywhere: not to
+    constants, nor to containers that have nothing yet."""
+    if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+        return set()
+    if node.value is None or _is_bare(node.value):
+        return set()
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {one.attr for one in targets if isinstance(one, ast.Attribute)}
+
+
+def _is_bare(value: ast.expr) -> bool:
+    """Whether it leads to nothing yet: a constant, an empty container."""
+    if isinstance(value, ast.Call):
+        kinds = [value.func, *value.args]
+        return all(name_of(one) in GROWING for one in kinds)
+    return not any(
+        isinstance(part, (ast.Name, ast.Attribute, ast.Call))
+        for part in ast.walk(value)
+    )
+
+
+def _function(source: Source, node: ast.AST) -> str:
+    """The function that it stands in, named as Python names one."""
+    names: list[str] = []
+    for outer in source.up(node):
+        if isinstance(outer, (*FUNCTIONS, ast.ClassDef)):
+            if names and isinstance(outer, FUNCTIONS):
+                names.append("<locals>")
+            names.append(outer.name)
+    return ".".join(reversed(names)) or "<module>"
 
 
 def _grown_names(node: ast.stmt, kind: str) -> set[str]:

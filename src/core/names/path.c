@@ -2,6 +2,7 @@
 
 #include "../base/compat.h"
 #include "../base/build.h"
+#include "../base/frameworks.h"
 #include "../base/read.h"
 #include "../heap/roots.h"
 #include "code.h"
@@ -330,9 +331,10 @@ done:
     return result;
 }
 
-/* The shortest way from the root object back to itself. */
-PyObject *
-ia_cycle_build(uintptr_t root, int graph, const ia_bitmap *held)
+/* The shortest way from the root object back to itself: a list of edges, empty
+ * where there is none.  `apart`: not by way of its own node. */
+static PyObject *
+way_back(uintptr_t root, int graph, const ia_bitmap *held, int apart)
 {
     ia_storages storages = {0};
     ia_roots roots = {0};
@@ -346,6 +348,10 @@ ia_cycle_build(uintptr_t root, int graph, const ia_bitmap *held)
     }
     w.graph = graph;
     w.below = held;
+    int (*to_node)(ia_sink *, void *, ia_edge_kind, const char *,
+                   Py_ssize_t) = w.sink.node;
+    if (apart)
+        w.sink.node = ia_pass_node;
     /* Seeded without a mark: the walk stops where it meets the root again. */
     ia_walk_seed_unmarked(&w, root, 0);
     while (w.head < w.count && !w.failed) {
@@ -358,6 +364,7 @@ ia_cycle_build(uintptr_t root, int graph, const ia_bitmap *held)
             goto done;
         }
         ia_walk_step(&w);
+        w.sink.node = to_node;
     }
     result = w.failed ? PyErr_NoMemory() : PyList_New(0);
 done:
@@ -365,4 +372,19 @@ done:
     ia_storages_free(&storages);
     ia_roots_free(&roots);
     return result;
+}
+
+/* A custom Function's ctx and its node lead to one another as long as they
+ * live: of cycles through them another one says more. */
+PyObject *
+ia_cycle_build(uintptr_t root, int graph, const ia_bitmap *held)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)root);
+    PyObject *edges = NULL;
+    if (ia_kind_of(type) == IA_KIND_FUNCTION)
+        edges = way_back(root, graph, held, 1);
+    if (edges != NULL && PyList_GET_SIZE(edges) > 0)
+        return edges;
+    Py_XDECREF(edges);
+    return PyErr_Occurred() ? NULL : way_back(root, graph, held, 0);
 }
