@@ -23,6 +23,7 @@ from .base.errors import (
     ReportError,
     UsageError,
 )
+from .base.later import part_of
 
 if TYPE_CHECKING:
     from .analysis.analyzer import MemoryAnalyzer
@@ -219,8 +220,6 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .base.later import part_of
-
     value = globals()[name] = part_of(f"{__name__}.{_HOME[name]}", name)
     return value
 

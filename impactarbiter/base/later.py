@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from .errors import ImpactArbiterError, UsageError
-from .waiting import handlers_wait
+from .waiting import handlers_wait, untraced
 
 _PACKAGE = __name__.partition(".")[0]
 _TOO_EARLY = (
@@ -63,7 +63,7 @@ class Later:
         self._loads = get_ident()
         try:
             with _in_place(self._ours), _found_by_us():
-                self._module = import_module(self._name)
+                self._module = untraced(import_module, self._name)
         finally:
             self._loads = None
         self._ours.clear()
@@ -76,7 +76,7 @@ def part_of(module: str, name: str) -> Any:
     """What a module of ours has by that name; UsageError where a finalizer,
     say, asks in the middle of an import of ours that it came into."""
     with handlers_wait(), _whole():
-        return getattr(import_module(module), name)
+        return getattr(untraced(import_module, module), name)
 
 
 @contextmanager

@@ -68,6 +68,16 @@ def uncompiled(work: Callable[..., T]) -> Callable[..., T]:
     return work if _signals is None else partial(_signals.uncompiled, work)
 
 
+def untraced(work: Callable[..., T], *args: object) -> T:
+    """What ``work(*args)`` gives, which imports: no tracer of the program's
+    sees it.  PyTorch's profiler asks for the names of the functions that it
+    saw once it ends, and that of a module's own code is gone by then."""
+    if _signals is None:
+        return work(*args)
+    done: T = _signals.untraced(work, *args)
+    return done
+
+
 def threads_end() -> None:
     """Waits for the threads that the interpreter is about to wait for; what
     ends that is told as it would tell it."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Protocol
 
 from .. import _core
 from ..base import imports
 from ..base.signals import is_programs
-from ..base.waiting import not_compiled, uncompiled
+from ..base.waiting import not_compiled, uncompiled, untraced
 from . import frameworks
 from .built import loaded_torch_module, programs_optimizers
 from .code import prepare
@@ -116,6 +117,7 @@ class Hooks:
             frameworks.know_objects(torch)
             cuda.install()
             self.optimizer = _hook_of_optimizers()
+            _import_ahead()
         finally:
             if self.over:
                 self._uninstall_torch()
@@ -125,6 +127,17 @@ def _hook_of_optimizers() -> Handle:
     torch = programs_optimizers()
     handle: Handle = torch.register_optimizer_step_post_hook(Stepped())
     return handle
+
+
+def _import_ahead() -> None:
+    """What torch imports with the first step of an optimizer, from 2.13 on.
+
+    Its profiler, where it sees that (``with_stack``), asks in the end for the
+    name of that module's code, which is gone: what lies in its memory may be
+    an object now, as more are made where we watch, and no text.
+    """
+    with suppress(Exception):
+        untraced(import_module, "torch.profiler._cupti_monitor")
 
 
 def start(

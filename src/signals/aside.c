@@ -130,6 +130,24 @@ uncompiled(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
     return done;
 }
 
+PyDoc_STRVAR(untraced_doc,
+             "untraced($module, work, /, *args)\n--\n\n"
+             "What work(*args) gives, of which no tracer or profiler of the\n"
+             "program's sees anything.");
+
+static PyObject *
+untraced(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
+{
+    if (n < 1)
+        return PyErr_Format(PyExc_TypeError, "no work");
+    PyThreadState *thread = PyThreadState_Get();
+    PyThreadState_EnterTracing(thread);
+    PyObject *done =
+        PyObject_Vectorcall(args[0], args + 1, (size_t)n - 1, NULL);
+    PyThreadState_LeaveTracing(thread);
+    return done;
+}
+
 PyDoc_STRVAR(soon_doc,
              "soon($module, numbers, work, /)\n--\n\n"
              "Have the main thread do aside(numbers, work) between two of its\n"
@@ -158,6 +176,8 @@ soon(PyObject *Py_UNUSED(self), PyObject *args)
 PyMethodDef ia_aside_methods[] = {
     {"aside", (PyCFunction)(void (*)(void))aside, METH_FASTCALL, aside_doc},
     {"soon", soon, METH_VARARGS, soon_doc},
+    {"untraced", (PyCFunction)(void (*)(void))untraced, METH_FASTCALL,
+     untraced_doc},
     {"uncompiled", (PyCFunction)(void (*)(void))uncompiled, METH_FASTCALL,
      uncompiled_doc},
     {"compiler", set_compiler, METH_VARARGS, compiler_doc},

@@ -1407,3 +1407,44 @@ def test_a_look_before_watch_has_returned(
     monkeypatch.setattr(hooks, "start", and_step)
     with impactarbiter.watch() as arbiter:
         assert not arbiter.report().warnings
+
+
+PROFILED = """if True:
+    import sys, torch
+    from torch.profiler import profile
+    import impactarbiter
+
+    weight = torch.nn.Parameter(torch.ones(8))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    kept = []
+
+    def train():
+        for _ in range(20):
+            optimizer.zero_grad()
+            loss = weight.sum()
+            loss.backward()
+            optimizer.step()
+            kept.append(loss)
+
+    if sys.argv[1:] == ["before"]:
+        arbiter = impactarbiter.watch()
+    with profile(with_stack=True) as seen:
+        if sys.argv[1:] != ["before"]:
+            arbiter = impactarbiter.watch()
+        train()
+        arbiter.report()
+    arbiter.stop()
+    names = [event.name() for event in seen.profiler.kineto_results.events()]
+    print(*(name for name in names if "(0): " in name), sep="\\n")
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "within"])
+def test_what_is_imported_is_no_matter_of_torchs_profiler(when: str) -> None:
+    """It keeps where the name of a module's code was, which is gone in the
+    end: what lies there is a text by chance alone."""
+    done = warm.run(["-c", PROFILED, when], modules=warm.WITHOUT_US)
+    assert done.returncode == 0, done.stderr
+    ours_or_torchs = ("impactarbiter" + os.sep, "torch" + os.sep)
+    lines = [line for line in done.stdout.splitlines() if "(0)" in line]
+    assert [one for one in lines if one.startswith(ours_or_torchs)] == []
