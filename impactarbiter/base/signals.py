@@ -12,9 +12,11 @@ import signal
 import sys
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from opcode import opmap
 from types import (
     CodeType,
+    FrameType,
     FunctionType,
     MethodType,
     TracebackType,
@@ -37,6 +39,9 @@ _PAUSES = frozenset(
 )
 #: But for these.
 _SHORTAGES = (MemoryError, RecursionError)
+#: A code's flag: its variables are in slots, as a function's are
+#: (``inspect.CO_OPTIMIZED``).
+_OF_FUNCTION = 0x1
 
 
 def is_programs(error: BaseException) -> bool:
@@ -65,13 +70,29 @@ def _entries(at: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _is_from_handler(entries: list[TracebackType]) -> bool:
-    """Whether one of the handlers that are installed raised it."""
+    """Whether one of the handlers that are installed raised it, or one that is
+    no more: it was given the frame that it came into."""
     handlers = {
         code
         for number in signal.valid_signals()
         if (code := _code_of(signal.getsignal(number))) is not None
     }
-    return any(at.tb_frame.f_code in handlers for at in entries)
+    return any(at.tb_frame.f_code in handlers for at in entries) or any(
+        _was_given(at.tb_frame, before.tb_frame)
+        for before, at in pairwise(entries)
+    )
+
+
+def _was_given(called: FrameType, frame: FrameType) -> bool:
+    """Whether a function that was called from a frame has that itself, as
+    handlers do, and tracers."""
+    if not called.f_code.co_flags & _OF_FUNCTION:
+        return False  # its names are in a mapping of who knows whose
+    return any(
+        value is frame
+        or (type(value) is tuple and any(one is frame for one in value))
+        for value in list(called.f_locals.values())
+    )
 
 
 def _came_at_a_pause(last: TracebackType) -> bool:

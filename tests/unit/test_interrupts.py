@@ -15,7 +15,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -133,15 +133,37 @@ def ring(number: int, frame: FrameType | None) -> None:
     Handler().ring(number, frame)
 
 
-@pytest.mark.parametrize("handler", [ring, Handler(), Handler().ring])
+def once(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise TimeoutError("the program's")
+
+
+def once_of_all(*given: Any) -> None:
+    once(*given)
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        ring,
+        Handler(),
+        Handler().ring,
+        once,
+        once_of_all,
+        lru_cache(maxsize=None)(ring),
+    ],
+)
 def test_what_a_handler_raises_reaches_the_program(
     handler: Callable[..., object],
     alarms: Callable[..., None],
     in_look: Callable[..., None],
 ) -> None:
     """A time limit by alarm is the program's, though it ends in a look."""
-    alarms(handler)
-    in_look(raise_alarm, times=3)
+    def alarm() -> None:
+        alarms(handler)  # some put it out again
+        raise_alarm()
+
+    in_look(alarm, times=3)
     training, caught = Training(), 0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
