@@ -81,10 +81,9 @@ def _torch() -> dict[str, Any] | None:
     }
 
 
-def _memory(reading: Reading) -> dict[str, Any]:
-    known = asdict(reading)
-    known.pop("timestamp")
-    return known
+def _memory(reading: Reading | None) -> dict[str, Any]:
+    known = dict.fromkeys(("used", "free", "total"))
+    return known if reading is None else {k: asdict(reading)[k] for k in known}
 
 
 def lines(known: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -110,6 +109,8 @@ def lines(known: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _words(memory: dict[str, Any]) -> str:
+    if memory["used"] is None:
+        return "which does not say what memory it has"
     return (
         f"{format_bytes(memory['used'])} of {format_bytes(memory['total'])}"
         " in use"

@@ -137,27 +137,38 @@ def _process(pid: int) -> Reading | None:
 _ASKED = "memory.used,memory.free,memory.total,name"
 
 
-def gpus(number: int | None = None) -> list[tuple[str, Reading]]:
-    """Name and memory of each GPU, or of one; [] without nvidia-smi."""
+def gpus(number: int | None = None) -> list[tuple[str, Reading | None]]:
+    """Name and memory of each GPU, or of one, None where nvidia-smi does not
+    say how much; [] without nvidia-smi."""
     command = ["nvidia-smi", f"--query-gpu={_ASKED}"]
     command += ["--format=csv,noheader,nounits"]
     if number is not None:
         command.append(f"--id={number}")
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=30
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=30,
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
     if done.returncode != 0:
         return []
-    return [_gpu_line(line) for line in done.stdout.splitlines() if line]
+    # It warns, and says that it found none, in lines of their own.
+    told = [line.split(",", 3) for line in done.stdout.splitlines()]
+    return [_gpu_told(words) for words in told if len(words) == 4]
 
 
-def _gpu_line(line: str) -> tuple[str, Reading]:
-    used, free, total, name = (word.strip() for word in line.split(",", 3))
-    sizes = [int(size) << 20 for size in (used, free, total)]
-    return name, Reading(time.time(), *sizes)
+def _gpu_told(words: list[str]) -> tuple[str, Reading | None]:
+    """One that shares the machine's memory has none of its own to tell, and
+    of a part of one it may not be asked."""
+    *told, name = (word.strip() for word in words)
+    sizes = [size << 20 for one in told if (size := decimal(one)) is not None]
+    return name, (
+        Reading(time.time(), *sizes) if len(sizes) == len(told) else None
+    )
 
 
 def _gpu(number: int) -> Reading:
@@ -167,7 +178,13 @@ def _gpu(number: int) -> Reading:
             f"nvidia-smi does not answer for GPU {number}: without --device"
             " the machine's memory is read"
         )
-    return found[0][1]
+    name, reading = found[0]
+    if reading is None:
+        raise ReadingError(
+            f"nvidia-smi does not say how much memory GPU {number} ({name})"
+            " has in use: without --device the machine's is read"
+        )
+    return reading
 
 
 # -- reading on ---------------------------------------------------------------

@@ -36,7 +36,8 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 def numbers(folder: Path, line: str) -> None:
     """A stand-in for nvidia-smi that says this."""
     program = folder / "nvidia-smi"
-    program.write_text(f"#!/bin/sh\necho '{line}'\n")
+    script = f"#!/bin/sh\necho '{line}'\n"
+    program.write_text(script, errors="surrogateescape")
     program.chmod(0o755)
 
 
@@ -182,6 +183,49 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert known["gpus"][0]["total"] == 4096 * MIB
     assert "cpu" in known["torch"]["backends"]
     assert main(["info", "me"]) == 2
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(
+    ("line", "said", "refused"),
+    [
+        (
+            "[N/A], [N/A], [N/A], GB10",
+            "GPU 0           GB10, which does not say what memory it has",
+            "does not say how much memory GPU 0 (GB10) has in use",
+        ),
+        (
+            "1e5, 1, 1, A GPU",
+            "GPU 0           A GPU, which does not say what memory it has",
+            "does not say how much memory GPU 0 (A GPU) has in use",
+        ),
+        (
+            "No devices were found",
+            "none that nvidia-smi knows",
+            "does not answer for GPU 0",
+        ),
+        (
+            "\udcff\udcfe",
+            "none that nvidia-smi knows",
+            "does not answer for GPU 0",
+        ),
+    ],
+)
+def test_what_nvidia_smi_does_not_say(
+    line: str,
+    said: str,
+    refused: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    numbers(tmp_path, line)
+    assert main(["info"]) == 0
+    assert said in capsys.readouterr().out
+    assert main(["info", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["machine"]["used"] > 0
+    assert main(["monitor", "--device=0", "--duration=1ms"]) == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert refused in told
 
 
 @pytest.mark.usefixtures("no_gpu")
