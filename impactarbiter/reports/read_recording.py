@@ -82,10 +82,13 @@ def _plain(name: str) -> Any:
 def _recordings(data: Any) -> Iterator[Recording]:
     segments = _list(_dict(data, "the file")["segments"], "segments")
     entries = _list(data.get("device_traces", []), "device_traces")
+    _are_apart(segments, "a segment")
+    _are_apart([one for one in entries if one], "a trace")
     by_device: dict[int, list[Any]] = {}
     for segment in segments:
         device = _count(_dict(segment, "a segment").get("device", 0))
         by_device.setdefault(device, []).append(segment)
+    _are_apart([s["blocks"] for s in segments], "a list of blocks")
     names = _Names()
     for device in sorted({*by_device, *range(len(entries))}):
         trace = entries[device] if device < len(entries) else []
@@ -108,6 +111,13 @@ def _list(value: Any, what: str) -> list[Any]:
     if type(value) is not list:
         raise TypeError(f"{what} is no list")
     return value
+
+
+def _are_apart(values: list[Any], what: str) -> None:
+    """A pickle may have one thing in many places, which would be read as
+    often; torch makes each of these anew."""
+    if len(set(map(id, values))) < len(values):
+        raise ValueError(f"{what} of it stands in two places")
 
 
 def _text(value: Any) -> str:

@@ -458,6 +458,25 @@ WRONG: dict[str, Any] = {
     },
 }
 
+#: A small file may have much to read so: one thing, as often as it likes.
+BLOCKS: list[Any] = [{"size": 1, "state": "inactive"}]
+ENTRIES: list[Any] = [{"action": "alloc", "addr": 1, "size": 1}]
+IN_TWO_PLACES: dict[str, Any] = {
+    "a segment": {"segments": [{"blocks": []}] * 2},
+    "a list of blocks": {
+        "segments": [{"blocks": BLOCKS}, {"blocks": BLOCKS}]
+    },
+    "a trace": {"segments": [], "device_traces": [ENTRIES] * 2},
+}
+
+
+@pytest.mark.parametrize("what", IN_TWO_PLACES)
+def test_what_stands_in_two_places_is_refused(
+    what: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ReportError, match=f"{what} of it stands in two"):
+        report(tmp_path, IN_TWO_PLACES[what])
+
 
 @pytest.mark.parametrize("name", WRONG)
 def test_plain_data_that_is_no_snapshot(name: str, tmp_path: Path) -> None:
