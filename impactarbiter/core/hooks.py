@@ -67,7 +67,7 @@ class Hooks:
         else:
             later = partial(frameworks.attempt, "torch", self._install_torch)
             imports.after("torch", later)
-        gc.callbacks.append(_core.collector_event)
+        _collector_tells().append(_core.collector_event)
         imports.after(
             "numpy", partial(frameworks.attempt, "numpy", self._install_numpy)
         )
@@ -78,8 +78,9 @@ class Hooks:
         self.over = True
         for name in ("torch", "numpy"):
             imports.forget(name)
-        if _core.collector_event in gc.callbacks:
-            gc.callbacks.remove(_core.collector_event)
+        told = _collector_tells()
+        if _core.collector_event in told:
+            told.remove(_core.collector_event)
             # This may run inside a collection, whose end is not told any more.
             _core.collector_event("stop", {})
         frameworks.uninstall()
@@ -121,6 +122,12 @@ class Hooks:
         finally:
             if self.over:
                 self._uninstall_torch()
+
+
+def _collector_tells() -> list[Callable[[str, dict[str, int]], object]]:
+    """Whom the collector calls, where the program has left that in place."""
+    told = vars(gc).get("callbacks")
+    return told if type(told) is list else []
 
 
 def _hook_of_optimizers() -> Handle:

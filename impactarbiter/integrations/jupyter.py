@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 from argparse import Namespace
+from asyncio import get_running_loop
 from dataclasses import replace
 from types import FunctionType, ModuleType
 from typing import Any
@@ -195,6 +196,12 @@ class MemoryMagics(Magics):
         args = _parsed(self.memory_leaks, "%%memory_leaks", line)
         if args.runs < 1:
             raise UsageError(f"--runs is {args.runs}: expected at least 1")
+        if _awaits(cell, self.shell):
+            raise UsageError(
+                "%%memory_leaks runs no cell that awaits, as the notebook's"
+                " loop waits for it meanwhile: put %watch_memory in a cell"
+                " before this one instead"
+            )
         self._own_cell = True
         alone = self._arbiter is None
         if alone:
@@ -271,6 +278,17 @@ def _is_one_magic(result: Any) -> bool:
 
 #: Who makes no turns of the notebook's own: functions and objects of these.
 _LIBRARIES = frozenset({"builtins", "numpy", "pandas", "torch"})
+
+
+def _awaits(cell: str, shell: Any) -> bool:
+    """Whether a cell has to be run by the loop that runs this one; what it is
+    in Python, IPython says."""
+    try:
+        get_running_loop()
+        transformed = shell.transform_cell(cell)
+        return bool(shell.should_run_async(cell, transformed_cell=transformed))
+    except Exception:  # no loop runs, or what is no Python is told by its run
+        return False
 
 
 def _may_loop(result: Any, names: dict[str, Any]) -> bool:

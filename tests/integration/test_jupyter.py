@@ -170,6 +170,8 @@ def test_wrong_uses_and_errors(tmp_path: Path) -> None:
         "%%memory_leaks --runs 0\npass": "expected at least 1",
         "%%memory_leaks -r 2\n%%time\npass": "Wall time",
         "%watch_memory on --allow 'x": "No closing quotation: expected words",
+        "%%memory_leaks\nimport asyncio\nawait asyncio.sleep(0)": "awaits",
+        "%%memory_leaks\nasync def later():\n    await x": "--runs 11",
         "%%memory_leaks\n%watch_memory off": "has ended the watch itself",
         "%%memory_leaks\n%unload_ext impactarbiter": "has ended the watch",
         "%load_ext impactarbiter ": "",

@@ -153,6 +153,17 @@ def test_hooks_go_at_the_end_of_with_also_by_an_exception() -> None:
     assert State() == before
 
 
+@pytest.mark.parametrize("left", [None, ()])
+def test_a_program_without_callbacks_of_the_collector(
+    left: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(gc, "callbacks")
+    with impactarbiter.watch(step="manual") as arbiter:
+        monkeypatch.setattr(gc, "callbacks", left, raising=False)
+        arbiter.step()
+    assert arbiter.report().steps == 1
+
+
 def test_births_are_seen_while_watching_only() -> None:
     arbiter = impactarbiter.watch(step="manual")
     kept = [torch.ones(5)]
