@@ -42,6 +42,8 @@ _SHORTAGES = (MemoryError, RecursionError)
 #: A code's flag: its variables are in slots, as a function's are
 #: (``inspect.CO_OPTIMIZED``).
 _OF_FUNCTION = 0x1
+#: Another: it has a parameter such as ``*args`` (``inspect.CO_VARARGS``).
+_TAKES_MORE = 0x4
 
 
 def is_programs(error: BaseException) -> bool:
@@ -84,14 +86,19 @@ def _is_from_handler(entries: list[TracebackType]) -> bool:
 
 
 def _was_given(called: FrameType, frame: FrameType) -> bool:
-    """Whether a function that was called from a frame has that itself, as
-    handlers do, and tracers."""
-    if not called.f_code.co_flags & _OF_FUNCTION:
+    """Whether a function was called with the number of a signal and the frame
+    that it came into, as nobody but the interpreter calls one."""
+    code = called.f_code
+    if not code.co_flags & _OF_FUNCTION:
         return False  # its names are in a mapping of who knows whose
+    names, values = code.co_varnames, called.f_locals
+    given = [values.get(name) for name in names[: code.co_argcount]]
+    if code.co_flags & _TAKES_MORE:
+        rest = names[code.co_argcount + code.co_kwonlyargcount]
+        more = values.get(rest)
+        given += more if type(more) is tuple else ()
     return any(
-        value is frame
-        or (type(value) is tuple and any(one is frame for one in value))
-        for value in list(called.f_locals.values())
+        type(number) is int and at is frame for number, at in pairwise(given)
     )
 
 

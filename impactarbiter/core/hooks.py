@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from types import FunctionType, MethodType, ModuleType
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from .. import _core
 from ..base import imports
-from ..base.signals import is_programs
+from ..base.signals import Tolerated, is_programs
 from ..base.waiting import not_compiled, uncompiled, untraced
 from . import frameworks
 from .built import loaded_torch_module, programs_optimizers
@@ -58,6 +58,8 @@ class Hooks:
         self.wants_arrays = numpy
         self.arrays = False  #: NumPy's are watched
         self.over = False
+        #: Whom the collector calls, by the list that was in place.
+        self.told: list[Callable[[str, dict[str, int]], object]] = []
 
     def install(self) -> None:
         """Now, or as soon as the program imports what is to be hooked."""
@@ -67,7 +69,8 @@ class Hooks:
         else:
             later = partial(frameworks.attempt, "torch", self._install_torch)
             imports.after("torch", later)
-        _collector_tells().append(_core.collector_event)
+        self.told = _collector_tells()
+        self.told.append(_core.collector_event)
         imports.after(
             "numpy", partial(frameworks.attempt, "numpy", self._install_numpy)
         )
@@ -78,9 +81,8 @@ class Hooks:
         self.over = True
         for name in ("torch", "numpy"):
             imports.forget(name)
-        told = _collector_tells()
-        if _core.collector_event in told:
-            told.remove(_core.collector_event)
+        if _core.collector_event in self.told:
+            self.told.remove(_core.collector_event)
             # This may run inside a collection, whose end is not told any more.
             _core.collector_event("stop", {})
         frameworks.uninstall()
@@ -143,7 +145,7 @@ def _import_ahead() -> None:
     name of that module's code, which is gone: what lies in its memory may be
     an object now, as more are made where we watch, and no text.
     """
-    with suppress(Exception):
+    with Tolerated():
         untraced(import_module, "torch.profiler._cupti_monitor")
 
 

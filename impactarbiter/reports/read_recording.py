@@ -83,7 +83,7 @@ def _recordings(data: Any) -> Iterator[Recording]:
     segments = _list(_dict(data, "the file")["segments"], "segments")
     entries = _list(data.get("device_traces", []), "device_traces")
     _are_apart(segments, "a segment")
-    _are_apart([one for one in entries if one], "a trace")
+    _are_apart(entries, "a trace")
     by_device: dict[int, list[Any]] = {}
     for segment in segments:
         device = _count(_dict(segment, "a segment").get("device", 0))
@@ -116,7 +116,8 @@ def _list(value: Any, what: str) -> list[Any]:
 def _are_apart(values: list[Any], what: str) -> None:
     """A pickle may have one thing in many places, which would be read as
     often; torch makes each of these anew."""
-    if len(set(map(id, values))) < len(values):
+    filled = [one for one in values if one and type(one) in (dict, list)]
+    if len(set(map(id, filled))) < len(filled):
         raise ValueError(f"{what} of it stands in two places")
 
 

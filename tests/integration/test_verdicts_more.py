@@ -117,9 +117,23 @@ class Twice:
             self.both = self
 
 
+class Elsewhere:
+    """Has attributes of these names as well, and is on no cycle."""
+
+    def __init__(self, other: Any) -> None:
+        self.stem, self.this = other, other
+
+
+class ByName:
+    def __init__(self) -> None:
+        self.data = torch.ones(64)
+        self.__dict__.update(this=self)
+
+
 @pytest.mark.parametrize(
     ("turn", "statement", "function"),
     [
+        (ByName, None, None),
         (lambda: Branch().fork(), "self.stem = stem", "Branch.__init__"),
         (
             lambda: KeepsItsResult.apply(torch.ones(64, requires_grad=True)),
@@ -128,7 +142,7 @@ class Twice:
         ),
         (Twice, None, None),
     ],
-    ids=["back", "ctx", "two"],
+    ids=["by name", "back", "ctx", "two"],
 )
 def test_where_a_cycle_is_closed_is_a_guess(
     no_collector: None,

@@ -932,6 +932,26 @@ def test_what_another_thread_raises_in_a_look_comes_to_the_program(
     assert (caught[0] == threading.get_ident()) == (where != "another one")
 
 
+def test_who_looks_at_frames_is_no_handler() -> None:
+    """What a callback's helper raises is a callback's."""
+
+    def helper(depth: int, above: FrameType) -> None:
+        raise OSError("no source")
+
+    def helped() -> None:
+        caller = sys._getframe(1)
+        assert caller.f_code
+        raise OSError("no source")
+
+    for work in (helped, lambda: helper(1, sys._getframe(1))):
+        try:
+            work()
+        except OSError as error:
+            assert not is_programs(error)
+        else:
+            raise AssertionError
+
+
 def test_what_another_thread_raises_is_known_by_its_place() -> None:
     """Of any class; what code raises by itself is not."""
     ready = threading.Event()

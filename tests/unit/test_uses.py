@@ -550,6 +550,12 @@ def test_a_function_that_is_imported_by_another_name(tmp_path: Path) -> None:
         "from tape import newest_of as newest\nnewest(1).backward()\n"
     )
     assert uses_of(HISTORY, map(str, files)).graph
+    files[1].write_text(
+        "try:\n    from tape import newest_of as newest\n"
+        "except ImportError:\n    from other import newest\n"
+        "newest(1).backward()\n"
+    )
+    assert uses_of(HISTORY, map(str, files)).graph
 
 
 RECENT = """

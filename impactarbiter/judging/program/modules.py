@@ -76,7 +76,7 @@ class Modules:
             (source.file, one.here): one.name
             for source in self._files
             for one in source.imports
-            if one.name
+            if one.name and one.here != one.name
         }
 
     @cached_property

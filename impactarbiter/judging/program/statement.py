@@ -25,7 +25,9 @@ from .source_file import (
     Source,
     bare,
     code_of,
+    given_to,
     name_of,
+    parameters_of,
     parsed,
 )
 from .unparsed import mentions
@@ -161,18 +163,20 @@ def _last(function: str) -> str:
 
 def _closes(finding: Finding, cycle: Cycle) -> Site | None:
     """Where a cycle is closed: the one statement that may have set, or filled,
-    an attribute on it, of those that come last the first that has one."""
-    for edge in reversed(cycle.path.edges):
-        if edge.kind == "attribute":
-            found = [
-                site
-                for file in user_files(finding)
-                if mentions(file, (edge.name,))
-                for site in _setting(file, edge.name)
-            ]
-            if len(found) == 1:
-                return found[0]
-    return None
+    the last attribute on it."""
+    edges = cycle.path.edges
+    named = [i for i, edge in enumerate(edges) if edge.kind == "attribute"]
+    if not named:
+        return None
+    # Before the first edge stands what the last one leads to.
+    name, owner = edges[named[-1]].name, edges[named[-1] - 1].type
+    found = [
+        site
+        for file in user_files(finding)
+        if mentions(file, (name,))
+        for site in _setting(file, name, owner)
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _all_candidates(finding: Finding) -> list[Site]:
@@ -250,34 +254,79 @@ def _candidates(file: str, name: str, kind: str) -> tuple[Site, ...]:
 
 
 @lru_cache(maxsize=256)
-def _setting(file: str, name: str) -> tuple[Site, ...]:
-    """Statements that put something into an attribute, or into what it has."""
+def _setting(file: str, name: str, owner: str) -> tuple[Site, ...]:
+    """Statements that put something into an attribute of an object of the
+    class ``owner``, or into what that has."""
     source = parsed(file)
     if source is None:
         return ()
-    return tuple(
-        site_at(file, node.lineno, _function(source, node))
+    found = {
+        statement.lineno: statement
         for node in source.nodes
-        if isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign))
-        if name in _set_by(node) or name in _grown_names(node, "")
+        if _sets(source, node, name, owner)
+        if (statement := _statement(source, node)) is not None
+    }
+    return tuple(
+        site_at(file, line, _function(source, statement))
+        for line, statement in found.items()
     )
 
 
-def _set_by(node: ast.stmt) -> set[str]:
-    """Attributes that a statement sets to what may lead anywhere: not to
-    constants, nor to containers that have nothing yet."""
-    if not isinstance(node, (ast.Assign, ast.AnnAssign)):
-        return set()
-    if node.value is None or _is_bare(node.value):
-        return set()
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return {one.attr for one in targets if isinstance(one, ast.Attribute)}
+def _sets(source: Source, node: ast.AST, name: str, owner: str) -> bool:
+    """Whether it sets the attribute to what may lead anywhere: to no constant,
+    nor to an object or a container that has nothing yet."""
+    if isinstance(node, ast.Call):
+        if name_of(node.func) in ("setattr", "__setattr__"):
+            named = [o for o in node.args if isinstance(o, ast.Constant)]
+            return any(one.value == name for one in named) and (
+                _may_be_of(source, node.args[0], owner)
+            )
+        return name in _grown_names(ast.Expr(node), "")
+    if not isinstance(node, ast.Attribute) or node.attr != name:
+        return False
+    by = source.parents.get(node)
+    if isinstance(by, (ast.Assign, ast.AnnAssign)) and (
+        by.value is None or _is_bare(by.value)
+    ):
+        return False
+    return isinstance(node.ctx, ast.Store) and (
+        _may_be_of(source, node.value, owner)
+    )
+
+
+def _may_be_of(source: Source, value: ast.expr, owner: str) -> bool:
+    """Whether it may be an object of that class: not a method's own object,
+    where another class defines the method that this does not derive from."""
+    method = source.function(value)
+    of = source.parents.get(method) if method is not None else None
+    if (
+        method is None
+        or not isinstance(of, ast.ClassDef)
+        or "staticmethod" in map(name_of, method.decorator_list)
+        or name_of(value) not in parameters_of(method)[:1]
+    ):
+        return True
+    classes = {n.name: n for n in source.nodes if isinstance(n, ast.ClassDef)}
+    line, todo = set(), [owner]
+    while todo:
+        one = todo.pop()
+        if one not in line and one in classes:
+            todo += map(name_of, classes[one].bases)
+        line.add(one)
+    return of.name in line
+
+
+def _statement(source: Source, node: ast.AST) -> ast.stmt | None:
+    return next((o for o in source.up(node) if isinstance(o, ast.stmt)), None)
 
 
 def _is_bare(value: ast.expr) -> bool:
-    """Whether it leads to nothing yet: a constant, an empty container."""
+    """Whether it leads to nothing yet: a constant, an empty container, a new
+    object that is given nothing."""
     if isinstance(value, ast.Call):
-        kinds = [value.func, *value.args]
+        if isinstance(value.func, ast.Name) and not given_to(value):
+            return True
+        kinds = [value.func, *given_to(value)]
         return all(name_of(one) in GROWING for one in kinds)
     return not any(
         isinstance(part, (ast.Name, ast.Attribute, ast.Call))

@@ -6,7 +6,6 @@
  */
 
 #include "../base/ptrmap.h"
-#include "parting.h"
 #include "shared.h"
 
 #include <stdlib.h>
@@ -19,7 +18,6 @@ typedef struct {
     uint32_t ncuts, capacity;
     uint32_t *set; /* owned; by holder: its set of cuts, or ALONE */
     uint32_t count;
-    uint32_t together; /* the first of them are of holders that go together */
     ia_ptrmap of_site; /* site + 1 -> set of cuts of a single holder */
 } sharing;
 
@@ -27,16 +25,6 @@ static int
 frees_nothing(const ia_holder *k, const ia_cost *cost)
 {
     return k->parts >= 2 && cost->storages == 0 && cost->nodes == 0;
-}
-
-/* One of a dict's lists, each with some of a batch's losses: no more than the
- * graph of the steps of which no other has any. */
-static int
-frees_little(const ia_walk *w, const ia_holder *k, const ia_cost *cost)
-{
-    uint32_t up = w->queue[k->entry].parent;
-    return k->parts >= 2 && 2 * cost->storages < k->count &&
-           up != IA_NO_ENTRY && ia_entry_is_container(w, up);
 }
 
 /* All alone, so far. */
@@ -134,9 +122,8 @@ list_sites(sharing *s, const ia_groups *groups, const ia_holder *k)
 
 /* Holders that go together are one set, begun by the first of them. */
 static int
-list_sets(const ia_walk *w, sharing *s, const ia_groups *groups,
-          const ia_holders *holders, const ia_cost *costs,
-          const uint32_t *together)
+list_sets(sharing *s, const ia_groups *groups, const ia_holders *holders,
+          const ia_cost *costs, const uint32_t *together)
 {
     if (begin_sets(s, holders) < 0)
         return -1;
@@ -147,12 +134,10 @@ list_sets(const ia_walk *w, sharing *s, const ia_groups *groups,
         if (first != i)
             s->set[i] = s->set[first];
     }
-    s->together = s->count;
     for (uint32_t i = 0; i < holders->count; i++) {
         const ia_holder *k = &holders->items[i];
-        if (s->set[i] != ALONE || s->count == IA_MAX_CUT_GROUPS ||
-            !(frees_nothing(k, &costs[i]) ||
-              frees_little(w, k, &costs[i])))
+        if (s->set[i] != ALONE || !frees_nothing(k, &costs[i]) ||
+            s->count == IA_MAX_CUT_GROUPS)
             continue;
         if (list_sites(s, groups, k) < 0)
             return -1;
@@ -162,44 +147,21 @@ list_sets(const ia_walk *w, sharing *s, const ia_groups *groups,
 }
 
 static int
-list_tensor(const ia_walk *w, sharing *s, uint32_t entry, uint32_t set)
-{
-    ia_cut cut = {w->queue[entry].ref, 0, set, entry};
-    return ia_is_value(cut.parent)
-               ? ia_cut_add(&s->cuts, &s->capacity, &s->ncuts, cut)
-               : 0;
-}
-
-/* Views that lie in other containers have the same memory, and each its part
- * of the graph. */
-static int
 list_cuts(const ia_walk *w, sharing *s, const ia_holders *holders)
 {
-    const ia_storages *all = w->storages;
     if (list_holders_cuts(s, holders) < 0)
         return -1;
-    for (uint32_t i = 0; i < all->count; i++) {
-        const ia_reached *r = &all->items[i];
+    for (uint32_t i = 0; i < w->storages->count; i++) {
+        const ia_reached *r = &w->storages->items[i];
         uint32_t g = ia_ptrmap_get(&s->of_site, (uintptr_t)r->site + 1);
         if (r->entry == IA_NO_ENTRY || g == IA_PTRMAP_NONE)
             continue;
-        if (list_tensor(w, s, r->entry, g) < 0)
+        ia_cut cut = {w->queue[r->entry].ref, 0, g, r->entry};
+        if (ia_is_value(cut.parent) &&
+            ia_cut_add(&s->cuts, &s->capacity, &s->ncuts, cut) < 0)
             return -1;
-        for (uint32_t at = r->beside; at != 0; at = all->beside[at].next)
-            if (list_tensor(w, s, all->beside[at].entry, g) < 0)
-                return -1;
     }
     return 0;
-}
-
-/* Does that free more than it alone does?  Where it frees some, it is the
- * graph that several hang on. */
-static int
-frees_more(const ia_cost *all, const ia_cost *own, int goes_together)
-{
-    if (goes_together || (own->storages == 0 && own->nodes == 0))
-        return all->storages > 0 || all->nodes > 0;
-    return all->nodes > 2 * own->nodes;
 }
 
 /* What each of a set has alone was counted by then, once. */
@@ -214,11 +176,10 @@ tell(const sharing *s, uint32_t holders, ia_cost *found, ia_cost *costs,
         found[s->set[i]].storages += costs[i].storages;
     }
     for (uint32_t i = 0; i < holders; i++) {
-        const ia_cost *all = &found[s->set[i] == ALONE ? 0 : s->set[i]];
-        int goes_together = s->set[i] < s->together;
-        if (s->set[i] == ALONE || !frees_more(all, &costs[i], goes_together))
+        const ia_cost *cost = &found[s->set[i] == ALONE ? 0 : s->set[i]];
+        if (s->set[i] == ALONE || (cost->storages == 0 && cost->nodes == 0))
             continue;
-        costs[i] = *all;
+        costs[i] = *cost;
         shared[i] = 1;
     }
 }
@@ -232,7 +193,7 @@ ia_shared_measure(const ia_walk *w, const ia_groups *groups,
     ia_cost *found = NULL;
     int result = -1;
     if (measure_values(w, holders, costs) < 0 ||
-        list_sets(w, &s, groups, holders, costs, together) < 0)
+        list_sets(&s, groups, holders, costs, together) < 0)
         goto done;
     if (s.count == 0) {
         result = 0;
