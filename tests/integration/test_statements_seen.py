@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import queue
-import random
 import subprocess
 import sys
 import textwrap
@@ -416,74 +415,6 @@ def graph_rate(bounded: bool) -> float:
 
 def test_a_bounded_list_of_the_newest_does_not_make_the_rate_smaller() -> None:
     assert graph_rate(True) == pytest.approx(graph_rate(False), rel=0.15)
-
-
-@pytest.mark.parametrize("classes", [5, 20, 100])
-def test_values_of_one_batch_in_many_lists_keep_its_graph(
-    classes: int,
-) -> None:
-    """Views of one memory: the first list that is met has it, and no list
-    alone keeps the graph."""
-    weight = torch.ones(8, 64, requires_grad=True)
-    chance = random.Random(0)
-    values: dict[int, list[torch.Tensor]] = {}
-
-    def turn(step: int) -> None:
-        each = (weight * 2).sum(1)
-        for value in each:
-            values.setdefault(chance.randrange(classes), []).append(value)
-
-    finding = found(turn, 200)
-    assert statement(finding).endswith(".append(value)")
-    # A product, a sum and what made views of it.
-    assert finding.graph is not None
-    assert finding.graph.nodes == pytest.approx(200 * 3, rel=0.1)
-    assert finding.graph_bytes_per_step == pytest.approx(
-        finding.graph.node_bytes / 200, rel=0.25
-    )
-
-
-def test_what_a_bounded_deque_keeps_is_not_charged_to_lists_that_leak() -> (
-    None
-):
-    """They keep the graphs that it has let go, and it what it has left."""
-    weight = torch.ones(8, 64, requires_grad=True)
-    chance = random.Random(0)
-    values: dict[int, list[torch.Tensor]] = {}
-    recent: deque[torch.Tensor] = deque(maxlen=100)
-
-    def turn(step: int) -> None:
-        each = (weight * 2).sum(1).unbind()
-        recent.append(each[0])
-        for value in each[1:]:
-            values.setdefault(chance.randrange(5), []).append(value)
-
-    with impactarbiter.watch(step="manual") as arbiter:
-        for step in range(200):
-            turn(step)
-            arbiter.step()
-        report = arbiter.report()
-    leak = next(f for f in report.findings if f.verdict == "leak")
-    assert statement(leak).endswith(".append(value)")
-    others = [f for f in report.findings if f is not leak]
-    assert [f.graph for f in others] == [None] * len(others)
-    assert leak.graph is not None
-    assert leak.graph.nodes == pytest.approx(100 * 3, rel=0.1)
-
-
-def test_lists_that_free_some_alone_are_counted_once() -> None:
-    """Two views a step in two lists: half of the time both are in one."""
-    weight = torch.ones(2, 64, requires_grad=True)
-    chance = random.Random(0)
-    values: dict[int, list[torch.Tensor]] = {0: [], 1: []}
-
-    def turn(step: int) -> None:
-        for value in (weight * 2).sum(1):
-            values[chance.randrange(2)].append(value)
-
-    finding = found(turn, 200)
-    assert finding.graph is not None
-    assert finding.graph.nodes == pytest.approx(200 * 3, rel=0.1)
 
 
 def test_a_leak_whose_path_broke_before_the_end_is_not_taken_back(

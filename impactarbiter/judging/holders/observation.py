@@ -253,7 +253,6 @@ def observed(
     if visit.length != items:
         # What it shows first by now came after what the walk has counted.
         visit = visit._replace(first=0)
-    counted = with_their_graphs(siblings)
     return Observation(
         at=at,
         items=items,
@@ -262,8 +261,8 @@ def observed(
         held=sum(group.bytes for group in groups)
         + sum(held.others_bytes for held in siblings),
         bytes=sum(held.bytes for held in siblings),
-        nodes=sum(held.nodes for held in counted),
-        node_bytes=sum(held.node_bytes for held in counted),
+        nodes=sum(held.nodes for held in siblings),
+        node_bytes=sum(held.node_bytes for held in siblings),
         **_seen_by(visit, lines),
         freed=sum(held.storages for held in siblings),
         shared=any(held.shared for held in siblings),
@@ -304,12 +303,6 @@ def _seen_by(visit: Visit, lines: Mapping[int, SiteNow]) -> dict[str, Any]:
         "size": visit.bytes,
         "eldest": visit.eldest,
     }
-
-
-def with_their_graphs(siblings: Sequence[Held]) -> Sequence[Held]:
-    """Those whose graphs make up what all of them keep of graphs: what one was
-    counted to keep together with the others has theirs in it."""
-    return [held for held in siblings if held.shared] or siblings
 
 
 def growth(

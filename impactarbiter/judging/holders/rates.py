@@ -18,11 +18,6 @@ def rate(history: HolderHistory, kind: int, attribute: str) -> float | None:
     if attribute == "node_bytes" and reached is not None:
         # Between two probes nobody sees the graph grow.
         return growth(history.first, reached, kind, attribute)
-    if (
-        attribute == "node_bytes"
-        and history.first.shared < history.last.shared
-    ):
-        return None  # others have come that it keeps the rest with
     seen = growth(*_measured(history), kind, attribute)
     filled = history.growth.rates.filled
     if not seen and history.departures.lets_go and filled is not None:
@@ -105,10 +100,9 @@ def nodes_as_walked(history: HolderHistory) -> float:
     """Bytes of nodes a step, by what a walk has measured: of a container,
     with the items of its warm-up, which were made in no step that counts; a
     graph that is carried on reaches further back than what it leads to first,
-    of which something else may have all but the last, and so do the graphs
-    that it keeps with others alone."""
+    of which something else may have all but the last."""
     walked, steps = history.walked, max(history.growth.pace.steps, 1)
-    if history.recurs or history.graph_grows or walked.shared:
+    if history.recurs or history.graph_grows:
         return walked.node_bytes / max(steps, _age(history))
     counted = walked.ours / walked.items if walked.items else 1.0
     return walked.node_bytes * min(counted or 1.0, 1.0) / steps

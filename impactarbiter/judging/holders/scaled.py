@@ -40,8 +40,7 @@ def scaled(
     known = any(one.branches for one in fellows)
     if now.items not in (None, walked.items) and known:
         more = _as_its_items(now, walked, fellows, now.items or 0, lines, each)
-        more = _as_large(more, now, walked, fellows, before, lines)
-        return _as_all_of_them(more, walked, before, lines)
+        return _as_large(more, now, walked, fellows, before, lines)
     if now.is_plain and walked.is_plain and now.items is None:
         # Its own size is seen, whatever else its line has alive; those that
         # were too many to be visited have grown like the others.
@@ -130,25 +129,6 @@ def _as_large(
         grown,
         held=grown.held + more,
         bytes=grown.bytes + round(more * freed),
-    )
-
-
-def _as_all_of_them(
-    now: Observation,
-    walked: Observation,
-    before: Mapping[int, SiteNow],
-    lines: Mapping[int, SiteNow],
-) -> Observation:
-    """The graphs that it was counted to keep with others are those of all that
-    its lines have, in whichever of them that is."""
-    then = sum(before[s].live_count for s in lines if s in before)
-    if not walked.shared or then <= 0:
-        return now
-    factor = sum(lines[s].live_count for s in lines if s in before) / then
-    return replace(
-        now,
-        nodes=round(walked.nodes * factor),
-        node_bytes=round(walked.node_bytes * factor),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from ...base.files import own_prefix
@@ -30,7 +30,7 @@ from .source_file import (
     parameters_of,
     parsed,
 )
-from .unparsed import mentions
+from .unparsed import defines, mentions
 
 #: User modules whose source is searched.
 MOST_FILES = 200
@@ -170,13 +170,34 @@ def _closes(finding: Finding, cycle: Cycle) -> Site | None:
         return None
     # Before the first edge stands what the last one leads to.
     name, owner = edges[named[-1]].name, edges[named[-1] - 1].type
+    files = user_files(finding)
+    line = _line_of(owner, files)
     found = [
-        site
-        for file in user_files(finding)
+        one
+        for file in files
         if mentions(file, (name,))
-        for site in _setting(file, name, owner)
+        for one in _setting(file, name, line)
     ]
-    return found[0] if len(found) == 1 else None
+    site, is_new = found[0] if len(found) == 1 else (None, False)
+    return None if is_new else site
+
+
+def _line_of(name: str, files: Iterable[str]) -> frozenset[str]:
+    """A class, and those that it derives from as far as the files say."""
+    files, line, todo = list(files), set(), [name]
+    while todo:
+        one = todo.pop()
+        if one not in line:
+            line.add(one)
+            todo += [
+                name_of(base)
+                for file in files
+                if defines(file, (one,)) and (source := parsed(file))
+                for node in source.nodes
+                if isinstance(node, ast.ClassDef) and node.name == one
+                for base in node.bases
+            ]
+    return frozenset(line)
 
 
 def _all_candidates(finding: Finding) -> list[Site]:
@@ -254,32 +275,47 @@ def _candidates(file: str, name: str, kind: str) -> tuple[Site, ...]:
 
 
 @lru_cache(maxsize=256)
-def _setting(file: str, name: str, owner: str) -> tuple[Site, ...]:
-    """Statements that put something into an attribute of an object of the
-    class ``owner``, or into what that has."""
+def _setting(
+    file: str, name: str, line: frozenset[str]
+) -> tuple[tuple[Site, bool], ...]:
+    """Statements that put something into an attribute of an object of one of
+    the classes, or into what that has; and whether it is a new object."""
     source = parsed(file)
     if source is None:
         return ()
     found = {
         statement.lineno: statement
         for node in source.nodes
-        if _sets(source, node, name, owner)
+        if _sets(source, node, name, line)
         if (statement := _statement(source, node)) is not None
     }
     return tuple(
-        site_at(file, line, _function(source, statement))
-        for line, statement in found.items()
+        (site_at(file, at, _function(source, one)), _makes_new(one))
+        for at, one in found.items()
     )
 
 
-def _sets(source: Source, node: ast.AST, name: str, owner: str) -> bool:
+def _makes_new(statement: ast.stmt) -> bool:
+    """``self.child = Child()``: what is given nothing leads to nothing yet."""
+    value = getattr(statement, "value", None)
+    return (
+        isinstance(statement, (ast.Assign, ast.AnnAssign))
+        and isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        and not given_to(value)
+    )
+
+
+def _sets(
+    source: Source, node: ast.AST, name: str, line: frozenset[str]
+) -> bool:
     """Whether it sets the attribute to what may lead anywhere: to no constant,
-    nor to an object or a container that has nothing yet."""
+    nor to a container that has nothing yet."""
     if isinstance(node, ast.Call):
         if name_of(node.func) in ("setattr", "__setattr__"):
             named = [o for o in node.args if isinstance(o, ast.Constant)]
             return any(one.value == name for one in named) and (
-                _may_be_of(source, node.args[0], owner)
+                _may_be_of(source, node.args[0], line)
             )
         return name in _grown_names(ast.Expr(node), "")
     if not isinstance(node, ast.Attribute) or node.attr != name:
@@ -290,30 +326,22 @@ def _sets(source: Source, node: ast.AST, name: str, owner: str) -> bool:
     ):
         return False
     return isinstance(node.ctx, ast.Store) and (
-        _may_be_of(source, node.value, owner)
+        _may_be_of(source, node.value, line)
     )
 
 
-def _may_be_of(source: Source, value: ast.expr, owner: str) -> bool:
-    """Whether it may be an object of that class: not a method's own object,
-    where another class defines the method that this does not derive from."""
+def _may_be_of(source: Source, value: ast.expr, line: frozenset[str]) -> bool:
+    """Whether it may be an object of one of the classes: not a method's own
+    object, where another class defines the method."""
     method = source.function(value)
     of = source.parents.get(method) if method is not None else None
-    if (
+    return (
         method is None
         or not isinstance(of, ast.ClassDef)
         or "staticmethod" in map(name_of, method.decorator_list)
         or name_of(value) not in parameters_of(method)[:1]
-    ):
-        return True
-    classes = {n.name: n for n in source.nodes if isinstance(n, ast.ClassDef)}
-    line, todo = set(), [owner]
-    while todo:
-        one = todo.pop()
-        if one not in line and one in classes:
-            todo += map(name_of, classes[one].bases)
-        line.add(one)
-    return of.name in line
+        or of.name in line
+    )
 
 
 def _statement(source: Source, node: ast.AST) -> ast.stmt | None:
@@ -321,11 +349,8 @@ def _statement(source: Source, node: ast.AST) -> ast.stmt | None:
 
 
 def _is_bare(value: ast.expr) -> bool:
-    """Whether it leads to nothing yet: a constant, an empty container, a new
-    object that is given nothing."""
+    """Whether it leads to nothing yet: a constant, an empty container."""
     if isinstance(value, ast.Call):
-        if isinstance(value.func, ast.Name) and not given_to(value):
-            return True
         kinds = [value.func, *given_to(value)]
         return all(name_of(one) in GROWING for one in kinds)
     return not any(

@@ -6,9 +6,7 @@
 
 /* For each holder whose cuts alone free nothing, as something else holds the
  * same: measures it with all tensors of its lines cut from what they lead to,
- * wherever they are held.  One of several containers in one, whose cuts free
- * a part of what it has, is measured with all of them emptied that have tensors
- * of its lines; the first of them is charged with what that frees.  Sets shared[i] where that frees something, and
+ * wherever they are held.  Sets shared[i] where that frees something, and
  * costs[i] to what.  Tensors that go together (retained.h) are cut together, and
  * each is charged with what that frees.  One more walk, and none where no
  * holder is like that.  0, or -1 when memory is short. */
