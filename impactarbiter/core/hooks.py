@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +16,11 @@ from ..base import imports
 from ..base.signals import Tolerated, is_programs
 from ..base.waiting import not_compiled, uncompiled, untraced
 from . import frameworks
-from .built import loaded_torch_module, programs_optimizers
+from .built import (
+    loaded_torch_module,
+    programs_optimizers,
+    programs_torch,
+)
 from .code import prepare
 from .cuda_events import cuda
 
@@ -145,6 +150,11 @@ def _import_ahead() -> None:
     name of that module's code, which is gone: what lies in its memory may be
     an object now, as more are made where we watch, and no text.
     """
+    package = sys.modules.get("torch.profiler")
+    if package is None or package is not getattr(
+        programs_torch(), "profiler", None
+    ):
+        return  # the program has thrown it out: it would be run again
     with Tolerated():
         untraced(import_module, "torch.profiler._cupti_monitor")
 

@@ -274,12 +274,16 @@ class Failing(Data):
             raise ValueError("the ninth")
         return torch.tensor([i])
 
-loader = DataLoader(Failing(), 2, num_workers=1)
-try:
-    for _ in loader:
-        pass
-except ValueError as error:
-    print(error)
+# To the end: what an error keeps of the loader lives until the collector runs,
+# and the worker is killed then, or after five seconds, without us too.
+batches = iter(DataLoader(Failing(), 2, num_workers=1))
+while True:
+    try:
+        next(batches)
+    except StopIteration:
+        break
+    except ValueError as error:
+        print(error)
 """
 
 
