@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 from ..base import cgroups
@@ -82,8 +81,8 @@ def _torch() -> dict[str, Any] | None:
 
 
 def _memory(reading: Reading | None) -> dict[str, Any]:
-    known = dict.fromkeys(("used", "free", "total"))
-    return known if reading is None else {k: asdict(reading)[k] for k in known}
+    sizes = ("used", "free", "total")
+    return {name: getattr(reading, name, None) for name in sizes}
 
 
 def lines(known: dict[str, Any]) -> Iterator[tuple[str, str]]:

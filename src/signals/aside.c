@@ -116,14 +116,20 @@ PyDoc_STRVAR(uncompiled_doc,
              "What work(*args) gives, which no compiler takes for the\n"
              "program's.");
 
+/* work(*args) */
 static PyObject *
-uncompiled(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
+call_work(PyObject *const *args, Py_ssize_t n)
 {
     if (n < 1)
         return PyErr_Format(PyExc_TypeError, "no work");
+    return PyObject_Vectorcall(args[0], args + 1, (size_t)n - 1, NULL);
+}
+
+static PyObject *
+uncompiled(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
+{
     PyObject *compiler = paused(), *type, *value, *trace;
-    PyObject *done =
-        PyObject_Vectorcall(args[0], args + 1, (size_t)n - 1, NULL);
+    PyObject *done = call_work(args, n);
     PyErr_Fetch(&type, &value, &trace);
     resumed(compiler);
     PyErr_Restore(type, value, trace);
@@ -138,12 +144,9 @@ PyDoc_STRVAR(untraced_doc,
 static PyObject *
 untraced(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
 {
-    if (n < 1)
-        return PyErr_Format(PyExc_TypeError, "no work");
     PyThreadState *thread = PyThreadState_Get();
     PyThreadState_EnterTracing(thread);
-    PyObject *done =
-        PyObject_Vectorcall(args[0], args + 1, (size_t)n - 1, NULL);
+    PyObject *done = call_work(args, n);
     PyThreadState_LeaveTracing(thread);
     return done;
 }

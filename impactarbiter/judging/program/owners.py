@@ -13,7 +13,7 @@ from .source_file import (
     Source,
     given_to,
     name_of,
-    parameters_of,
+    own_of_method,
 )
 
 
@@ -61,7 +61,7 @@ class Owners(Flow):
         elif isinstance(node, ast.Call):
             self._own_what_is_given(source, node)
         elif isinstance(node, FUNCTIONS):
-            name, own = _own_of_method(source, node)
+            name, own = own_of_method(source, node)
             if own and self._may_be_owner(name):
                 self._reach_parameter(node, own)
 
@@ -75,7 +75,7 @@ class Owners(Flow):
 
     def _own(self, source: Source, owner: ast.expr) -> None:
         self._reach(source, owner)
-        name, own = _own_of_method(source, source.function(owner))
+        name, own = own_of_method(source, source.function(owner))
         if own and name_of(owner) == own:
             self._classes.add(name)
 
@@ -93,12 +93,3 @@ def owners_of(values: Flow) -> Owners:
     owners = Owners(values.files, values.attributes())
     owners.spread()
     return owners
-
-
-def _own_of_method(source: Source, node: ast.AST | None) -> tuple[str, str]:
-    """The class that a method stands in, and what it calls its own object; ""
-    for what is none."""
-    of = source.parents.get(node) if node is not None else None
-    if not isinstance(node, FUNCTIONS) or not isinstance(of, ast.ClassDef):
-        return "", ""
-    return of.name, next(iter(parameters_of(node)), "")

@@ -296,6 +296,15 @@ def parameters_of(function: Function) -> list[str]:
     return [one.arg for one in every]
 
 
+def own_of_method(source: Source, node: ast.AST | None) -> tuple[str, str]:
+    """The class that a method stands in, and what it calls its own object; ""
+    for what is none."""
+    of = source.parents.get(node) if node is not None else None
+    if not isinstance(node, FUNCTIONS) or not isinstance(of, ast.ClassDef):
+        return "", ""
+    return of.name, next(iter(parameters_of(node)), "")
+
+
 def given_to(call: ast.Call) -> list[ast.expr]:
     """All that a call is given, by place or by name."""
     return [*call.args, *(k.value for k in call.keywords)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 
 from ...base.files import own_prefix
@@ -27,7 +27,7 @@ from .source_file import (
     code_of,
     given_to,
     name_of,
-    parameters_of,
+    own_of_method,
     parsed,
 )
 from .unparsed import defines, mentions
@@ -317,7 +317,7 @@ def _sets(
             return any(one.value == name for one in named) and (
                 _may_be_of(source, node.args[0], line)
             )
-        return name in _grown_names(ast.Expr(node), "")
+        return name in _grown_by(node, ANY)
     if not isinstance(node, ast.Attribute) or node.attr != name:
         return False
     by = source.parents.get(node)
@@ -334,13 +334,13 @@ def _may_be_of(source: Source, value: ast.expr, line: frozenset[str]) -> bool:
     """Whether it may be an object of one of the classes: not a method's own
     object, where another class defines the method."""
     method = source.function(value)
-    of = source.parents.get(method) if method is not None else None
+    of, own = own_of_method(source, method)
     return (
         method is None
-        or not isinstance(of, ast.ClassDef)
+        or not own
         or "staticmethod" in map(name_of, method.decorator_list)
-        or name_of(value) not in parameters_of(method)[:1]
-        or of.name in line
+        or name_of(value) != own
+        or of in line
     )
 
 
@@ -377,14 +377,16 @@ def _grown_names(node: ast.stmt, kind: str) -> set[str]:
     names = _assigned(node, kind) if isinstance(node, ast.Assign) else set()
     methods = GROWING.get(kind, ANY)
     for call in ast.walk(node):
-        if (
-            isinstance(call, ast.Call)
-            and isinstance(call.func, ast.Attribute)
-            and call.func.attr in methods
-        ):
-            names |= _names_of(call.func.value)
         if isinstance(call, ast.Call):
-            names |= _named(call)
+            names |= _grown_by(call, methods)
+    return names
+
+
+def _grown_by(call: ast.Call, methods: Collection[str]) -> set[str]:
+    """Names of what a call adds to, where these methods do."""
+    func, names = call.func, _named(call)
+    if isinstance(func, ast.Attribute) and func.attr in methods:
+        names |= _names_of(func.value)
     return names
 
 
