@@ -215,8 +215,10 @@ class Held:
     not measured.  ``others`` of its sort, too many to be told singly, hold so
     many ``others_storages`` of ``others_bytes``; ``bytes`` counts them too.
     ``shared``: cutting it alone frees nothing, other references hold the same;
-    the figures are of all of them.  ``together``: the first of the holders on
-    its graph, by its place among them.
+    the figures are of all of them.  ``with_alike``: where it differs from
+    others by an index alone, one of them has the cost of cutting all of them,
+    and the others have none.  ``together``: the first of the holders on its
+    graph, by its place among them.
     ``died``: it lies inside of an object that nothing leads to any more.
     Nobody adds to garbage, and what such an object led to was none before:
     it was filled while it was alive, and all of it died at once.
@@ -254,6 +256,7 @@ class Held:
     others_storages: int
     others_bytes: int
     shared: bool
+    with_alike: bool
     together: int
     readers: int
     reads: tuple[Read, ...] | None
@@ -359,6 +362,7 @@ def held_of(raw: _Holder) -> Held:
         others_storages=others_storages,
         others_bytes=others_bytes,
         shared=bool(raw["shared"]),
+        with_alike=bool(raw["with_alike"]),
         together=raw["together"],
         readers=readers,
         reads=reads,

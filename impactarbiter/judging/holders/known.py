@@ -367,7 +367,7 @@ class KnownHolders(dict[str, HolderHistory]):
         else:
             now = history.told_apart(now, lines, heap.site_older)
             made = look.youngest(fellows) + 1
-            back = leads_back(history, held, now, lines)
+            back = leads_back(history, held, fellows, now, lines)
             history.walked_again(
                 held,
                 fellows,

@@ -136,13 +136,18 @@ def only_seemed_to_outgrow(history: HolderHistory) -> bool:
 def leads_back(
     history: HolderHistory,
     held: Held,
+    fellows: Sequence[Held],
     now: Observation,
     lines: Mapping[int, SiteNow],
 ) -> bool:
     """Whether what has left it since the walk before is led to by what it has
     ``now``: it is no longer than it was, nothing that it led to then has died,
-    and most of what its lines have gained hangs on it."""
+    and most of what its lines have gained hangs on it.  Nobody knows of
+    ``fellows`` that were others then."""
     then = history.walked
+    several = len(fellows) + len(history.fellows) > 2
+    if several and _places(fellows) != _places(history.fellows):
+        return False
     if now.items is None or not then.items or now.items > then.items:
         return False
     if now.thinned or history.turnover.is_thinner:
@@ -158,6 +163,10 @@ def leads_back(
         if site in history.sites
     )
     return 2 * (now.storages - then.storages) > gained > 0
+
+
+def _places(fellows: Sequence[Held]) -> set[str]:
+    return {held.place for held in fellows}
 
 
 def has_just_gone(history: HolderHistory, now: int) -> bool:

@@ -68,7 +68,8 @@ class Observation:
     in it or not.
     ``bytes`` in ``freed`` storages, ``nodes`` and ``node_bytes`` are what
     cutting the holder would free, as the last walk before it measured them;
-    ``shared``: cutting whatever holds the same, its lines' all.
+    ``shared``: cutting whatever holds the same, its lines' all;
+    ``with_alike``: all that differ by an index, known or not.
     """
 
     at: Moment
@@ -91,6 +92,7 @@ class Observation:
     longer: float = 1.0  # likewise of what cutting it would free
     freed: int = 0
     shared: bool = False
+    with_alike: bool = False
     ours: int = 0  # items that a walk found its lines' storages by
     alive: int = 0
 
@@ -266,6 +268,7 @@ def observed(
         **_seen_by(visit, lines),
         freed=sum(held.storages for held in siblings),
         shared=any(held.shared for held in siblings),
+        with_alike=any(held.with_alike for held in siblings),
         ours=sum(held.branches for held in siblings),
     )
 

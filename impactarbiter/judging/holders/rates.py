@@ -100,9 +100,10 @@ def nodes_as_walked(history: HolderHistory) -> float:
     """Bytes of nodes a step, by what a walk has measured: of a container,
     with the items of its warm-up, which were made in no step that counts; a
     graph that is carried on reaches further back than what it leads to first,
-    of which something else may have all but the last."""
+    of which something else may have all but the last; of what was measured
+    with others that differ by an index, it leads to a part of the items."""
     walked, steps = history.walked, max(history.growth.pace.steps, 1)
-    if history.recurs or history.graph_grows:
+    if history.recurs or history.graph_grows or walked.with_alike:
         return walked.node_bytes / max(steps, _age(history))
     counted = walked.ours / walked.items if walked.items else 1.0
     return walked.node_bytes * min(counted or 1.0, 1.0) / steps

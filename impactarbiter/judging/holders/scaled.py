@@ -37,6 +37,8 @@ def scaled(
     came with an item between two walks; ``inside``: it has grown from walk to
     walk with as many items.
     """
+    if walked.with_alike:
+        return _as_all_alike(now, walked, before, lines)
     known = any(one.branches for one in fellows)
     if now.items not in (None, walked.items) and known:
         more = _as_its_items(now, walked, fellows, now.items or 0, lines, each)
@@ -50,6 +52,25 @@ def scaled(
         return replace(now, held=now.held + grown, bytes=now.bytes + grown)
     now = _as_its_lines(now, walked, before, lines, inside)
     return _as_its_graph(now, walked, recurs)
+
+
+def _as_all_alike(
+    now: Observation,
+    walked: Observation,
+    before: Mapping[int, SiteNow],
+    lines: Mapping[int, SiteNow],
+) -> Observation:
+    """Of what was measured with others that differ by an index, some of which
+    came since: as much more as is alive of their lines."""
+    then = sum(before[s].live_count for s in lines if s in before)
+    if then == 0:
+        return now
+    factor = sum(lines[s].live_count for s in lines if s in before) / then
+    return replace(
+        _longer(now, walked, factor),
+        storages=round(walked.storages * factor),
+        held=round(walked.held * factor),
+    )
 
 
 def _as_its_items(

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from ...base.records import replace
 from ...core.wire import Held
-from ...model.finding import Finding
+from ...model.finding import Finding, GraphCost
 from ...model.words import Verdict
 from .observation import Observation
 
@@ -45,6 +45,27 @@ def told_as_one(
         generations=max(f.generations for _held, f in siblings),
         first_step=min(f.first_step for _held, f in siblings),
         last_step=max(f.last_step for _held, f in siblings),
+        graph=_graph_of_all(siblings),
+    )
+
+
+def _graph_of_all(siblings: Siblings) -> GraphCost | None:
+    """What cutting all of them frees of it."""
+    graphs = [held.graph for held, _f in siblings if held.graph is not None]
+    if len(graphs) < 2:
+        return graphs[0] if graphs else None
+    kinds: dict[str, tuple[int, int]] = {}
+    for name, count, size in (one for g in graphs for one in g.biggest):
+        nodes, saved = kinds.get(name, (0, 0))
+        kinds[name] = nodes + count, saved + size
+    biggest = [(name, *kind) for name, kind in kinds.items()]
+    biggest.sort(key=lambda one: (-one[2], -one[1]))
+    return GraphCost(
+        nodes=sum(g.nodes for g in graphs),
+        saved_tensors=sum(g.saved_tensors for g in graphs),
+        bytes=sum(g.bytes for g in graphs),
+        biggest=tuple(biggest[: max(len(g.biggest) for g in graphs)]),
+        node_bytes=sum(g.node_bytes for g in graphs),
     )
 
 

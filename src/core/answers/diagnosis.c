@@ -24,6 +24,7 @@
 #include "../names/path.h"
 #include "../holders/bounds.h"
 #include "../holders/cutting.h"
+#include "../holders/alike.h"
 #include "../holders/doubles.h"
 #include "../holders/parting.h"
 #include "../holders/shared.h"
@@ -309,6 +310,7 @@ find(diagnosis *d)
                          d->holders.count, d->costs, d->together,
                          &d->ways) < 0 ||
          ia_doubles_count(&d->w, &d->holders, d->costs, d->doubles) < 0 ||
+         ia_alike_measure(&d->w, &d->groups, &d->holders, d->costs) < 0 ||
          ia_shared_measure(&d->w, &d->groups, &d->holders, d->costs,
                            d->shared, d->together) < 0))
         return ia_no_memory();
@@ -512,7 +514,7 @@ build_holder(diagnosis *d, uint32_t i)
     if (visit != NULL)
         return Py_BuildValue(
             "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:N,s:I,"
-            "s:(IIK),s:i,s:N,s:I,s:I,s:i,s:I,s:i}",
+            "s:(IIK),s:i,s:i,s:N,s:I,s:I,s:i,s:I,s:i}",
             "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
             path, "ways", ways, "object", object, "groups", groups, "cost", cost,
@@ -523,8 +525,8 @@ build_holder(diagnosis *d, uint32_t i)
             ia_purpose_name(primary->purpose), "visit", visit, "branches",
             k->branches, "others", k->others, k->others_count,
             (unsigned long long)k->others_bytes, "shared", d->shared[i],
-            "needed", needed, "older", d->older[i], "doubles", d->doubles[i],
-            "turn",
+            "with_alike", d->costs[i].with_alike, "needed", needed, "older",
+            d->older[i], "doubles", d->doubles[i], "turn",
             ia_turns_own(&d->w, k->entry), "together", d->together[i], "near",
             d->roots.near || k->entry < d->storages.near_entries);
     Py_XDECREF(path);

@@ -45,13 +45,11 @@ add_group(ia_holder *k, const ia_groups *groups, uint32_t i,
 
 /* -- holders of one sort ---------------------------------------------------- */
 
-/* `layers[0].seen`, `layers[1].seen`: the same types on the way from the same
- * root, and storages of the same line. */
-static uint64_t
-sort_of(const ia_walk *w, const ia_groups *groups, const ia_holder *k)
+uint64_t
+ia_way_of(const ia_walk *w, uint32_t entry)
 {
-    uint64_t h = groups->items[k->primary].site;
-    uint32_t i = k->entry;
+    uint64_t h = 0;
+    uint32_t i = entry;
     for (; w->queue[i].parent != IA_NO_ENTRY; i = w->queue[i].parent) {
         uintptr_t ref = w->queue[i].ref;
         uintptr_t type = IA_TAG(ref) == IA_TAG_OBJECT
@@ -61,6 +59,14 @@ sort_of(const ia_walk *w, const ia_groups *groups, const ia_holder *k)
         h ^= h >> 29;
     }
     return (h ^ w->queue[i].ref) * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+/* `layers[0].seen`, `layers[1].seen`: storages of the same line. */
+static uint64_t
+sort_of(const ia_walk *w, const ia_groups *groups, const ia_holder *k)
+{
+    uint64_t site = groups->items[k->primary].site;
+    return ia_way_of(w, k->entry) ^ site * UINT64_C(0xD6E8FEB86659FD93);
 }
 
 static int

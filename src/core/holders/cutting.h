@@ -46,6 +46,8 @@ void ia_holders_free(ia_holders *);
 
 /* Appends one cut to a growing array; 0, or -1 when memory is short. */
 int ia_cut_add(ia_cut **cuts, uint32_t *capacity, uint32_t *count, ia_cut);
+/* Of the types on the way from a root, and of that root. */
+uint64_t ia_way_of(const ia_walk *, uint32_t entry);
 /* Is it a tensor or an array? */
 int ia_is_value(uintptr_t ref);
 

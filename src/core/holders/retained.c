@@ -343,8 +343,23 @@ join(const measuring *m, uint32_t *together)
     return 0;
 }
 
+static void
+note_nodes(measuring *m, uint32_t group, const ia_walk *again, ia_cost *costs)
+{
+    for (uint32_t i = 0; i < m->loose.count; i++) {
+        uint32_t *of = &m->parted.of_node[i];
+        if (!ia_bitmap_test(again->seen, IA_ADDRESS(m->loose.refs[i])))
+            continue;
+        if (*of == 0)
+            *of = group + 1;
+        else
+            costs[*of - 1].contended = costs[group].contended = 1;
+    }
+}
+
 static int
-part_group(measuring *m, uint32_t group, ia_claims *claims, ia_marks *marks)
+part_group(measuring *m, uint32_t group, ia_claims *claims, ia_marks *marks,
+           ia_cost *costs)
 {
     ia_walk again = {0};
     int result = -1;
@@ -353,10 +368,7 @@ part_group(measuring *m, uint32_t group, ia_claims *claims, ia_marks *marks)
     again.claims = claims;
     if (walk_rest(m, &again, group, 0, marks) < 0)
         goto done;
-    for (uint32_t i = 0; i < m->loose.count; i++)
-        if (m->parted.of_node[i] == 0 &&
-            ia_bitmap_test(again.seen, IA_ADDRESS(m->loose.refs[i])))
-            m->parted.of_node[i] = group + 1;
+    note_nodes(m, group, &again, costs);
     note_common(m, group, &again);
     result = 0;
 done:
@@ -409,7 +421,7 @@ part(measuring *m, uint32_t groups, ia_cost *costs)
     memcpy(m->parted.of_storage, m->marks.of_storage,
            m->marks.limit * sizeof(uint32_t));
     for (uint32_t g = 0; result == 0 && g < groups; g++)
-        result = part_group(m, g, &claims, &marks);
+        result = part_group(m, g, &claims, &marks, costs);
     for (uint32_t i = 0; result == 0 && i < m->loose.count; i++)
         if (ia_bitmap_test(claims.shared, IA_ADDRESS(m->loose.refs[i])))
             m->parted.of_node[i] = 0;

@@ -32,6 +32,8 @@ typedef struct {
     uint64_t saved_bytes;
     uint64_t items;       /* of containers that are emptied: that lead on, */
     uint64_t freed_items; /* and that nothing else has */
+    int contended;   /* it leads to nodes that another group leads to, too */
+    int with_alike;  /* of all that differ by an index: see alike.h */
     ia_node_cost biggest[IA_BIGGEST_NODES];
     int nbiggest;
     ia_device_cost on[IA_MOST_COSTS];

@@ -19,12 +19,14 @@ typedef struct {
     uint32_t *set; /* owned; by holder: its set of cuts, or ALONE */
     uint32_t count;
     ia_ptrmap of_site; /* site + 1 -> set of cuts of a single holder */
+    ia_ptrmap charged; /* site + 1 of what holders that are alike have */
 } sharing;
 
 static int
 frees_nothing(const ia_holder *k, const ia_cost *cost)
 {
-    return k->parts >= 2 && cost->storages == 0 && cost->nodes == 0;
+    return k->parts >= 2 && cost->storages == 0 && cost->nodes == 0 &&
+           !cost->with_alike;
 }
 
 /* All alone, so far. */
@@ -109,14 +111,27 @@ measure_values(const ia_walk *w, const ia_holders *holders, ia_cost *costs)
 /* -- what other holders hold, too ---------------------------------------------- */
 
 static int
-list_sites(sharing *s, const ia_groups *groups, const ia_holder *k)
+list_sites(ia_ptrmap *map, const ia_groups *groups, const ia_holder *k,
+           uint32_t value)
 {
     for (uint32_t n = k->first; n < k->first + k->ngroups; n++) {
         uintptr_t key = (uintptr_t)groups->items[n].site + 1;
-        if (ia_ptrmap_get(&s->of_site, key) == IA_PTRMAP_NONE &&
-            ia_ptrmap_set(&s->of_site, key, s->count) < 0)
+        if (ia_ptrmap_get(map, key) == IA_PTRMAP_NONE &&
+            ia_ptrmap_set(map, key, value) < 0)
             return -1;
     }
+    return 0;
+}
+
+/* What is charged to holders that are alike is not to be charged to others. */
+static int
+list_charged(sharing *s, const ia_groups *groups, const ia_holders *holders,
+             const ia_cost *costs)
+{
+    for (uint32_t i = 0; i < holders->count; i++)
+        if (costs[i].with_alike &&
+            list_sites(&s->charged, groups, &holders->items[i], 0) < 0)
+            return -1;
     return 0;
 }
 
@@ -139,7 +154,7 @@ list_sets(sharing *s, const ia_groups *groups, const ia_holders *holders,
         if (s->set[i] != ALONE || !frees_nothing(k, &costs[i]) ||
             s->count == IA_MAX_CUT_GROUPS)
             continue;
-        if (list_sites(s, groups, k) < 0)
+        if (list_sites(&s->of_site, groups, k, s->count) < 0)
             return -1;
         s->set[i] = s->count++;
     }
@@ -153,8 +168,10 @@ list_cuts(const ia_walk *w, sharing *s, const ia_holders *holders)
         return -1;
     for (uint32_t i = 0; i < w->storages->count; i++) {
         const ia_reached *r = &w->storages->items[i];
-        uint32_t g = ia_ptrmap_get(&s->of_site, (uintptr_t)r->site + 1);
-        if (r->entry == IA_NO_ENTRY || g == IA_PTRMAP_NONE)
+        uintptr_t site = (uintptr_t)r->site + 1;
+        uint32_t g = ia_ptrmap_get(&s->of_site, site);
+        if (r->entry == IA_NO_ENTRY || g == IA_PTRMAP_NONE ||
+            ia_ptrmap_get(&s->charged, site) != IA_PTRMAP_NONE)
             continue;
         ia_cut cut = {w->queue[r->entry].ref, 0, g, r->entry};
         if (ia_is_value(cut.parent) &&
@@ -193,6 +210,7 @@ ia_shared_measure(const ia_walk *w, const ia_groups *groups,
     ia_cost *found = NULL;
     int result = -1;
     if (measure_values(w, holders, costs) < 0 ||
+        list_charged(&s, groups, holders, costs) < 0 ||
         list_sets(&s, groups, holders, costs, together) < 0)
         goto done;
     if (s.count == 0) {
@@ -207,6 +225,7 @@ ia_shared_measure(const ia_walk *w, const ia_groups *groups,
     result = 0;
 done:
     ia_ptrmap_free(&s.of_site);
+    ia_ptrmap_free(&s.charged);
     free(found);
     free(s.set);
     free(s.cuts);

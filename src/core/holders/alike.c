@@ -1,0 +1,360 @@
+/* What holders that differ by an index keep together.
+ *
+ * `losses[y].append(loss)` for each loss of a batch: the batch's graph hangs on
+ * several lists of one dict, views of one memory lie in several, and emptying
+ * one list frees next to nothing.  They grow by one statement and are told as
+ * one, so what counts is what emptying all of them frees.
+ */
+
+#include "../base/compat.h"
+#include "../base/ptrmap.h"
+#include "../base/read.h"
+#include "../ledger/ledger.h"
+#include "alike.h"
+#include "parting.h"
+
+#include <stdlib.h>
+
+#define IN_NO_SET UINT32_MAX
+
+/* From a tensor up to the container that has it as an item, or in one. */
+#define MOST_HOPS 4
+
+/* Holders that differ by an index. */
+typedef struct {
+    uint64_t way; /* the types from the root down to each */
+    const ia_source_frame *made; /* a line that made what each has */
+    uint32_t first; /* holder */
+    uint32_t members;
+    int contended; /* some have something in common with others */
+} likes;
+
+typedef struct {
+    const ia_walk *w;
+    likes sets[IA_MAX_CUT_GROUPS];
+    uint32_t count;
+    uint32_t set[IA_MAX_CUT_GROUPS]; /* by holder: its set, or IN_NO_SET */
+    ia_cut *cuts; /* owned; group = set */
+    uint32_t ncuts, capacity;
+    ia_ptrmap indexed; /* containers whose items are listed, */
+    ia_ptrmap items;   /* and which of them stand at an index */
+    ia_ptrmap done;    /* entries that lose references, and items lost */
+} alike;
+
+/* -- which differ by an index ------------------------------------------------ */
+
+static uintptr_t
+key_of(uint32_t entry, uintptr_t ref)
+{
+    return (ref ^ ((uint64_t)entry + 1) * UINT64_C(0x9E3779B97F4A7C15)) | 1;
+}
+
+static int
+has_digit(PyObject *text)
+{
+    Py_ssize_t n = PyUnicode_GET_LENGTH(text);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        Py_UCS4 c = PyUnicode_READ_CHAR(text, i);
+        if (c >= '0' && c <= '9')
+            return 1;
+    }
+    return 0;
+}
+
+/* What a printed path leaves out of a holder's name in comparing it. */
+static int
+is_index(PyObject *key)
+{
+    return PyLong_CheckExact(key) ||
+           (PyUnicode_CheckExact(key) && has_digit(key));
+}
+
+/* 0, or -1 when memory is short. */
+static int
+list_indexed(alike *a, uint32_t up)
+{
+    PyObject *dict = (PyObject *)a->w->queue[up].ref, *key, *value;
+    Py_ssize_t pos = 0;
+    if (ia_ptrmap_get(&a->indexed, (uintptr_t)up + 1) != IA_PTRMAP_NONE)
+        return 0;
+    if (ia_ptrmap_set(&a->indexed, (uintptr_t)up + 1, 0) < 0)
+        return -1;
+    while (PyDict_Next(dict, &pos, &key, &value))
+        if (is_index(key) && ia_is_gc(value) &&
+            ia_ptrmap_set(&a->items, key_of(up, (uintptr_t)value), 0) < 0)
+            return -1;
+    return 0;
+}
+
+/* Does an item stand in its container at an index?  -1: memory is short. */
+static int
+stands_at_index(alike *a, uint32_t up, uint32_t item)
+{
+    uintptr_t ref = IA_ADDRESS(a->w->queue[item].ref);
+    if (!ia_entry_is_container(a->w, up))
+        return 0;
+    if (!PyDict_Check((PyObject *)a->w->queue[up].ref))
+        return 1;
+    if (list_indexed(a, up) < 0)
+        return -1;
+    return ia_ptrmap_get(&a->items, key_of(up, ref)) != IA_PTRMAP_NONE;
+}
+
+/* The same types stand on both ways.  -1: memory is short. */
+static int
+differ_by_index(alike *a, uint32_t one, uint32_t other)
+{
+    const ia_entry *queue = a->w->queue;
+    uint32_t x = queue[one].parent, y = queue[other].parent;
+    while (x != y && x != IA_NO_ENTRY && y != IA_NO_ENTRY) {
+        one = x;
+        other = y;
+        x = queue[one].parent;
+        y = queue[other].parent;
+    }
+    if (x != y || x == IA_NO_ENTRY)
+        return 0;
+    int at_index = stands_at_index(a, x, one);
+    return at_index == 1 ? stands_at_index(a, x, other) : at_index;
+}
+
+static const ia_source_frame *
+made_at(uint32_t site)
+{
+    ia_ledger_lock();
+    const ia_source_frame *source = ia_site_source(site);
+    ia_ledger_unlock();
+    return source; /* sites are pinned */
+}
+
+static int
+is_of_one_function(const ia_source_frame *one, const ia_source_frame *other)
+{
+    return one != NULL && other != NULL && one->file == other->file &&
+           one->function == other->function;
+}
+
+/* The set that an entry belongs to, with what that line made; IN_NO_SET: to
+ * none.  0, or -1 when memory is short. */
+static int
+find_set(alike *a, const ia_holders *holders, uint32_t entry,
+         const ia_source_frame *made, uint32_t *found)
+{
+    *found = IN_NO_SET;
+    for (uint32_t i = 0; i < a->count; i++) {
+        const likes *set = &a->sets[i];
+        uint32_t first = holders->items[set->first].entry;
+        if (!is_of_one_function(set->made, made) ||
+            set->way != ia_way_of(a->w, entry))
+            continue;
+        int like = differ_by_index(a, first, entry);
+        if (like < 0)
+            return -1;
+        if (like) {
+            *found = i;
+            return 0;
+        }
+    }
+    return 0;
+}
+
+static int
+has_some_in_common(const ia_holder *k, const ia_cost *cost)
+{
+    return cost->contended || cost->storages < k->count;
+}
+
+static int
+list_sets(alike *a, const ia_groups *groups, const ia_holders *holders,
+          const ia_cost *costs)
+{
+    for (uint32_t i = 0; i < holders->count; i++) {
+        const ia_holder *k = &holders->items[i];
+        uint32_t *set = &a->set[i];
+        const ia_source_frame *made = made_at(groups->items[k->primary].site);
+        *set = IN_NO_SET;
+        if (k->parts < 2 || !ia_entry_is_container(a->w, k->entry))
+            continue;
+        if (find_set(a, holders, k->entry, made, set) < 0)
+            return -1;
+        if (*set == IN_NO_SET) {
+            *set = a->count++;
+            a->sets[*set] =
+                (likes){ia_way_of(a->w, k->entry), made, i, 0, 0};
+        }
+        a->sets[*set].members++;
+        a->sets[*set].contended |= has_some_in_common(k, &costs[i]);
+    }
+    return 0;
+}
+
+/* -- what all of them lose --------------------------------------------------- */
+
+static int
+is_contended(const alike *a, uint32_t set)
+{
+    return set != IN_NO_SET && a->sets[set].contended;
+}
+
+static int
+is_measured(const alike *a, uint32_t set)
+{
+    return is_contended(a, set) && a->sets[set].members >= 2;
+}
+
+static int
+list_holders_cuts(alike *a, const ia_holders *holders)
+{
+    for (uint32_t i = 0; i < holders->ncuts; i++) {
+        ia_cut cut = holders->cuts[i];
+        cut.group = a->set[cut.group];
+        if (!is_contended(a, cut.group))
+            continue;
+        if (ia_ptrmap_set(&a->done, (uintptr_t)cut.entry + 1, 0) < 0 ||
+            ia_cut_add(&a->cuts, &a->capacity, &a->ncuts, cut) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Cuts a tensor off the container that has it, if that is like a holder. */
+static int
+cut_off(alike *a, const ia_holders *holders, const ia_source_frame *made,
+        uint32_t entry)
+{
+    const ia_entry *queue = a->w->queue;
+    uint32_t up = queue[entry].parent, set;
+    for (int hop = 0; hop < MOST_HOPS && up != IA_NO_ENTRY; hop++) {
+        if (ia_ptrmap_get(&a->done, (uintptr_t)up + 1) != IA_PTRMAP_NONE ||
+            ia_ptrmap_get(&a->done, (uintptr_t)entry + 1) != IA_PTRMAP_NONE)
+            return 0;
+        if (find_set(a, holders, up, made, &set) < 0)
+            return -1;
+        if (is_contended(a, set)) {
+            ia_cut cut = {queue[up].ref, queue[entry].ref, set, up};
+            a->sets[set].members++;
+            return ia_ptrmap_set(&a->done, (uintptr_t)entry + 1, 0) < 0
+                       ? -1
+                       : ia_cut_add(&a->cuts, &a->capacity, &a->ncuts, cut);
+        }
+        entry = up;
+        up = queue[entry].parent;
+    }
+    return 0;
+}
+
+/* Views of one memory may lie in any of them. */
+static int
+list_others_cuts(alike *a, const ia_holders *holders)
+{
+    const ia_storages *all = a->w->storages;
+    for (uint32_t i = 0; i < all->count; i++) {
+        const ia_reached *r = &all->items[i];
+        if (r->entry == IA_NO_ENTRY || !r->in_ledger)
+            continue;
+        const ia_source_frame *made = made_at(r->site);
+        if (cut_off(a, holders, made, r->entry) < 0)
+            return -1;
+        for (uint32_t at = r->beside; at != 0; at = all->beside[at].next)
+            if (cut_off(a, holders, made, all->beside[at].entry) < 0)
+                return -1;
+    }
+    return 0;
+}
+
+/* One that has no like is measured by then: whether some are left. */
+static int
+leave_out_singles(alike *a)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < a->ncuts; i++)
+        if (is_measured(a, a->cuts[i].group))
+            a->cuts[kept++] = a->cuts[i];
+    a->ncuts = kept;
+    return kept > 0;
+}
+
+/* -- who is charged ---------------------------------------------------------- */
+
+static void
+add_alone(ia_cost *all, const ia_cost *own)
+{
+    all->bytes += own->bytes;
+    all->storages += own->storages;
+    for (int i = 0; i < own->non; i++) {
+        int at = 0;
+        while (at < all->non && all->on[at].device != own->on[i].device)
+            at++;
+        if (at == IA_MOST_COSTS)
+            continue;
+        if (at == all->non)
+            all->on[all->non++] = (ia_device_cost){own->on[i].device, 0};
+        all->on[at].bytes += own->on[i].bytes;
+    }
+}
+
+static int
+frees_nothing(const ia_cost *cost)
+{
+    return cost->storages == 0 && cost->nodes == 0;
+}
+
+/* What each has alone was counted by then, once; how many of its items nothing
+ * else has stays its own. */
+static void
+charge(const alike *a, const ia_holders *holders, ia_cost *found,
+       ia_cost *costs)
+{
+    for (uint32_t i = 0; i < holders->count; i++)
+        if (is_measured(a, a->set[i]))
+            add_alone(&found[a->set[i]], &costs[i]);
+    for (uint32_t i = 0; i < holders->count; i++) {
+        const ia_cost own = costs[i];
+        if (!is_measured(a, a->set[i]) || frees_nothing(&found[a->set[i]]))
+            continue;
+        int first = i == a->sets[a->set[i]].first;
+        costs[i] = first ? found[a->set[i]] : (ia_cost){0};
+        costs[i].items = own.items;
+        costs[i].freed_items = own.freed_items;
+        costs[i].with_alike = 1;
+    }
+}
+
+static int
+is_any_contended(const alike *a)
+{
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->sets[i].contended)
+            return 1;
+    return 0;
+}
+
+int
+ia_alike_measure(const ia_walk *w, const ia_groups *groups,
+                 const ia_holders *holders, ia_cost *costs)
+{
+    alike a = {.w = w};
+    ia_cost *found = NULL;
+    int result = list_sets(&a, groups, holders, costs);
+    if (result < 0 || !is_any_contended(&a))
+        goto done;
+    result = -1;
+    found = calloc(a.count, sizeof *found);
+    if (found == NULL || list_holders_cuts(&a, holders) < 0 ||
+        list_others_cuts(&a, holders) < 0)
+        goto done;
+    if (leave_out_singles(&a)) {
+        if (ia_cuts_measure(w, a.cuts, a.ncuts, a.count, found, NULL, NULL) <
+            0)
+            goto done;
+        charge(&a, holders, found, costs);
+    }
+    result = 0;
+done:
+    ia_ptrmap_free(&a.indexed);
+    ia_ptrmap_free(&a.items);
+    ia_ptrmap_free(&a.done);
+    free(a.cuts);
+    free(found);
+    return result;
+}
