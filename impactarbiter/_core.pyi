@@ -136,6 +136,7 @@ class _Holder(TypedDict):
     branches: int
     others: tuple[int, int, int]
     shared: int
+    with_alike: int
     together: int
     older: int
     doubles: int
