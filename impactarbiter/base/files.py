@@ -9,6 +9,7 @@ import errno
 import io
 import os
 import posix
+import re
 import stat
 from contextlib import suppress
 from os import getpid
@@ -20,13 +21,38 @@ from .errors import ReportError
 from .waiting import written
 
 
+#: Links that are followed, as the kernel does.
+MOST_LINKS = 40
+#: Where Linux shows what a process has open.
+_OPEN_FILES = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd")
+
+
 def _target(path: str | os.PathLike[str]) -> str:
-    """Where the bytes really go: links are followed, not replaced."""
-    return os.path.realpath(os.fspath(path))
+    """Where the bytes really go: links are followed, not replaced, but for
+    what is open by a number, as /dev/stdout."""
+    name = os.fspath(path)
+    for _ in range(MOST_LINKS):
+        folder = os.path.realpath(os.path.dirname(name))
+        name = os.path.join(folder, os.path.basename(name))
+        if _OPEN_FILES.fullmatch(folder) or not os.path.islink(name):
+            return name
+        name = os.path.join(folder, os.readlink(name))
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+
+
+def _own_number(target: str) -> int | None:
+    """Of what this process has open; None: it is no such file."""
+    folder, number = os.path.split(target)
+    match = _OPEN_FILES.fullmatch(folder)
+    own = match is not None and int(match[1]) == getpid()
+    return int(number) if own and number.isdecimal() else None
 
 
 def _is_special(target: str) -> bool:
-    """A pipe or device such as /dev/null, which must not be replaced."""
+    """A pipe or device such as /dev/null, or what is open, which must not be
+    replaced."""
+    if _OPEN_FILES.fullmatch(os.path.dirname(target)):
+        return True
     try:
         mode = os.stat(target).st_mode
     except OSError:
@@ -44,9 +70,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
     Leaves nothing behind, and an existing file as it is.
     """
-    target = _target(path)
     try:
-        _try(target)
+        _try(_target(path))
     except OSError as error:
         raise _unwritable(path, error) from None
 
@@ -68,8 +93,8 @@ def check_changeable(path: str | os.PathLike[str]) -> None:
 
     It must be writable, and go by one name: others would keep the old file.
     """
-    target = _target(path)
     try:
+        target = _target(path)
         _try(target)
         names = os.stat(target).st_nlink
     except OSError as error:
@@ -87,11 +112,11 @@ def write_atomic(
 ) -> None:
     """Writes beside ``path`` and renames; ReportError where that fails.
 
-    A file that is there keeps its mode.  Without ``sync`` the disk is not
+    A file that is there keeps its mode and owner.  Without ``sync`` the disk is not
     waited for: what loses its power then may have the file of before.
     """
-    target = _target(path)
     try:
+        target = _target(path)
         if _is_special(target):
             written(lambda: _fill(target, data, sync=False))
             return
@@ -107,8 +132,11 @@ def write_atomic(
 
 def _put(target: str, beside: str, data: bytes, sync: bool) -> None:
     written(lambda: _fill(beside, data, sync))
-    with suppress(OSError):  # a new file has no mode to keep
-        os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
+    with suppress(OSError):  # a new file has none to keep
+        there = os.stat(target)
+        with suppress(OSError):  # nobody but root may give files away
+            os.chown(beside, there.st_uid, there.st_gid)
+        os.chmod(beside, stat.S_IMODE(there.st_mode))
     os.replace(beside, target)
 
 
@@ -122,7 +150,12 @@ def _fill(file: str, data: bytes, sync: bool) -> None:
     if stat.S_ISFIFO(os.stat(file).st_mode):
         _fill_pipe(file, data)
         return
-    with io.open(file, "wb") as stream:
+    number = _own_number(file)
+    # What is open goes on from where it is: an open for writing would empty
+    # a file that the output goes to.
+    with io.open(
+        file if number is None else number, "wb", closefd=number is None
+    ) as stream:
         stream.write(data)
         if sync:
             stream.flush()

@@ -14,9 +14,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from ..base.errors import ImpactArbiterError, UsageError
+from ..base.files import write_atomic
 from ..base.records import dataclass
 from ..base.units import format_bytes, plural
 from ..judging.patches.offer import ENOUGH
@@ -200,7 +200,7 @@ def _folders(program: _Program, changes: Iterable[Change]) -> list[str]:
     for folder in folders:
         if not os.path.isdir(folder):
             raise CannotVerifyError(f"cannot verify: {folder} is not there")
-        for path in _files(folder):
+        for path in _inside(folder):
             size += os.lstat(path).st_size
             count += 1
             if size > MOST_BYTES or count > MOST_FILES:
@@ -215,12 +215,17 @@ def _is_in(path: str, folders: Iterable[str]) -> bool:
     return any(path == f or path.startswith(f + os.sep) for f in folders)
 
 
-def _files(folder: str) -> Iterable[str]:
+def _inside(folder: str, room: str = "") -> Iterable[str]:
+    """Files, links and folders below it, without what lies in ``room``."""
     for where, names, files in os.walk(folder):
-        names[:] = [name for name in names if name not in LEFT_OUT]
-        for file in files:
-            path = os.path.join(where, file)
-            if os.path.islink(path) or os.path.isfile(path):
+        names[:] = [
+            name
+            for name in names
+            if name not in LEFT_OUT and os.path.join(where, name) != room
+        ]
+        for name in (*names, *files):
+            path = os.path.join(where, name)
+            if os.path.islink(path) or os.path.isfile(path) or name in names:
                 yield path
 
 
@@ -240,10 +245,10 @@ def _outcome(
     }
     for folder, copy in copies.items():
         shutil.rmtree(copy, ignore_errors=True)
-        _copy(folder, copy)
+        _copy(folder, copies, os.path.realpath(room))
     for change in changes:
         inside = _moved(os.path.realpath(change.file), copies)
-        Path(inside).write_bytes(change.after.encode(change.encoding))
+        write_atomic(inside, change.after.encode(change.encoding), sync=False)
     said = os.path.join(room, "run.json")
     with open(os.path.join(room, "errors"), "w+b") as errors:
         done = _run(program, copies, said, errors.fileno())
@@ -261,7 +266,7 @@ def _outcome(
 def _run(
     program: _Program, copies: dict[str, str], said: str, errors: int
 ) -> subprocess.CompletedProcess[bytes]:
-    target = [_moved(word, copies) for word in program.target]
+    target = [_copied(word, copies) for word in program.target]
     environment = dict(os.environ)
     paths = environment.get("PYTHONPATH", "").split(os.pathsep)
     environment["PYTHONPATH"] = os.pathsep.join(
@@ -289,12 +294,19 @@ def _run(
         ) from None
 
 
-def _copy(folder: str, copy: str) -> None:
-    for path in _files(folder):
-        to = os.path.join(copy, os.path.relpath(path, folder))
-        os.makedirs(os.path.dirname(to), exist_ok=True)
-        shutil.copy2(path, to, follow_symlinks=False)
-    os.makedirs(copy, exist_ok=True)
+def _copy(folder: str, copies: dict[str, str], room: str) -> None:
+    """A link leads to the copy of what it led to, or to the thing itself
+    where that is not copied."""
+    os.makedirs(copies[folder])
+    for path in _inside(folder, room):
+        to = copies[folder] + path[len(folder) :]
+        if os.path.islink(path):
+            target = os.path.join(os.path.dirname(path), os.readlink(path))
+            os.symlink(_moved(os.path.normpath(target), copies), to)
+        elif os.path.isdir(path):
+            os.mkdir(to)
+        else:
+            shutil.copy2(path, to)
 
 
 def _moved(path: str, copies: dict[str, str]) -> str:
@@ -305,6 +317,15 @@ def _moved(path: str, copies: dict[str, str]) -> str:
         if _is_in(path, [folder]):
             return copy + path[len(folder) :]
     return path
+
+
+def _copied(word: str, copies: dict[str, str]) -> str:
+    """The same of a word that may name a path through links."""
+    if not os.path.isabs(word) or _moved(word, copies) != word:
+        return _moved(word, copies)
+    real = os.path.realpath(word)
+    moved = _moved(real, copies)
+    return word if moved == real else moved
 
 
 def _before_ours(text: str) -> str:

@@ -139,3 +139,58 @@ def test_a_folder_that_is_too_large(
     monkeypatch.setattr(verify, "MOST_FILES", 1)
     with pytest.raises(verify.CannotVerifyError, match="too large to copy"):
         verify.verify(Report.load(ran / "run.json"), [])
+
+
+LINKED = """
+import os
+import torch
+from part.more import keep
+
+model = torch.nn.Linear(16, 16)
+history = []
+os.listdir("empty")
+assert open("linked.txt").read() == open("outside.txt").read() == "text"
+for step in range(40):
+    loss = model(torch.ones(4, 16)).pow(2).mean()
+    history.append(loss)
+    loss.backward()
+    keep(step)
+open("linked.txt", "w").write("text")
+"""
+
+
+def test_the_copy_has_what_the_folder_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Links, empty folders, files that may not be written, and the folder of
+    temporary files; a link into it leads to the copy."""
+    folder, outside = tmp_path / "program", tmp_path / "outside"
+    (folder / "empty").mkdir(parents=True)
+    (folder / "temporary").mkdir()
+    (folder / "real").mkdir()
+    outside.mkdir()
+    (folder / "real" / "more.py").write_text(PART)
+    (folder / "part").symlink_to("real")
+    (folder / "data.txt").write_text("text")
+    (outside / "data.txt").write_text("text")
+    (folder / "linked.txt").symlink_to(folder / "data.txt")
+    (folder / "outside.txt").symlink_to("../outside/data.txt")
+    (folder / "train.py").write_text(LINKED)
+    (folder / "train.py").chmod(0o444)
+    called(folder, "run", "--window=5", "--json", "run.json", "train.py")
+    monkeypatch.setenv("TMPDIR", str(folder / "temporary"))
+    written = (folder / "data.txt").stat().st_mtime_ns
+    said = called(folder, "fix", "run.json", "--verify").stderr
+    assert "the patches hold: they stop 100 % of the" in said
+    assert (folder / "data.txt").stat().st_mtime_ns == written
+    assert not list((folder / "temporary").iterdir())
+
+
+def test_a_script_that_a_link_leads_to(ran: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(ran)
+    link = tmp_path / "link"
+    script = str(link / "train.py")
+    called(link, "run", "--window=5", "--json", "linked.json", script)
+    (ran / "written.txt").unlink()
+    said = called(link, "fix", "linked.json", "--verify").stderr
+    assert "the patches hold: they stop 100 % of the" in said

@@ -406,3 +406,59 @@ def test_an_interrupted_write_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         write_atomic(path, b"new")
     assert left(tmp_path) == ["x.json"] and path.read_text() == "old"
+
+
+OUTPUT = """
+import sys
+from impactarbiter.base.files import check_writable, write_atomic
+print("before", flush=True)
+check_writable(sys.argv[1])
+write_atomic(sys.argv[1], b"ours\\n")
+print("after", flush=True)
+"""
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "link"])
+@pytest.mark.parametrize("piped", [True, False])
+def test_what_is_open_is_written_on(
+    name: str, piped: bool, tmp_path: Path
+) -> None:
+    """A log that the output goes to is neither replaced nor emptied."""
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    log = tmp_path / "log"
+    log.write_text("old\n")
+    command = [sys.executable, "-c", OUTPUT, name]
+    with log.open("a") as stream:
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE if piped else stream,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.stderr == ""
+    output = "old\n" + done.stdout if piped else log.read_text()
+    assert output == "old\nbefore\nours\nafter\n"
+    assert sorted(os.listdir(tmp_path)) == ["link", "log"]
+
+
+def test_links_that_lead_to_each_other(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to("other")
+    (tmp_path / "other").symlink_to("one")
+    with pytest.raises(ReportError, match="too many levels"):
+        files.check_writable(tmp_path / "one")
+    with pytest.raises(ReportError, match="too many levels"):
+        write_atomic(tmp_path / "one", b"data")
+    assert (tmp_path / "one").is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_that_is_there_keeps_its_owner(tmp_path: Path) -> None:
+    target = tmp_path / "train.py"
+    target.write_text("x = 1\n")
+    target.chmod(0o640)
+    os.chown(target, 1234, 1235)
+    write_atomic(target, b"x = 2\n")
+    there = target.stat()
+    assert (there.st_uid, there.st_gid) == (1234, 1235)
+    assert stat.S_IMODE(there.st_mode) == 0o640
