@@ -9,7 +9,6 @@ import errno
 import io
 import os
 import posix
-import re
 import stat
 from contextlib import suppress
 from os import getpid
@@ -20,11 +19,16 @@ from typing import TextIO
 from .errors import ReportError
 from .waiting import written
 
-
 #: Links that are followed, as the kernel does.
 MOST_LINKS = 40
-#: Where Linux shows what a process has open.
-_OPEN_FILES = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd")
+
+
+def _who_shows(folder: str) -> int | None:
+    """Whose open files the kernel shows there; None: it is another folder."""
+    words = folder.split("/")
+    if words[:2] != ["", "proc"] or words[-1] != "fd" or len(words) < 4:
+        return None
+    return int(words[2]) if words[2].isdecimal() else None
 
 
 def _target(path: str | os.PathLike[str]) -> str:
@@ -34,7 +38,7 @@ def _target(path: str | os.PathLike[str]) -> str:
     for _ in range(MOST_LINKS):
         folder = os.path.realpath(os.path.dirname(name))
         name = os.path.join(folder, os.path.basename(name))
-        if _OPEN_FILES.fullmatch(folder) or not os.path.islink(name):
+        if _who_shows(folder) or not os.path.islink(name):
             return name
         name = os.path.join(folder, os.readlink(name))
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
@@ -43,15 +47,14 @@ def _target(path: str | os.PathLike[str]) -> str:
 def _own_number(target: str) -> int | None:
     """Of what this process has open; None: it is no such file."""
     folder, number = os.path.split(target)
-    match = _OPEN_FILES.fullmatch(folder)
-    own = match is not None and int(match[1]) == getpid()
+    own = _who_shows(folder) == getpid()
     return int(number) if own and number.isdecimal() else None
 
 
 def _is_special(target: str) -> bool:
     """A pipe or device such as /dev/null, or what is open, which must not be
     replaced."""
-    if _OPEN_FILES.fullmatch(os.path.dirname(target)):
+    if _who_shows(os.path.dirname(target)):
         return True
     try:
         mode = os.stat(target).st_mode
@@ -112,8 +115,8 @@ def write_atomic(
 ) -> None:
     """Writes beside ``path`` and renames; ReportError where that fails.
 
-    A file that is there keeps its mode and owner.  Without ``sync`` the disk is not
-    waited for: what loses its power then may have the file of before.
+    A file that is there keeps its mode and owner.  Without ``sync`` the disk
+    is not waited for: what loses its power then may have the file of before.
     """
     try:
         target = _target(path)
