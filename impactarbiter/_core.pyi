@@ -116,6 +116,7 @@ class _HolderObject(TypedDict):
     length: int
     bound: int | None
     within: int
+    lone_keys: int
     owners: list[int]
 
 class _Holder(TypedDict):

@@ -44,6 +44,16 @@ def _target(path: str | os.PathLike[str]) -> str:
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
 
 
+def is_no_file(path: str) -> bool:
+    """Whether what goes by that name is no regular file, or one only as long
+    as a process has it open: ``/dev/stdin``, ``/proc/self/fd/3``."""
+    try:
+        target = _target(path)
+    except OSError:
+        return True
+    return _is_special(target) or os.path.isdir(target)
+
+
 def _own_number(target: str) -> int | None:
     """Of what this process has open; None: it is no such file."""
     folder, number = os.path.split(target)

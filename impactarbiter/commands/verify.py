@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Iterable, Sequence
 
 from ..base.errors import ImpactArbiterError, UsageError
-from ..base.files import write_atomic
 from ..base.records import dataclass
 from ..base.units import format_bytes, plural
 from ..judging.patches.offer import ENOUGH
@@ -130,6 +129,8 @@ def _told(
     if after.code != before.code:
         say(f"exit code: {before.code} before, {after.code} after")
         say(f"it ended with: {_last_line(after.errors)}")
+    elif before.code:
+        say(f"both ended with: {_last_line(before.errors)}")
     if before.output != after.output and same:
         say("output: the same but for the grad_fn of printed tensors")
     elif same:
@@ -243,12 +244,14 @@ def _outcome(
         folder: os.path.join(room, f"copy{number}")
         for number, folder in enumerate(folders)
     }
-    for folder, copy in copies.items():
-        shutil.rmtree(copy, ignore_errors=True)
-        _copy(folder, copies, os.path.realpath(room))
-    for change in changes:
-        inside = _moved(os.path.realpath(change.file), copies)
-        write_atomic(inside, change.after.encode(change.encoding), sync=False)
+    try:
+        _make(copies, os.path.realpath(room), changes)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise CannotVerifyError(
+            f"cannot verify: no copy could be made in {room}: {why}; let"
+            " TMPDIR be a folder that has room for it"
+        ) from None
     said = os.path.join(room, "run.json")
     with open(os.path.join(room, "errors"), "w+b") as errors:
         done = _run(program, copies, said, errors.fileno())
@@ -292,6 +295,22 @@ def _run(
             f"cannot verify: the program ran longer than {MOST_SECONDS}"
             " seconds; let the script do fewer steps"
         ) from None
+
+
+def _make(
+    copies: dict[str, str], room: str, changes: Iterable[Change]
+) -> None:
+    for folder, copy in copies.items():
+        shutil.rmtree(copy, ignore_errors=True)
+        _copy(folder, copies, room)
+    for change in changes:
+        inside = _moved(os.path.realpath(change.file), copies)
+        data = change.after.encode(change.encoding)
+        mode = os.stat(inside).st_mode
+        os.unlink(inside)  # it may be read-only
+        with open(inside, "wb") as stream:
+            stream.write(data)
+        os.chmod(inside, mode)
 
 
 def _copy(folder: str, copies: dict[str, str], room: str) -> None:

@@ -21,9 +21,12 @@ from ..base.errors import ImpactArbiterError, ReportError
 from ..base.files import read_whole, write_atomic
 from ..model.finding import Finding
 from ..model.path import Path
+from ..model.process import Process
 from ..model.report import SCHEMA, Report
 
 _INT_LIMIT = 1 << 63
+#: More than any job has.
+MOST_RANKS = 1 << 20
 _WORDS = {
     str: "a text",
     int: "a whole number",
@@ -96,8 +99,10 @@ def read_json(path: str | os.PathLike[str], regular: bool = False) -> Any:
     name = os.fspath(path)
     try:
         raw = read_whole(name, regular)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+    except (OSError, ValueError) as error:
+        # A name that no system has is a ValueError.
+        reason = getattr(error, "strerror", None) or str(error)
+        reason = reason.lower()
         raise ReportError(f"cannot read {name!r}: {reason}; {_REMEDY}") from (
             None
         )
@@ -127,7 +132,11 @@ def report_from_dict(data: object, source: str = "report") -> Report:
             f'{source!r} has schema {found}: expected "{SCHEMA}"; read it'
             " with the version of impactarbiter that wrote it"
         )
-    return typing.cast(Report, _Decoder(source).record(Report, data, ""))
+    decoder = _Decoder(source)
+    report = typing.cast(Report, decoder.record(Report, data, ""))
+    if report.process is not None:
+        decoder.check_ranks(report.process)
+    return report
 
 
 @functools.cache
@@ -150,6 +159,16 @@ class _Decoder:
     def fail(self, where: str, problem: str) -> NoReturn:
         field = where or "report"
         raise ReportError(f"{self.source!r}: {field} {problem}; {_REMEDY}")
+
+    def check_ranks(self, process: Process) -> None:
+        """Ranks that are missing are listed one by one."""
+        for name in ("rank", "local_rank", "world_size", "restart"):
+            value = getattr(process, name)
+            if value is not None and not 0 <= value <= MOST_RANKS:
+                self.fail(
+                    f"process.{name}",
+                    f"is {value}: expected 0 to {MOST_RANKS:,}",
+                )
 
     def record(self, kind: type, data: Any, where: str) -> Any:
         if not isinstance(data, dict):

@@ -24,6 +24,8 @@ FILES = (
     "report.json",
     "holders.json",
 )
+#: Counts are below: a caller may ask for any number of bytes.
+MOST = (1 << 64) - 1
 
 
 def read_bundle(path: str | os.PathLike[str]) -> Bundle:
@@ -81,16 +83,26 @@ def _header(folder: str, data: dict[str, Any]) -> Header:
         value = values[field.name] = data.get(field.name)
         if field.type == "str" and not isinstance(value, str):
             raise _unreadable(folder, f"{field.name} is no text")
-        if field.type == "int" and (type(value) is not int or value < 0):
+        if field.type == "int" and not _is_count(value):
             raise _unreadable(folder, f"{field.name} is no count")
     return Header(**values)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MOST
+
+
+def _count(value: Any) -> int:
+    if not _is_count(value):
+        raise ValueError(value)
+    return int(value)
 
 
 def _sources(folder: str, data: Any) -> dict[int, Site]:
     try:
         return {
-            int(item["site"]): Site(
-                str(item["file"]), int(item["line"]), str(item["function"])
+            _count(item["site"]): Site(
+                str(item["file"]), _count(item["line"]), str(item["function"])
             )
             for item in data
         }
@@ -108,11 +120,12 @@ def _holders_of(folder: str) -> tuple[HeldBytes, ...]:
         return ()
     data = _json(folder, "holders.json")
     wanted = {field.name: field.type for field in fields(HeldBytes)}
-    kinds = {"str": str, "int": int}
     if not isinstance(data, list) or not all(
         isinstance(item, dict)
         and all(
-            isinstance(item.get(name), kinds[str(kind)])
+            isinstance(item.get(name), str)
+            if kind == "str"
+            else _is_count(item.get(name))
             for name, kind in wanted.items()
         )
         for item in data

@@ -186,6 +186,20 @@ def test_the_copy_has_what_the_folder_has(
     assert not list((folder / "temporary").iterdir())
 
 
+def test_a_copy_that_cannot_be_made(
+    ran: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_paths: object) -> None:
+        raise OSError(28, "No space left on device", "data.bin")
+
+    monkeypatch.setattr(verify.shutil, "copy2", full)
+    with pytest.raises(verify.CannotVerifyError) as caught:
+        verify.verify(Report.load(ran / "run.json"), [])
+    said = str(caught.value)
+    assert "no space left on device; let TMPDIR be" in said
+    assert "data.bin" not in said
+
+
 def test_a_script_that_a_link_leads_to(ran: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(ran)
     link = tmp_path / "link"

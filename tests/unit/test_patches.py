@@ -18,11 +18,11 @@ import pytest
 import warm
 
 import impactarbiter
+from impactarbiter.base.files import is_no_file
 from impactarbiter.base.text import shown_lines
 from impactarbiter.commands.changes import Change, show
 from impactarbiter.judging.patches.diffs import (
     diff,
-    is_no_file,
     name_in_header,
     patched,
 )
@@ -872,7 +872,11 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("mark", "encoding"),
-    [("# coding: latin-1\n", "latin-1"), ("", "utf-8-sig")],
+    [
+        ("# coding: latin-1\n", "latin-1"),
+        ("# coding: utf-7\n", "utf-7"),
+        ("", "utf-8-sig"),
+    ],
 )
 def test_the_diff_has_the_file_s_own_bytes(
     tmp_path: Path,

@@ -608,6 +608,11 @@ class Evil:
         spoil("sites.npy", b"no array"),
         spoil("holders.json", b'{"a": 1}'),
         spoil("holders.json", b'[{"path": 3}]'),
+        spoil(
+            "holders.json",
+            b'[{"site": "a", "path": "b", "type": "c", "storages": 1,'
+            b' "bytes": 1' + b"0" * 400 + b"}]",
+        ),
         spoil("report.json", b"{}"),
     ],
 )
@@ -638,6 +643,30 @@ def test_wrong_fields_are_refused(written: Path, field: str) -> None:
     data[field] = {"x": 1}
     file.write_text(json.dumps(data))
     with pytest.raises(ReportError):
+        read_bundle(written)
+
+
+@pytest.mark.parametrize("count", [10**400, -1, True])
+@pytest.mark.parametrize("field", ["live_bytes", "asked_bytes", "live_count"])
+def test_wrong_counts_are_refused(
+    written: Path, field: str, count: int
+) -> None:
+    file = written / "recorder.json"
+    data = json.loads(file.read_text())
+    file.write_text(json.dumps(data | {field: count}))
+    with pytest.raises(ReportError, match=f"{field} is no count"):
+        read_bundle(written)
+
+
+@pytest.mark.parametrize("line", ["1e999", "1" + "0" * 400, '"1"', "-1"])
+@pytest.mark.parametrize("field", ["line", "site"])
+def test_wrong_lines_are_refused(written: Path, field: str, line: str) -> None:
+    file = written / "recorder.json"
+    data = json.loads(file.read_text())
+    site = {"site": 1, "file": "a.py", "line": 1, "function": "f"}
+    data["sites"] = [site | {field: "LINE"}]
+    file.write_text(json.dumps(data).replace('"LINE"', line))
+    with pytest.raises(ReportError, match="no list of sites"):
         read_bundle(written)
 
 

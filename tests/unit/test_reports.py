@@ -719,6 +719,11 @@ def changed(*keys: Any, value: Any) -> dict[str, Any]:
             "graph.biggest[0] has 2 items: expected 3",
         ),
         (changed("history", "steps", value=[1]), "history is wrong"),
+        (changed("process", value={"rank": 1 << 40}), "process.rank is 1099"),
+        (
+            changed("process", value={"world_size": -1}),
+            "process.world_size is -1: expected 0 to",
+        ),
     ],
 )
 def test_wrong_reports(data: object, said: str) -> None:
@@ -754,6 +759,13 @@ def test_files_that_are_no_reports(tmp_path: File, raw: bytes) -> None:
     file.write_bytes(raw)
     with pytest.raises(ReportError) as caught:
         Report.load(file)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["\0", "\ud800", ""])
+def test_names_that_no_file_has(name: str) -> None:
+    with pytest.raises(ReportError) as caught:
+        Report.load(name)
     assert "\n" not in str(caught.value)
 
 

@@ -203,7 +203,8 @@ class Held:
     variable of a loop's turn: of a call that it makes, or set anew in each;
     ``near``: the path is through no library's module.
     ``depth`` counts its edges down to the holder.  ``length`` is None where it
-    is no container.  ``within``: what its items can have by their types.
+    is no container.  ``within``: what its items can have by their types,
+    ``lone_keys``: so many of its keys nobody can ask for again.
     ``owners`` are addresses, the holder's first.  ``visit`` is the number of
     its path, 0 where it can't be followed again.  ``born`` is when the example
     was.
@@ -235,6 +236,7 @@ class Held:
     length: int | None
     bound: int | None
     within: int | None
+    lone_keys: int
     owners: tuple[int, ...]
     groups: tuple[Group, ...]
     bytes: int
@@ -341,6 +343,7 @@ def held_of(raw: _Holder) -> Held:
         length=None if holder["length"] < 0 else holder["length"],
         bound=holder["bound"],
         within=None if holder["within"] < 0 else holder["within"],
+        lone_keys=holder["lone_keys"],
         owners=tuple(holder["owners"]),
         groups=tuple(Group(**group) for group in raw["groups"]),
         bytes=cost["bytes"],

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from ...core.wire import AGE_TO_TELL, Group, Held, SiteNow
 from .memory import HolderHistory
 from .observation import Observation
+from .scaled import OWN
 
 #: So many times the mean time between two things that came: once in three
 #: thousand such times where they come by chance.
@@ -167,6 +168,12 @@ def leads_back(
 
 def _places(fellows: Sequence[Held]) -> set[str]:
     return {held.place for held in fellows}
+
+
+def has_lone_keys(history: HolderHistory) -> bool:
+    """Whether nobody can ask again for its keys, but for those in use: they
+    are tensors, say, that nothing else has."""
+    return history.held.lone_keys > OWN * (history.held.length or 0)
 
 
 def has_just_gone(history: HolderHistory, now: int) -> bool:

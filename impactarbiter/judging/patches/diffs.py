@@ -29,24 +29,6 @@ def lines_of(source: str) -> list[str]:
     return list(io.StringIO(source, newline=""))
 
 
-#: Links that the kernel follows for one name.
-_MOST_LINKS = 40
-
-
-def is_no_file(file: str) -> bool:
-    """Whether what goes by that name is no regular file, or one only as long
-    as the process has it open: ``/dev/stdin``, ``/proc/self/fd/3``."""
-    name = file
-    for _ in range(_MOST_LINKS):
-        if not os.path.islink(name):
-            return os.path.exists(file) and not os.path.isfile(file)
-        folder = os.path.realpath(os.path.dirname(name))
-        if folder.startswith("/proc/"):
-            return True
-        name = os.path.join(folder, os.readlink(name))
-    return True
-
-
 def has_bare_returns(source: str) -> bool:
     """Whether lines end in a carriage return alone: Python counts them, and
     ``patch`` does not."""
@@ -77,7 +59,17 @@ def diff_bytes(file: str, before: str, after: str, encoding: str) -> bytes:
         return b""
     lines = made.split("\n", 2)
     header, rest = "\n".join([*lines[:2], ""]), lines[2]
-    return path_bytes(header) + rest.encode(plain, "backslashreplace")
+    return path_bytes(header) + b"".join(
+        _encoded(f"{line}\n", plain)
+        for line in rest.removesuffix("\n").split("\n")
+    )
+
+
+def _encoded(line: str, encoding: str) -> bytes:
+    """The diff's own marks are ASCII in any encoding, also in UTF-7."""
+    own = len(line) if line.startswith(("@@", "\\")) else 1
+    rest = line[own:].encode(encoding, "backslashreplace")
+    return line[:own].encode("ascii") + rest
 
 
 #: What ``patch`` would not read as it is.

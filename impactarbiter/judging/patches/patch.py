@@ -13,6 +13,7 @@ import ast
 import os
 from collections.abc import Mapping, Sequence
 
+from ...base.files import is_no_file
 from ...base.records import dataclass, replace
 from ...base.signals import Tolerated
 from ...base.units import A_PERCENT, format_share
@@ -24,13 +25,7 @@ from ..program.statement import name_of_holder, names_of_holder, user_files
 from ..program.unparsed import MOST_PARSED, is_unread
 from ..program.uses import is_tensor, uses_of
 from ..program.writes import asked_of
-from .diffs import (
-    diff,
-    has_bare_returns,
-    is_no_file,
-    lines_of,
-    read_source,
-)
+from .diffs import diff, has_bare_returns, lines_of, read_source
 from .offer import (
     ENOUGH,
     Description,

@@ -14,6 +14,7 @@ from ...model.finding import Cycle, Finding, GraphCost, Site
 from ...model.path import Edge, Path
 from ...model.words import is_confirmed
 from ..holders.leaving import (
+    has_lone_keys,
     may_wait,
     only_seemed_to_outgrow,
     outgrows,
@@ -410,9 +411,13 @@ def _end_site(
 def _ends(history: HolderHistory) -> list[End | None]:
     """One for each place that it grows at."""
     if history.held.is_memo:
-        return [End("keys", None)]
-    places = history.sightings.places(history.finding)
-    return [_unless_at(places, _end_at(history, one)) for one in places]
+        ends: list[End | None] = [End("keys", None)]
+    else:
+        places = history.sightings.places(history.finding)
+        ends = [_unless_at(places, _end_at(history, one)) for one in places]
+    if not has_lone_keys(history):
+        return ends
+    return [None if one and one.kind == "keys" else one for one in ends]
 
 
 def _unless_at(

@@ -26,6 +26,7 @@
 #include "../holders/cutting.h"
 #include "../holders/alike.h"
 #include "../holders/doubles.h"
+#include "../holders/keys.h"
 #include "../holders/parting.h"
 #include "../holders/shared.h"
 #include "../holders/visits.h"
@@ -393,9 +394,11 @@ build_object(const diagnosis *d, const ia_holder *k)
         Py_DECREF(bound);
         return NULL;
     }
-    return Py_BuildValue("{s:N,s:n,s:N,s:L,s:N}", "type", ia_str(type),
-                         "length", length, "bound", bound, "within",
-                         ia_bound_within(&d->w, k->entry), "owners", owners);
+    return Py_BuildValue(
+        "{s:N,s:n,s:N,s:L,s:I,s:N}", "type", ia_str(type), "length", length,
+        "bound", bound, "within", ia_bound_within(&d->w, k->entry),
+        "lone_keys", length < 0 ? 0 : ia_lone_keys((PyObject *)ref), "owners",
+        owners);
 }
 
 /* Where visits find the holder again; IA_NO_PATH where they do not, or are not
