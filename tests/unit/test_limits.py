@@ -160,6 +160,27 @@ FREE = {
 
 #: Another statement, marked ``# there``, empties what this one grows.
 EMPTIED = {
+    "what had a key, once it is used": """
+        class Log:
+            def store(self, **values):
+                for key, value in values.items():
+                    if not (key in self.rows):
+                        self.rows[key] = []
+                    self.rows[key].append(value)  # here
+
+            def write(self, key):
+                print(mean(self.rows[key]))
+                self.rows[key] = []  # there
+        """,
+    "all keys": """
+        class Log:
+            def store(self, name, value):
+                self.rows[name].append(value)  # here
+
+            def clear(self):
+                for name in self.rows.keys():
+                    self.rows[name] = []  # there
+        """,
     "a metric that is told to begin anew": """
         def evaluate(batches):
             auc, error = AUROC(), MeanError()
@@ -356,6 +377,23 @@ EMPTIED = {
         """,
 }
 NEVER_EMPTIED = {
+    "a key that is made where there is none": """
+        class Log:
+            def store(self, **values):
+                for key, value in values.items():
+                    if not (key in self.rows):
+                        self.rows[key] = []
+                    self.rows[key].append(value)  # here
+        """,
+    "another's key": """
+        class Log:
+            def store(self, key, value):
+                self.rows[key].append(value)  # here
+
+            def begin(self, key, other):
+                print(self.rows[other])
+                self.rows[key] = []
+        """,
     "a queue of another name": """
         class Worker:
             def __init__(self, made, seen):

@@ -234,8 +234,21 @@ def answer_of(
     return answer
 
 
-def announced(report: dict) -> list[dict]:
-    return list(report.get("announced") or ())
+#: What is said while the program runs, maybe behind a progress bar: the
+#: verdict, and the holder first.
+SAID = re.compile(r"impactarbiter: step [\d,]+: ([A-Z]+ [\w-]+): (.+)$", re.M)
+#: What follows the holder.
+KEEPS = re.compile(r" (?:keeps|has kept) ")
+BOUNDED = ("accumulation", "cache")
+
+
+def said_in_passing(run: Run) -> list[tuple[str, str]]:
+    """Alarms, as a severity and a verdict, with their holders."""
+    return [
+        (word, KEEPS.split(text, maxsplit=1)[0])
+        for word, text in SAID.findall(run.stderr)
+        if word.split()[1] not in BOUNDED
+    ]
 
 
 def changes(name: str, was: Run, now: Run, varies: bool) -> list[str]:
@@ -314,13 +327,18 @@ def result_of(
     strange = [
         f for f in findings if is_alarm(f) and not fits(f) and not grows(f)
     ]
+    known = {holder_of(f) for f in findings if met(f)}
     in_passing = [
-        f"leaky: {words(f)}"
-        for f in announced(report)
-        if not fits(f) and not met(f) and not grows(f)
+        f"leaky: {word}: {holder}"
+        for word, holder in said_in_passing(runs["leaky"][1])
+        if not fits({"path": holder})
+        and not grows({"path": holder})
+        and holder not in known
     ]
     in_passing += [
-        f"fixed: {words(f)}" for f in announced(twin_report) if not grows(f)
+        f"fixed: {word}: {holder}"
+        for word, holder in said_in_passing(runs["fixed"][1])
+        if not grows({"path": holder})
     ]
     grown = report.get("grown_bytes_per_step")
     explained = report.get("explained_bytes_per_step")

@@ -50,13 +50,25 @@ class Reach(Changing):
         if self.is_others:
             return False
         if last.reaches_further(self.probed):
-            return True
+            return self._leads_back(first, last)
         if last.has_no_length and any(last.probed.values()):
             return False  # more nodes may be those of more graphs
         # One item's graph may have been in use beside at the first.
         items = last.items or 1
         own = last.nodes / items if items > 1 else 0
         return last.items == first.items and last.has_more_nodes(first, own)
+
+    def _leads_back(self, first: Observation, last: Observation) -> bool:
+        """Whether so much more leads back to the steps before: to most of what
+        all its items keep, or by a node a step at least.  One step's graph
+        may be larger than another's."""
+        if (last.items or 1) < 2 or last.nodes == 0 or last.shared:
+            return True
+        gained = max(n - self.probed.get(s, n) for s, n in last.probed.items())
+        return (
+            2 * max(last.probed.values()) >= last.nodes
+            or gained >= last.at.now - first.at.now
+        )
 
     def restart(self) -> None:
         """Counts anew."""

@@ -287,16 +287,19 @@ class _Reader:
         self, node: ast.stmt, target: ast.expr, value: ast.expr
     ) -> bool:
         """``self.rows = []`` where it is not set for the first time,
-        ``rows["loss"] = []`` likewise, and ``rows[:] = rows[-9:]``."""
+        ``rows["loss"] = []`` likewise, ``rows[key] = []`` where what had that
+        key was used before, and ``rows[:] = rows[-9:]``."""
         if not self._is(target) or not self._loses(value):
             return False
         name = self._name
         if isinstance(target, ast.Subscript):
             if _is_all(target):
                 return True
-            if self._key is None or self._key != _key_of(target):
+            name = _key_of(target) or ""
+            if not name:
+                return self._is_used_by_its_key(node, target)
+            if self._key != name:
                 return False
-            name = self._key
             target = target.value
         if isinstance(target, ast.Name):
             return (
@@ -310,6 +313,32 @@ class _Reader:
         if scope == "module" or _is_in_init(self._source, node):
             return any(loops_around(self._source, node))
         return not _is_first(self._source, node, name)
+
+    def _is_used_by_its_key(
+        self, node: ast.stmt, target: ast.Subscript
+    ) -> bool:
+        """Whether what it puts another in the place of was read there before,
+        or goes through all keys."""
+        if isinstance(target.slice, ast.Constant):
+            return False
+        source, text = self._source, ast.unparse(target)
+        key = ast.dump(target.slice)
+        return any(
+            isinstance(one, ast.Subscript)
+            and isinstance(one.ctx, ast.Load)
+            and one.lineno < node.lineno
+            and source.scope(one) == source.scope(node)
+            and ast.unparse(one) == text
+            for one in source.nodes
+        ) or any(
+            isinstance(loop, ast.For)
+            and any(self._is(part) for part in ast.walk(loop.iter))
+            and any(
+                ast.dump(part).replace("Store()", "Load()") == key
+                for part in ast.walk(loop.target)
+            )
+            for loop in loops_around(source, node)
+        )
 
     def _is_of_one_loop(self, node: ast.stmt) -> bool:
         """Whether a loop makes it anew and fills it in each turn."""
