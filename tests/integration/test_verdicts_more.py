@@ -456,6 +456,57 @@ def test_a_bounded_deque_whose_graphs_reach_back() -> None:
     assert finding.retained_bytes > 60 * 8 * 4
 
 
+class Smoothed:
+    """Each loss has the one before in its graph; the best is the newest
+    again and again."""
+
+    def __init__(self) -> None:
+        self.losses: list[torch.Tensor] = []
+        self.best: torch.Tensor | None = None
+        self.window: deque[torch.Tensor] = deque(maxlen=20)
+
+    def add(self, loss: torch.Tensor, best: bool) -> None:
+        if self.losses:
+            loss = loss + self.losses[-1]
+        self.losses.append(loss)
+        if best:
+            self.best = loss
+
+
+@pytest.mark.parametrize("every", [1, 7, 1000])
+def test_an_attribute_that_names_one_of_a_list_keeps_its_value_alone(
+    every: int,
+) -> None:
+    """Not the graphs of all before it, which the list keeps."""
+    weight = torch.ones(4, requires_grad=True)
+    smoothed = Smoothed()
+    with impactarbiter.watch(step="manual") as arbiter:
+        for step in range(80):
+            smoothed.add((weight * 2).sum(), step % every == every - 1)
+            arbiter.step()
+        finding = only(arbiter.report())
+    assert finding.holder is not None
+    assert finding.holder.expression.endswith("smoothed.losses")
+    # A product, a sum, and what adds it to the one before.
+    assert finding.graph is not None
+    assert finding.graph.nodes == pytest.approx(80 * 3, abs=3)
+
+
+def test_what_a_window_beside_has_is_not_the_list_s() -> None:
+    weight = torch.ones(4, requires_grad=True)
+    smoothed = Smoothed()
+    with impactarbiter.watch(step="manual") as arbiter:
+        for step in range(80):
+            smoothed.best = (weight * 2).sum()
+            smoothed.losses.append(smoothed.best)
+            smoothed.window.append(smoothed.best)
+            arbiter.step()
+        report = arbiter.report()
+    finding = next(f for f in report.findings if f.verdict == "leak")
+    assert finding.graph is not None
+    assert finding.graph.nodes == pytest.approx(60 * 2, abs=3)
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -262,6 +262,114 @@ cut_names(const ia_walk *w, ia_holders *k, uint32_t i, uint32_t holder)
     return result;
 }
 
+/* -- variables and attributes that name any item ------------------------------ */
+
+/* `self.best = loss` for one of `self.losses`: the walk has met it there. */
+typedef struct {
+    const ia_walk *w;
+    ia_holders *k;
+    ia_ptrmap of_site; /* site + 1 -> holder, a container */
+    ia_ptrmap listed;  /* holder + 1: its items are */
+    ia_ptrmap items;   /* item -> holder */
+    uint32_t holder;
+    int failed;
+} named_items;
+
+static int
+list_item(PyObject *op, void *arg)
+{
+    named_items *n = arg;
+    if (op != NULL && ia_kind_of(Py_TYPE(op)) == IA_KIND_TENSOR &&
+        ia_ptrmap_set(&n->items, (uintptr_t)op, n->holder) < 0)
+        n->failed = 1;
+    return n->failed;
+}
+
+static int
+list_items(named_items *n, uint32_t holder)
+{
+    PyObject *op = (PyObject *)n->w->queue[n->k->items[holder].entry].ref;
+    int added = ia_ptrmap_add(&n->listed, (uintptr_t)holder + 1, 0);
+    if (added == 1 && Py_TYPE(op)->tp_traverse != NULL && ia_can_traverse(op)) {
+        n->holder = holder;
+        Py_TYPE(op)->tp_traverse(op, list_item, n);
+    }
+    return added < 0 || n->failed ? -1 : 0;
+}
+
+static int
+list_containers(named_items *n, const ia_groups *groups)
+{
+    for (uint32_t i = 0; i < n->k->count; i++) {
+        const ia_holder *k = &n->k->items[i];
+        if (k->parts < 2 || !ia_entry_is_container(n->w, k->entry))
+            continue;
+        for (uint32_t g = k->first; g < k->first + k->ngroups; g++) {
+            uintptr_t key = (uintptr_t)groups->items[g].site + 1;
+            if (ia_ptrmap_get(&n->of_site, key) == IA_PTRMAP_NONE &&
+                ia_ptrmap_set(&n->of_site, key, i) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* A variable or an attribute has one value; a container beside may have many
+ * for a purpose. */
+static int
+has_one_value(const ia_walk *w, uint32_t entry)
+{
+    uintptr_t ref = w->queue[entry].ref;
+    return w->queue[entry].parent == IA_NO_ENTRY
+               ? IA_TAG(ref) != IA_TAG_CROWD
+               : IA_TAG(ref) == IA_TAG_OBJECT && !stands_for_itself(ref) &&
+                     !ia_entry_is_container(w, entry);
+}
+
+static int
+cut_named_item(named_items *n, const ia_reached *r)
+{
+    const ia_entry *queue = n->w->queue;
+    uint32_t up = r->entry == IA_NO_ENTRY ? IA_NO_ENTRY
+                                          : queue[r->entry].parent;
+    uint32_t holder = ia_ptrmap_get(&n->of_site, (uintptr_t)r->site + 1);
+    if (up == IA_NO_ENTRY || holder == IA_PTRMAP_NONE ||
+        n->k->items[holder].entry == up ||
+        IA_TAG(queue[r->entry].ref) != IA_TAG_OBJECT ||
+        !has_one_value(n->w, up))
+        return 0;
+    if (list_items(n, holder) < 0)
+        return -1;
+    PyObject *op = (PyObject *)queue[r->entry].ref;
+    if (ia_kind_of(Py_TYPE(op)) != IA_KIND_TENSOR ||
+        ia_ptrmap_get(&n->items, (uintptr_t)op) != holder)
+        return 0;
+    void *node = ia_the_framework->grad_fn_of(op);
+    uintptr_t graph = (uintptr_t)node | IA_TAG_NODE;
+    uint32_t entry = n->k->items[holder].entry;
+    return node == NULL ? 0
+                        : add_cut(n->k, (ia_cut){(uintptr_t)op, graph, holder,
+                                                 entry});
+}
+
+/* With a graph that leads back to the steps before it would be charged with
+ * what the container holds, as in cut_names(): it keeps its value alone,
+ * whatever names it besides. */
+static int
+cut_named_items(const ia_walk *w, const ia_groups *groups, ia_holders *k)
+{
+    named_items n = {.w = w, .k = k};
+    int result = list_containers(&n, groups);
+    for (uint32_t i = 0; result == 0 && w->graph && n.of_site.used > 0 &&
+                         i < w->storages->count;
+         i++)
+        result = cut_named_item(&n, &w->storages->items[i]);
+    ia_ptrmap_free(&n.of_site);
+    ia_ptrmap_free(&n.listed);
+    ia_ptrmap_free(&n.items);
+    return result;
+}
+
 /* A container is emptied; a tensor loses the reference to itself; anything
  * else loses those of its references that lead to the storages. */
 static int
@@ -320,6 +428,8 @@ ia_holders_find(const ia_walk *w, const ia_groups *groups,
             cut_holder(w, out, other->told, other->entry, &by_edge) < 0)
             goto done;
     }
+    if (cut_named_items(w, groups, out) < 0)
+        goto done;
     result = cut_edges(w, groups, out, &by_edge);
 done:
     ia_ptrmap_free(&by_edge);
