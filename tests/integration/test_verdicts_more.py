@@ -496,7 +496,7 @@ def test_what_a_window_beside_has_is_not_the_list_s() -> None:
     weight = torch.ones(4, requires_grad=True)
     smoothed = Smoothed()
     with impactarbiter.watch(step="manual") as arbiter:
-        for step in range(80):
+        for _ in range(80):
             smoothed.best = (weight * 2).sum()
             smoothed.losses.append(smoothed.best)
             smoothed.window.append(smoothed.best)
