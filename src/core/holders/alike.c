@@ -140,12 +140,16 @@ static int
 find_set(alike *a, const ia_holders *holders, uint32_t entry,
          const ia_source_frame *made, uint32_t *found)
 {
+    uint64_t way = 0; /* none, until it is asked for */
     *found = IN_NO_SET;
     for (uint32_t i = 0; i < a->count; i++) {
         const likes *set = &a->sets[i];
         uint32_t first = holders->items[set->first].entry;
-        if (!is_of_one_function(set->made, made) ||
-            set->way != ia_way_of(a->w, entry))
+        if (!is_of_one_function(set->made, made))
+            continue;
+        if (way == 0)
+            way = ia_way_of(a->w, entry);
+        if (set->way != way)
             continue;
         int like = differ_by_index(a, first, entry);
         if (like < 0)
@@ -320,13 +324,17 @@ charge(const alike *a, const ia_holders *holders, ia_cost *found,
     }
 }
 
+/* Others are nobody's like any more.  Whether some are left. */
 static int
-is_any_contended(const alike *a)
+leave_out_uncontended(alike *a)
 {
-    for (uint32_t i = 0; i < a->count; i++)
-        if (a->sets[i].contended)
-            return 1;
-    return 0;
+    int left = 0;
+    for (uint32_t i = 0; i < a->count; i++) {
+        left |= a->sets[i].contended;
+        if (!a->sets[i].contended)
+            a->sets[i].made = NULL;
+    }
+    return left;
 }
 
 int
@@ -336,7 +344,7 @@ ia_alike_measure(const ia_walk *w, const ia_groups *groups,
     alike a = {.w = w};
     ia_cost *found = NULL;
     int result = list_sets(&a, groups, holders, costs);
-    if (result < 0 || !is_any_contended(&a))
+    if (result < 0 || !leave_out_uncontended(&a))
         goto done;
     result = -1;
     found = calloc(a.count, sizeof *found);
