@@ -33,8 +33,12 @@ def _who_shows(folder: str) -> int | None:
 
 def _target(path: str | os.PathLike[str]) -> str:
     """Where the bytes really go: links are followed, not replaced, but for
-    what is open by a number, as /dev/stdout."""
+    what is open by a number, as /dev/stdout.
+
+    ValueError for a name that no file can have."""
     name = os.fspath(path)
+    if b"\0" in os.fsencode(name):
+        raise ValueError("embedded null byte")
     for _ in range(MOST_LINKS):
         folder = os.path.realpath(os.path.dirname(name))
         name = os.path.join(folder, os.path.basename(name))
@@ -49,7 +53,7 @@ def is_no_file(path: str) -> bool:
     as a process has it open: ``/dev/stdin``, ``/proc/self/fd/3``."""
     try:
         target = _target(path)
-    except OSError:
+    except (OSError, ValueError):  # of a name that no file can have
         return True
     return _is_special(target) or os.path.isdir(target)
 
@@ -85,7 +89,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """
     try:
         _try(_target(path))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
 
 
@@ -93,7 +97,10 @@ def _try(target: str) -> None:
     if os.path.isdir(target):
         raise IsADirectoryError(21, "it is a folder")
     if _is_special(target):
-        if not os.access(target, os.W_OK):
+        number = _own_number(target)
+        if number is not None:
+            os.write(number, b"")  # is it open, and for writing?
+        elif not os.access(target, os.W_OK):
             raise PermissionError(13, "permission denied")
         return
     if os.path.exists(target) and not os.access(target, os.W_OK):
@@ -139,7 +146,7 @@ def write_atomic(
         except BaseException:
             os.unlink(beside)
             raise
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
 
 
@@ -243,7 +250,9 @@ def _open_to_owner(number: int) -> None:
         os.close(number)
 
 
-def _unwritable(path: str | os.PathLike[str], error: OSError) -> ReportError:
+def _unwritable(
+    path: str | os.PathLike[str], error: OSError | ValueError
+) -> ReportError:
     return ReportError(
         f"cannot write {os.fspath(path)!r}: {_reason(error)}; choose a file in"
         " a folder that exists and can be written"
@@ -259,8 +268,8 @@ def _unchangeable(
     )
 
 
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+def _reason(error: OSError | ValueError) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
 
 
 def from_here(file: str) -> str | None:

@@ -320,8 +320,9 @@ def _copy(folder: str, copies: dict[str, str], room: str) -> None:
     for path in _inside(folder, room):
         to = copies[folder] + path[len(folder) :]
         if os.path.islink(path):
-            target = os.path.join(os.path.dirname(path), os.readlink(path))
-            os.symlink(_moved(os.path.normpath(target), copies), to)
+            target = os.path.realpath(path)
+            left_out = LEFT_OUT.intersection(target.split(os.sep))
+            os.symlink(target if left_out else _moved(target, copies), to)
         elif os.path.isdir(path):
             os.mkdir(to)
         else:

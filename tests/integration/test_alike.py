@@ -191,3 +191,38 @@ def test_lists_by_names_are_each_for_itself() -> None:
     leak = leak_of(turn, 200)
     assert leak.graph is not None
     assert leak.graph.nodes == pytest.approx(150 * 3, rel=0.1)
+
+
+class Client:
+    def __init__(self) -> None:
+        self.losses: list[torch.Tensor] = []
+        self.recent: list[torch.Tensor] = []
+
+
+@pytest.mark.parametrize("kind", ["attribute", "key", "negative"])
+def test_a_window_by_another_name_is_not_like_what_leaks(kind: str) -> None:
+    """Of the same types, filled in the same function, with views of the same
+    memory."""
+    weight = torch.ones(8, 64, requires_grad=True)
+    clients = [Client() for _ in range(3)]
+    dicts = [vars(one) for one in clients]
+    if kind == "key":
+        dicts = [{"losses": [], "recent": []} for _ in clients]
+    rows: dict[int, list[torch.Tensor]] = {0: [], 1: [], -1: []}
+
+    def turn(step: int) -> None:
+        each = (weight * 2).sum(1).unbind()
+        if kind == "negative":
+            rows[step % 2].append(each[0])
+            rows[-1].append(each[1])
+            del rows[-1][:-50]
+            return
+        for at, one in enumerate(clients if kind == "attribute" else dicts):
+            both = vars(one) if kind == "attribute" else one
+            both["losses"].append(each[at])
+            both["recent"].append(each[at + 3])
+            del both["recent"][:-50]
+
+    leak = leak_of(turn, 200)
+    assert leak.graph is not None
+    assert leak.graph.nodes == pytest.approx((200 - 50) * 3, abs=3)

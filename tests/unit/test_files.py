@@ -442,6 +442,32 @@ def test_what_is_open_is_written_on(
     assert sorted(os.listdir(tmp_path)) == ["link", "log"]
 
 
+@pytest.mark.parametrize("how", ["<&-", "<log"])
+def test_what_is_not_open_for_writing(how: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("old\n")
+    program = (
+        "from impactarbiter.base.files import check_writable\n"
+        "check_writable('/dev/fd/0')\n"
+    )
+    done = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -c \"{program}\" {how}"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "ReportError: cannot write '/dev/fd/0': " in done.stderr
+    assert (tmp_path / "log").read_text() == "old\n"
+
+
+@pytest.mark.parametrize("name", ["\0", "\ud800"])
+def test_names_that_no_file_can_have(name: str) -> None:
+    with pytest.raises(ReportError):
+        files.check_writable(name)
+    with pytest.raises(ReportError):
+        write_atomic(name, b"data")
+    assert files.is_no_file(name)
+
+
 def test_links_that_lead_to_each_other(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("other")
     (tmp_path / "other").symlink_to("one")

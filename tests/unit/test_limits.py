@@ -24,6 +24,14 @@ from impactarbiter.model import path as paths
 
 #: The statement with ``# here`` grows something.
 LIMITED = {
+    "put back once it was cut": """
+        def add(self, name, value):
+            column = self.columns.setdefault(name, [])
+            column = column + [value]
+            if len(column) > self.limit:
+                column = column[-self.limit // 2 :]
+            self.columns[name] = column  # here
+        """,
     "a ring": """
         def push(self, item):
             if len(self.items) < self.most:
@@ -98,6 +106,14 @@ LIMITED = {
         """,
 }
 FREE = {
+    "put back as it is": """
+        def add(self, name, value):
+            column = self.columns.setdefault(name, [])
+            column = column + [value]
+            if len(column) % self.limit == 0:
+                column = column[:]
+            self.columns[name] = column  # here
+        """,
     "no test": """
         def push(items, item):
             items.append(item)  # here
@@ -160,6 +176,36 @@ FREE = {
 
 #: Another statement, marked ``# there``, empties what this one grows.
 EMPTIED = {
+    "as a loop goes through all of them": """
+        class Spread:
+            def add(self, outputs):
+                for key, buf in self.store.items():
+                    buf += [outputs[key]]  # here
+
+            def end(self):
+                for buf in self.store.values():
+                    buf.clear()  # there
+        """,
+    "by a loop, what is grown by its key": """
+        class Spread:
+            def add(self, key, output):
+                self.store[key].append(output)  # here
+
+            def end(self):
+                for key, rows in list(self.store.items()):
+                    print(key, rows)
+                    del rows[:]  # there
+        """,
+    "what had a key, as it is handed on": """
+        class Bus:
+            def publish(self, topic, event):
+                if topic in self._inbox:
+                    self._inbox[topic].append(event)  # here
+
+            def drain(self, topic):
+                events, self._inbox[topic] = self._inbox[topic], []  # there
+                return events
+        """,
     "what had a key, once it is used": """
         class Log:
             def store(self, **values):
@@ -377,6 +423,46 @@ EMPTIED = {
         """,
 }
 NEVER_EMPTIED = {
+    "by a loop over another's": """
+        class Spread:
+            def add(self, outputs):
+                for key, buf in self.store.items():
+                    buf += [outputs[key]]  # here
+
+            def end(self):
+                for buf in self.other.values():
+                    buf.clear()
+        """,
+    "the other branch": """
+        def store(self, key, value):
+            if key in self.rows:
+                self.rows[key].append(value)  # here
+            else:
+                self.rows[key] = [value]
+        """,
+    "where there was none": """
+        def store(self, key, value):
+            try:
+                self.rows[key].append(value)  # here
+            except KeyError:
+                self.rows[key] = [value]
+        """,
+    "where a key has nothing": """
+        def store(self, key, value):
+            if self.rows[key] is None:
+                self.rows[key] = []
+            self.rows[key].append(value)  # here
+        """,
+    "all keys, at first": """
+        class Log:
+            def __init__(self, names):
+                self.rows = dict.fromkeys(names)
+                for name in self.rows:
+                    self.rows[name] = []
+
+            def store(self, name, value):
+                self.rows[name].append(value)  # here
+        """,
     "a key that is made where there is none": """
         class Log:
             def store(self, **values):
@@ -659,6 +745,21 @@ def test_its_length_is_limited(tmp_path: Path, name: str) -> None:
 def test_nothing_limits_its_length(tmp_path: Path, name: str) -> None:
     end, _line = says(tmp_path, FREE[name])
     assert end is None or end.kind != "length"
+
+
+def test_a_short_value_says_nothing_of_how_many_keys_come(
+    tmp_path: Path,
+) -> None:
+    source = """
+        def add(self, name, row):
+            row = row + row
+            if len(row) > self.most:
+                row = row[: self.most]
+            self.rows[name] = row  # here
+        """
+    assert says(tmp_path, source, "rows", dictionary="rows")[0] is None
+    end, _line = says(tmp_path, source)
+    assert end is not None and end.kind == "length"
 
 
 @pytest.mark.parametrize(

@@ -941,10 +941,10 @@ def test_what_came_between_a_walk_and_its_visit_says_of_nothing_that_it_left():
 
 def test_one_step_s_graph_may_be_larger_than_another_s() -> None:
     """A list of 20 has 200 nodes, 10 of each step; what leads back to the
-    steps before has most of these, or a node of each step."""
+    steps before has most of these, or gains a part of what all gain."""
     known = history(replace(seen(20, 10, 10), nodes=100, probed={LINE: 10}))
     known.reach = Reach({LINE: 10})
-    now = replace(seen(40, 20, 20), nodes=200, probed={LINE: 25})
+    now = replace(seen(40, 20, 20), nodes=200, probed={LINE: 20})
     known.observe(now)
     assert not known.graph_grows
     known.observe(replace(now, probed={LINE: 100}))

@@ -8,6 +8,10 @@ from dataclasses import field
 from ...base.records import Changing, dataclass, replace
 from .observation import Observation
 
+#: So many may be carried on side by side in one container, as the states of
+#: several streams: each gains as large a part of what all of them do.
+CHAINS = 8
+
 
 @dataclass
 class Reach(Changing):
@@ -60,14 +64,14 @@ class Reach(Changing):
 
     def _leads_back(self, first: Observation, last: Observation) -> bool:
         """Whether so much more leads back to the steps before: to most of what
-        all its items keep, or by a node a step at least.  One step's graph
-        may be larger than another's."""
+        all its items keep, or to as much more as one of few chains gains.
+        One step's graph may be larger than another's."""
         if (last.items or 1) < 2 or last.nodes == 0 or last.shared:
             return True
         gained = max(n - self.probed.get(s, n) for s, n in last.probed.items())
         return (
             2 * max(last.probed.values()) >= last.nodes
-            or gained >= last.at.now - first.at.now
+            or CHAINS * gained >= last.nodes - first.nodes
         )
 
     def restart(self) -> None:

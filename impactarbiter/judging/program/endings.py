@@ -22,6 +22,7 @@ from .source_file import (
 )
 
 _NEW = (ast.Call, ast.List, ast.Dict, ast.Set)
+_NAMED = (ast.Name, ast.Attribute, ast.Subscript)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -133,6 +134,7 @@ class _Reader:
         self._aliases = {
             *self._read_into(),
             *self._gone_through(),
+            *self._items_gone_through(it),
             *self._handed_in(),
         }
 
@@ -254,6 +256,31 @@ class _Reader:
             ):
                 yield self._source.variable(node.target)
 
+    def _items_gone_through(self, it: ast.AST) -> Iterator[Variable]:
+        """``for rows in self.kept.values():`` where an item of ``self.kept``
+        grows, by its key or as another loop goes through it."""
+        container = self._it if isinstance(it, ast.Subscript) else None
+        if isinstance(it, ast.Name):
+            for loop in loops_around(self._source, self._grows):
+                if isinstance(loop, ast.For) and it.id in _names(loop.target):
+                    container = _gone_through_by(loop)
+        if container is None:
+            return
+        for loop in self._source.nodes:
+            through = _gone_through_by(loop)
+            if through is not None and self._are_one(through, container):
+                assert isinstance(loop, ast.For)
+                for part in ast.walk(loop.target):
+                    if isinstance(part, ast.Name):
+                        yield self._source.variable(part)
+
+    def _are_one(self, node: ast.AST, other: ast.AST) -> bool:
+        """Attributes of one name, or one variable."""
+        if isinstance(node, ast.Name) and isinstance(other, ast.Name):
+            source = self._source
+            return source.variable(node) == source.variable(other)
+        return type(node) is type(other) and name_of(node) == name_of(other)
+
     def _handed_in(self) -> Iterator[Variable]:
         """``Worker(rows)``, of a class whose ``__init__`` keeps that argument
         by the attribute's name."""
@@ -317,19 +344,18 @@ class _Reader:
     def _is_used_by_its_key(
         self, node: ast.stmt, target: ast.Subscript
     ) -> bool:
-        """Whether what it puts another in the place of was read there before,
-        or goes through all keys."""
-        if isinstance(target.slice, ast.Constant):
-            return False
+        """Whether what it puts another in the place of is read there by it, or
+        by a statement before, or it goes through all keys."""
         source, text = self._source, ast.unparse(target)
         key = ast.dump(target.slice)
+        if isinstance(target.slice, ast.Constant) or _is_in_init(source, node):
+            return False
         return any(
             isinstance(one, ast.Subscript)
             and isinstance(one.ctx, ast.Load)
-            and one.lineno < node.lineno
-            and source.scope(one) == source.scope(node)
             and ast.unparse(one) == text
-            for one in source.nodes
+            for read in (*_over_before(source, node), node)
+            for one in ast.walk(read)
         ) or any(
             isinstance(loop, ast.For)
             and any(self._is(part) for part in ast.walk(loop.iter))
@@ -366,6 +392,29 @@ class _Reader:
             for part in ast.walk(value)
             if _is_part(part)
         )
+
+
+def _names(target: ast.expr) -> set[str]:
+    return {part.id for part in ast.walk(target) if isinstance(part, ast.Name)}
+
+
+def _gone_through_by(loop: ast.AST) -> ast.AST | None:
+    """The container that a loop goes through the items of: ``kept``,
+    ``kept.values()``, ``list(kept.items())``."""
+    if not isinstance(loop, ast.For):
+        return None
+    through: ast.expr = loop.iter
+    while isinstance(through, ast.Call):
+        called = through.func
+        if isinstance(called, ast.Attribute):
+            if called.attr not in ("values", "items"):
+                return None
+            through = called.value
+        elif name_of(called) in ("list", "tuple") and through.args:
+            through = through.args[0]
+        else:
+            return None
+    return bare(through) if isinstance(through, _NAMED) else None
 
 
 def _argument(
@@ -479,6 +528,20 @@ def loops_around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
             return
         if isinstance(outer, LOOPS):
             yield outer
+
+
+def _over_before(source: Source, node: ast.stmt) -> Iterator[ast.stmt]:
+    """Statements of its function that are over when it begins: no other
+    branch of what it stands in."""
+    inner: ast.AST = node
+    for outer in source.up(node):
+        for block in ("body", "orelse", "finalbody"):
+            beside = getattr(outer, block, [])
+            if isinstance(beside, list) and inner in beside:
+                yield from beside[: beside.index(inner)]
+        if isinstance(outer, FUNCTIONS):
+            return
+        inner = outer
 
 
 def _parameters(source: Source, node: ast.AST) -> set[str]:

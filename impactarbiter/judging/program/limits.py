@@ -64,6 +64,8 @@ def ends(
         return None
     grown = _grown_at(source, line)
     limited = _limit(source, grown)
+    if limited is None and dictionary is None:
+        limited = _limit(source, _put_there(grown))
     if limited is not None:
         return limited
     names = [(node, code_of(target)) for node, target in grown]
@@ -132,6 +134,17 @@ def _limit(
         if _is_kept_short(source, node, code_of(target)):
             return End("length", _site(source, grown[0][0]))
     return None
+
+
+def _put_there(
+    grown: list[tuple[ast.stmt, ast.expr]],
+) -> list[tuple[ast.stmt, ast.expr]]:
+    """``self.rows[name] = column``: what is there then is what that is."""
+    return [
+        (node, node.value)
+        for node, _target in grown
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name)
+    ]
 
 
 @lru_cache(maxsize=256)

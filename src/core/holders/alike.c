@@ -12,6 +12,7 @@
 #include "../ledger/ledger.h"
 #include "alike.h"
 #include "parting.h"
+#include "places.h"
 
 #include <stdlib.h>
 
@@ -19,6 +20,9 @@
 
 /* From a tensor up to the container that has it as an item, or in one. */
 #define MOST_HOPS 4
+/* From a root down to a container that may be like others: behind as many links
+ * of a chain lie many, and to ask for the way to each takes its square. */
+#define MOST_DEPTH 64
 
 /* Holders that differ by an index. */
 typedef struct {
@@ -39,6 +43,7 @@ typedef struct {
     ia_ptrmap indexed; /* containers whose items are listed, */
     ia_ptrmap items;   /* and which of them stand at an index */
     ia_ptrmap done;    /* entries that lose references, and items lost */
+    ia_ptrmap asked;   /* by entry and function: the set, or IN_NO_SET - 1 */
 } alike;
 
 /* -- which differ by an index ------------------------------------------------ */
@@ -49,24 +54,30 @@ key_of(uint32_t entry, uintptr_t ref)
     return (ref ^ ((uint64_t)entry + 1) * UINT64_C(0x9E3779B97F4A7C15)) | 1;
 }
 
+/* As a path's pattern takes it: some digit, and no bracket. */
 static int
 has_digit(PyObject *text)
 {
     Py_ssize_t n = PyUnicode_GET_LENGTH(text);
+    int found = 0;
     for (Py_ssize_t i = 0; i < n; i++) {
         Py_UCS4 c = PyUnicode_READ_CHAR(text, i);
-        if (c >= '0' && c <= '9')
-            return 1;
+        if (c == ']')
+            return 0;
+        found |= c >= '0' && c <= '9';
     }
-    return 0;
+    return found;
 }
 
 /* What a printed path leaves out of a holder's name in comparing it. */
 static int
 is_index(PyObject *key)
 {
-    return PyLong_CheckExact(key) ||
-           (PyUnicode_CheckExact(key) && has_digit(key));
+    int overflow;
+    if (PyUnicode_CheckExact(key))
+        return has_digit(key);
+    return PyLong_CheckExact(key) &&
+           (PyLong_AsLongAndOverflow(key, &overflow) >= 0 || overflow > 0);
 }
 
 /* 0, or -1 when memory is short. */
@@ -100,22 +111,47 @@ stands_at_index(alike *a, uint32_t up, uint32_t item)
     return ia_ptrmap_get(&a->items, key_of(up, ref)) != IA_PTRMAP_NONE;
 }
 
-/* The same types stand on both ways.  -1: memory is short. */
+/* Are they one attribute, or one key, of two objects? */
+static int
+go_by_one_name(const ia_walk *w, uint32_t one, uint32_t other)
+{
+    uint32_t up = w->queue[one].parent, other_up = w->queue[other].parent;
+    ia_search x = {.wanted = w->queue[one].ref, .place = -1};
+    ia_search y = {.wanted = w->queue[other].ref, .place = -1};
+    ia_search_in(w->queue[up].ref, &x, 0);
+    ia_search_in(w->queue[other_up].ref, &y, 0);
+    return x.found >= 0 && y.found >= 0 && x.found_key == y.found_key &&
+           (x.found_key != 0 || x.found == y.found);
+}
+
+/* -1: memory is short. */
+static int
+stand_at_indices(alike *a, uint32_t one, uint32_t other)
+{
+    int first = stands_at_index(a, a->w->queue[one].parent, one);
+    return first == 1 ? stands_at_index(a, a->w->queue[other].parent, other)
+                      : first;
+}
+
+/* The same types stand on both ways: so do the same names, or indices, below
+ * the container where they part.  -1: memory is short. */
 static int
 differ_by_index(alike *a, uint32_t one, uint32_t other)
 {
     const ia_entry *queue = a->w->queue;
-    uint32_t x = queue[one].parent, y = queue[other].parent;
-    while (x != y && x != IA_NO_ENTRY && y != IA_NO_ENTRY) {
+    while (one != other) {
+        uint32_t x = queue[one].parent, y = queue[other].parent;
+        if (x == IA_NO_ENTRY || y == IA_NO_ENTRY)
+            return 0;
+        int alike = stand_at_indices(a, one, other);
+        if (alike == 0 && x != y)
+            alike = go_by_one_name(a->w, one, other);
+        if (alike != 1)
+            return alike;
         one = x;
         other = y;
-        x = queue[one].parent;
-        y = queue[other].parent;
     }
-    if (x != y || x == IA_NO_ENTRY)
-        return 0;
-    int at_index = stands_at_index(a, x, one);
-    return at_index == 1 ? stands_at_index(a, x, other) : at_index;
+    return 1;
 }
 
 static const ia_source_frame *
@@ -134,22 +170,31 @@ is_of_one_function(const ia_source_frame *one, const ia_source_frame *other)
            one->function == other->function;
 }
 
+/* Of the types on the way to a container; 0: it is none, or too deep. */
+static uint64_t
+way_to(const ia_walk *w, uint32_t entry)
+{
+    uint32_t depth = 0;
+    if (!ia_entry_is_container(w, entry))
+        return 0;
+    for (uint32_t up = entry; up != IA_NO_ENTRY; up = w->queue[up].parent)
+        if (depth++ == MOST_DEPTH)
+            return 0;
+    return ia_way_of(w, entry) | 1;
+}
+
 /* The set that an entry belongs to, with what that line made; IN_NO_SET: to
  * none.  0, or -1 when memory is short. */
 static int
 find_set(alike *a, const ia_holders *holders, uint32_t entry,
          const ia_source_frame *made, uint32_t *found)
 {
-    uint64_t way = 0; /* none, until it is asked for */
+    uint64_t way = way_to(a->w, entry);
     *found = IN_NO_SET;
-    for (uint32_t i = 0; i < a->count; i++) {
+    for (uint32_t i = 0; way != 0 && i < a->count; i++) {
         const likes *set = &a->sets[i];
         uint32_t first = holders->items[set->first].entry;
-        if (!is_of_one_function(set->made, made))
-            continue;
-        if (way == 0)
-            way = ia_way_of(a->w, entry);
-        if (set->way != way)
+        if (set->way != way || !is_of_one_function(set->made, made))
             continue;
         int like = differ_by_index(a, first, entry);
         if (like < 0)
@@ -177,14 +222,14 @@ list_sets(alike *a, const ia_groups *groups, const ia_holders *holders,
         uint32_t *set = &a->set[i];
         const ia_source_frame *made = made_at(groups->items[k->primary].site);
         *set = IN_NO_SET;
-        if (k->parts < 2 || !ia_entry_is_container(a->w, k->entry))
+        uint64_t way = way_to(a->w, k->entry);
+        if (k->parts < 2 || way == 0)
             continue;
         if (find_set(a, holders, k->entry, made, set) < 0)
             return -1;
         if (*set == IN_NO_SET) {
             *set = a->count++;
-            a->sets[*set] =
-                (likes){ia_way_of(a->w, k->entry), made, i, 0, 0};
+            a->sets[*set] = (likes){way, made, i, 0, 0};
         }
         a->sets[*set].members++;
         a->sets[*set].contended |= has_some_in_common(k, &costs[i]);
@@ -221,6 +266,24 @@ list_holders_cuts(alike *a, const ia_holders *holders)
     return 0;
 }
 
+/* Many storages lie in one container: it is asked about once. */
+static int
+recall_set(alike *a, const ia_holders *holders, uint32_t entry,
+           const ia_source_frame *made, uint32_t *found)
+{
+    uintptr_t key = key_of(entry, made == NULL ? 0 : (uintptr_t)made->function);
+    uint32_t known = ia_ptrmap_get(&a->asked, key);
+    *found = IN_NO_SET;
+    if (known != IA_PTRMAP_NONE) {
+        *found = known == IN_NO_SET - 1 ? IN_NO_SET : known;
+        return 0;
+    }
+    if (find_set(a, holders, entry, made, found) < 0)
+        return -1;
+    return ia_ptrmap_set(&a->asked, key,
+                         *found == IN_NO_SET ? IN_NO_SET - 1 : *found);
+}
+
 /* Cuts a tensor off the container that has it, if that is like a holder. */
 static int
 cut_off(alike *a, const ia_holders *holders, const ia_source_frame *made,
@@ -232,7 +295,7 @@ cut_off(alike *a, const ia_holders *holders, const ia_source_frame *made,
         if (ia_ptrmap_get(&a->done, (uintptr_t)up + 1) != IA_PTRMAP_NONE ||
             ia_ptrmap_get(&a->done, (uintptr_t)entry + 1) != IA_PTRMAP_NONE)
             return 0;
-        if (find_set(a, holders, up, made, &set) < 0)
+        if (recall_set(a, holders, up, made, &set) < 0)
             return -1;
         if (is_contended(a, set)) {
             ia_cut cut = {queue[up].ref, queue[entry].ref, set, up};
@@ -362,6 +425,7 @@ done:
     ia_ptrmap_free(&a.indexed);
     ia_ptrmap_free(&a.items);
     ia_ptrmap_free(&a.done);
+    ia_ptrmap_free(&a.asked);
     free(a.cuts);
     free(found);
     return result;

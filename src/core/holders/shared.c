@@ -123,7 +123,8 @@ list_sites(ia_ptrmap *map, const ia_groups *groups, const ia_holder *k,
     return 0;
 }
 
-/* What is charged to holders that are alike is not to be charged to others. */
+/* What is charged to holders that are alike is not to be charged to others:
+ * what their lines made and these free. */
 static int
 list_charged(sharing *s, const ia_groups *groups, const ia_holders *holders,
              const ia_cost *costs)
@@ -171,7 +172,8 @@ list_cuts(const ia_walk *w, sharing *s, const ia_holders *holders)
         uintptr_t site = (uintptr_t)r->site + 1;
         uint32_t g = ia_ptrmap_get(&s->of_site, site);
         if (r->entry == IA_NO_ENTRY || g == IA_PTRMAP_NONE ||
-            ia_ptrmap_get(&s->charged, site) != IA_PTRMAP_NONE)
+            (r->claimed &&
+             ia_ptrmap_get(&s->charged, site) != IA_PTRMAP_NONE))
             continue;
         ia_cut cut = {w->queue[r->entry].ref, 0, g, r->entry};
         if (ia_is_value(cut.parent) &&
