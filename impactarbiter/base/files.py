@@ -153,11 +153,22 @@ def write_atomic(
 def _put(target: str, beside: str, data: bytes, sync: bool) -> None:
     written(lambda: _fill(beside, data, sync))
     with suppress(OSError):  # a new file has none to keep
-        there = os.stat(target)
-        with suppress(OSError):  # nobody but root may give files away
-            os.chown(beside, there.st_uid, there.st_gid)
-        os.chmod(beside, stat.S_IMODE(there.st_mode))
+        _make_like(beside, os.stat(target))
     os.replace(beside, target)
+
+
+def _make_like(beside: str, there: os.stat_result) -> None:
+    """Mode and owner; never of what somebody has put in its place since."""
+    number = os.open(beside, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        own = os.fstat(number)
+        if own.st_nlink != 1 or own.st_uid != os.geteuid():
+            return
+        with suppress(OSError):  # nobody but root may give files away
+            os.fchown(number, there.st_uid, there.st_gid)
+        os.fchmod(number, stat.S_IMODE(there.st_mode))
+    finally:
+        os.close(number)
 
 
 #: Seconds until a pipe without room is asked again.

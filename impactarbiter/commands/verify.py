@@ -224,9 +224,10 @@ def _inside(folder: str, room: str = "") -> Iterable[str]:
             for name in names
             if name not in LEFT_OUT and os.path.join(where, name) != room
         ]
-        for name in (*names, *files):
+        yield from (os.path.join(where, name) for name in names)
+        for name in files:
             path = os.path.join(where, name)
-            if os.path.islink(path) or os.path.isfile(path) or name in names:
+            if os.path.islink(path) or os.path.isfile(path):
                 yield path
 
 

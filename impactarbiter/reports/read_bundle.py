@@ -98,11 +98,16 @@ def _count(value: Any) -> int:
     return int(value)
 
 
+def _line(value: Any) -> int:
+    """-1 where the code has no line numbers."""
+    return -1 if value == -1 else _count(value)
+
+
 def _sources(folder: str, data: Any) -> dict[int, Site]:
     try:
         return {
             _count(item["site"]): Site(
-                str(item["file"]), _count(item["line"]), str(item["function"])
+                str(item["file"]), _line(item["line"]), str(item["function"])
             )
             for item in data
         }

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -60,14 +61,19 @@ def test_values_of_one_batch_in_many_lists_keep_its_graph(
     )
 
 
-def test_views_in_many_lists_are_freed_with_all_of_them() -> None:
+@pytest.mark.parametrize("make", [torch.ones, np.ones])
+def test_views_in_many_lists_are_freed_with_all_of_them(
+    make: Callable[..., Any],
+) -> None:
     """Without a graph: emptying one list frees no batch."""
     chance = random.Random(0)
-    rows: dict[int, list[torch.Tensor]] = {}
+    rows: dict[int, list[Any]] = {}
 
     def turn(step: int) -> None:
-        for row in torch.ones(8, 64):
+        for row in make((8, 64), dtype=dtype):
             rows.setdefault(chance.randrange(5), []).append(row)
+
+    dtype = torch.float32 if make is torch.ones else np.float32
 
     finding = leak_of(turn, 100)
     assert finding.retained_bytes == pytest.approx(100 * 8 * 64 * 4, rel=0.05)
@@ -226,3 +232,21 @@ def test_a_window_by_another_name_is_not_like_what_leaks(kind: str) -> None:
     leak = leak_of(turn, 200)
     assert leak.graph is not None
     assert leak.graph.nodes == pytest.approx((200 - 50) * 3, abs=3)
+
+
+def test_another_s_values_of_the_same_line_stay_its_own() -> None:
+    """Two lists have a value of each batch, other lists the rest."""
+    lists: list[list[torch.Tensor]] = [[] for _ in range(4)]
+    first, second = Client(), Client()
+
+    def turn(step: int) -> None:
+        values = [torch.ones(64, requires_grad=True) * 2 for _ in range(5)]
+        for rows, value in zip(lists, values, strict=False):
+            rows.append(value)
+        first.losses.append(values[4])
+        second.recent.append(values[4])
+
+    found = findings_of(turn, 100)
+    (other,) = [f for f in found if "lists" not in str(f.holder)]
+    # And the leaf that each was made of.
+    assert other.retained_bytes == pytest.approx(2 * 100 * 64 * 4, rel=0.1)

@@ -463,7 +463,7 @@ class Smoothed:
     def __init__(self) -> None:
         self.losses: list[torch.Tensor] = []
         self.best: torch.Tensor | None = None
-        self.window: deque[torch.Tensor] = deque(maxlen=20)
+        self.window: deque[object] = deque(maxlen=20)
 
     def add(self, loss: torch.Tensor, best: bool) -> None:
         if self.losses:
@@ -492,14 +492,20 @@ def test_an_attribute_that_names_one_of_a_list_keeps_its_value_alone(
     assert finding.graph.nodes == pytest.approx(80 * 3, abs=3)
 
 
-def test_what_a_window_beside_has_is_not_the_list_s() -> None:
+@pytest.mark.parametrize("of_objects", [False, True])
+def test_what_a_window_beside_has_is_not_the_list_s(of_objects: bool) -> None:
     weight = torch.ones(4, requires_grad=True)
     smoothed = Smoothed()
     with impactarbiter.watch(step="manual") as arbiter:
         for _ in range(80):
             smoothed.best = (weight * 2).sum()
             smoothed.losses.append(smoothed.best)
-            smoothed.window.append(smoothed.best)
+            item = smoothed.best
+            if of_objects:
+                smoothed.window.append(SimpleNamespace(value=item))
+            else:
+                smoothed.window.append(item)
+            del item
             arbiter.step()
         report = arbiter.report()
     finding = next(f for f in report.findings if f.verdict == "leak")

@@ -658,7 +658,7 @@ def test_wrong_counts_are_refused(
         read_bundle(written)
 
 
-@pytest.mark.parametrize("line", ["1e999", "1" + "0" * 400, '"1"', "-1"])
+@pytest.mark.parametrize("line", ["1e999", "1" + "0" * 400, '"1"', "-2"])
 @pytest.mark.parametrize("field", ["line", "site"])
 def test_wrong_lines_are_refused(written: Path, field: str, line: str) -> None:
     file = written / "recorder.json"

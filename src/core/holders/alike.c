@@ -18,7 +18,8 @@
 
 #define IN_NO_SET UINT32_MAX
 
-/* From a tensor up to the container that has it as an item, or in one. */
+/* From a tensor up to the container that has it as an item, or in a tuple, an
+ * object and its dict. */
 #define MOST_HOPS 4
 /* From a root down to a container that may be like others: behind as many links
  * of a chain lie many, and to ask for the way to each takes its square. */
@@ -252,7 +253,7 @@ is_measured(const alike *a, uint32_t set)
 }
 
 static int
-list_holders_cuts(alike *a, const ia_holders *holders)
+list_members_cuts(alike *a, const ia_holders *holders)
 {
     for (uint32_t i = 0; i < holders->ncuts; i++) {
         ia_cut cut = holders->cuts[i];
@@ -360,10 +361,17 @@ add_alone(ia_cost *all, const ia_cost *own)
     }
 }
 
+/* Less than half of what its lines have in them: others hold that, too, or it
+ * goes by more references than the walk has met, as views of an array. */
 static int
-frees_nothing(const ia_cost *cost)
+frees_little(const alike *a, const ia_holders *holders, uint32_t set,
+             const ia_cost *cost)
 {
-    return cost->storages == 0 && cost->nodes == 0;
+    uint64_t storages = 0;
+    for (uint32_t i = 0; i < holders->count; i++)
+        if (a->set[i] == set)
+            storages += holders->items[i].count;
+    return cost->nodes == 0 && 2 * cost->storages < storages;
 }
 
 /* What each has alone was counted by then, once; how many of its items nothing
@@ -377,10 +385,12 @@ charge(const alike *a, const ia_holders *holders, ia_cost *found,
             add_alone(&found[a->set[i]], &costs[i]);
     for (uint32_t i = 0; i < holders->count; i++) {
         const ia_cost own = costs[i];
-        if (!is_measured(a, a->set[i]) || frees_nothing(&found[a->set[i]]))
+        uint32_t set = a->set[i];
+        if (!is_measured(a, set) ||
+            frees_little(a, holders, set, &found[set]))
             continue;
-        int first = i == a->sets[a->set[i]].first;
-        costs[i] = first ? found[a->set[i]] : (ia_cost){0};
+        int first = i == a->sets[set].first;
+        costs[i] = first ? found[set] : (ia_cost){0};
         costs[i].items = own.items;
         costs[i].freed_items = own.freed_items;
         costs[i].with_alike = 1;
@@ -411,7 +421,7 @@ ia_alike_measure(const ia_walk *w, const ia_groups *groups,
         goto done;
     result = -1;
     found = calloc(a.count, sizeof *found);
-    if (found == NULL || list_holders_cuts(&a, holders) < 0 ||
+    if (found == NULL || list_members_cuts(&a, holders) < 0 ||
         list_others_cuts(&a, holders) < 0)
         goto done;
     if (leave_out_singles(&a)) {

@@ -273,7 +273,14 @@ typedef struct {
     ia_ptrmap items;   /* item -> holder */
     uint32_t holder;
     int failed;
+    ia_cut *cuts; /* owned; of items that have such a name */
+    uint32_t ncuts, capacity;
+    uint32_t named[IA_MAX_CUT_GROUPS]; /* by holder: how many of its have */
 } named_items;
+
+/* A program has few names for the items of one container; more are attributes
+ * of objects that another container has, as a window. */
+#define MOST_NAMES 4
 
 static int
 list_item(PyObject *op, void *arg)
@@ -345,11 +352,21 @@ cut_named_item(named_items *n, const ia_reached *r)
         ia_ptrmap_get(&n->items, (uintptr_t)op) != holder)
         return 0;
     void *node = ia_the_framework->grad_fn_of(op);
-    uintptr_t graph = (uintptr_t)node | IA_TAG_NODE;
-    uint32_t entry = n->k->items[holder].entry;
-    return node == NULL ? 0
-                        : add_cut(n->k, (ia_cut){(uintptr_t)op, graph, holder,
-                                                 entry});
+    ia_cut cut = {(uintptr_t)op, (uintptr_t)node | IA_TAG_NODE, holder,
+                  n->k->items[holder].entry};
+    if (node == NULL || n->named[holder]++ >= MOST_NAMES)
+        return 0;
+    return ia_cut_add(&n->cuts, &n->capacity, &n->ncuts, cut);
+}
+
+static int
+add_named(named_items *n)
+{
+    int result = 0;
+    for (uint32_t i = 0; result == 0 && i < n->ncuts; i++)
+        if (n->named[n->cuts[i].group] <= MOST_NAMES)
+            result = add_cut(n->k, n->cuts[i]);
+    return result;
 }
 
 /* With a graph that leads back to the steps before it would be charged with
@@ -364,6 +381,9 @@ cut_named_items(const ia_walk *w, const ia_groups *groups, ia_holders *k)
                          i < w->storages->count;
          i++)
         result = cut_named_item(&n, &w->storages->items[i]);
+    if (result == 0)
+        result = add_named(&n);
+    free(n.cuts);
     ia_ptrmap_free(&n.of_site);
     ia_ptrmap_free(&n.listed);
     ia_ptrmap_free(&n.items);

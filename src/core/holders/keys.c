@@ -26,53 +26,65 @@ equals_itself_alone(PyTypeObject *type)
             is_hashed_as_tensors_are(type));
 }
 
+/* Keys are mostly of one type. */
+typedef struct {
+    PyTypeObject *type; /* that was asked about last; compared only */
+    int equals_itself_alone;
+    PyObject *attributes; /* of a cached function itself: no entries */
+    uint32_t count;
+} entries;
+
+static int
+is_part_lone(entries *e, PyObject *part)
+{
+    if (Py_REFCNT(part) != 1)
+        return 0;
+    if (e->type != Py_TYPE(part)) {
+        e->type = Py_TYPE(part);
+        e->equals_itself_alone = equals_itself_alone(e->type);
+    }
+    return e->equals_itself_alone;
+}
+
 /* The arguments of a call are a tuple, and so are keys of several parts. */
 static int
-is_lone(PyObject *key)
+is_lone(entries *e, PyObject *key)
 {
-    if (Py_REFCNT(key) != 1 || !PyTuple_CheckExact(key))
-        return Py_REFCNT(key) == 1 && equals_itself_alone(Py_TYPE(key));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++) {
-        PyObject *part = PyTuple_GET_ITEM(key, i);
-        if (Py_REFCNT(part) == 1 && equals_itself_alone(Py_TYPE(part)))
+    if (!PyTuple_CheckExact(key) || Py_REFCNT(key) != 1)
+        return is_part_lone(e, key);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++)
+        if (is_part_lone(e, PyTuple_GET_ITEM(key, i)))
             return 1;
-    }
     return 0;
 }
 
-static uint32_t
-lone_keys_of_dict(PyObject *dict)
+static void
+count_lone_keys(entries *e, PyObject *dict)
 {
     PyObject *key, *value;
     Py_ssize_t pos = 0;
-    uint32_t count = 0;
     while (PyDict_Next(dict, &pos, &key, &value))
-        count += (uint32_t)is_lone(key);
-    return count;
+        e->count += (uint32_t)is_lone(e, key);
 }
-
-typedef struct {
-    PyObject *attributes; /* of the function itself: no entries */
-    uint32_t count;
-} entries;
 
 static int
 count_in_entries(PyObject *op, void *arg)
 {
     entries *e = arg;
     if (op != NULL && PyDict_CheckExact(op) && op != e->attributes)
-        e->count += lone_keys_of_dict(op);
+        count_lone_keys(e, op);
     return 0;
 }
 
 uint32_t
 ia_lone_keys(PyObject *op)
 {
-    if (PyDict_Check(op))
-        return lone_keys_of_dict(op);
-    if (ia_base_named(Py_TYPE(op), "functools._lru_cache_wrapper") == NULL)
-        return 0;
-    entries e = {.attributes = ia_get_instance_dict(op)};
-    Py_TYPE(op)->tp_traverse(op, count_in_entries, &e);
+    entries e = {0};
+    if (PyDict_Check(op)) {
+        count_lone_keys(&e, op);
+    } else if (ia_base_named(Py_TYPE(op), "functools._lru_cache_wrapper")) {
+        e.attributes = ia_get_instance_dict(op);
+        Py_TYPE(op)->tp_traverse(op, count_in_entries, &e);
+    }
     return e.count;
 }
