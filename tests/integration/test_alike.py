@@ -250,3 +250,31 @@ def test_another_s_values_of_the_same_line_stay_its_own() -> None:
     (other,) = [f for f in found if "lists" not in str(f.holder)]
     # And the leaf that each was made of.
     assert other.retained_bytes == pytest.approx(2 * 100 * 64 * 4, rel=0.1)
+
+
+class Block:
+    def __init__(self) -> None:
+        self.penalty: torch.Tensor | float = 0.0
+
+    def __call__(self, x: torch.Tensor) -> None:
+        self.penalty = self.penalty + (x * 2).sum()
+
+
+def test_sums_that_hang_on_one_graph_are_charged_once() -> None:
+    """A sum of them keeps the graph of each, too."""
+    weight = torch.ones(64, requires_grad=True)
+    blocks = [Block() for _ in range(3)]
+    state = SimpleNamespace(total=None)
+
+    def turn(step: int) -> None:
+        for block in blocks:
+            block(weight)
+        state.total = sum(block.penalty for block in blocks)
+
+    leak = leak_of(turn, 100)
+    # A product, a sum and what adds it, of each block.
+    assert leak.graph is not None
+    assert leak.graph.nodes == pytest.approx(100 * 9, rel=0.05)
+    assert leak.graph_bytes_per_step == pytest.approx(
+        leak.graph.node_bytes / 100, rel=0.15
+    )

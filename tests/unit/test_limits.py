@@ -176,6 +176,15 @@ FREE = {
 
 #: Another statement, marked ``# there``, empties what this one grows.
 EMPTIED = {
+    "by a loop, what has a default": """
+        class Trace:
+            def note(self, name, call):
+                self.book.setdefault(name, []).append(call)  # here
+
+            def flush(self):
+                for calls in self.book.values():
+                    calls.clear()  # there
+        """,
     "as a loop goes through all of them": """
         class Spread:
             def add(self, outputs):

@@ -930,7 +930,9 @@ def test_what_came_between_a_walk_and_its_visit_says_of_nothing_that_it_left():
     """Another thread had the interpreter; a list shows its newest first."""
     none = dict.fromkeys(("others_storages", "others_bytes", "bytes"), 0)
     none |= dict.fromkeys(("storages", "nodes", "node_bytes"), 0)
-    held = fellow(groups=(), shared=False, with_alike=False, **none)
+    held = fellow(
+        groups=(), shared=False, with_alike=False, together=0, **none
+    )
     known = history(replace(seen(20, 20, 20), first=7, eldest=3))
     known.fellows = [held]
     for length in (21, 20):

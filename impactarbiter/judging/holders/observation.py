@@ -252,6 +252,7 @@ def observed(
         at = at.at_the_end()
     lengths = [held.length for held in siblings if held.length is not None]
     items = sum(lengths) if len(lengths) == len(siblings) else None
+    charged = charged_once(siblings)
     if visit.length != items:
         # What it shows first by now came after what the walk has counted.
         visit = visit._replace(first=0)
@@ -262,15 +263,21 @@ def observed(
         + sum(held.others_storages for held in siblings),
         held=sum(group.bytes for group in groups)
         + sum(held.others_bytes for held in siblings),
-        bytes=sum(held.bytes for held in siblings),
-        nodes=sum(held.nodes for held in siblings),
-        node_bytes=sum(held.node_bytes for held in siblings),
+        bytes=sum(held.bytes for held in charged),
+        nodes=sum(held.nodes for held in charged),
+        node_bytes=sum(held.node_bytes for held in charged),
         **_seen_by(visit, lines),
-        freed=sum(held.storages for held in siblings),
+        freed=sum(held.storages for held in charged),
         shared=any(held.shared for held in siblings),
         with_alike=any(held.with_alike for held in siblings),
         ours=sum(held.branches for held in siblings),
     )
+
+
+def charged_once(siblings: Sequence[Held]) -> Sequence[Held]:
+    """One of those that hang on one graph: each is charged with what cutting
+    all of them frees."""
+    return list({held.together: held for held in siblings}.values())
 
 
 def visited(

@@ -13,7 +13,7 @@ from ...base.records import replace
 from ...core.wire import Held
 from ...model.finding import Finding, GraphCost
 from ...model.words import Verdict
-from .observation import Observation
+from .observation import Observation, charged_once
 
 #: Holders that are alike, and what is told of each.
 Siblings: TypeAlias = list[tuple[Held, Finding]]
@@ -35,23 +35,24 @@ def told_as_one(
     """The finding of all, which grew by so many bytes and storages a step
     until they were ``walked`` to."""
     _held, finding = stands_for(siblings)
+    charged = charged_once([held for held, _finding in siblings])
     return replace(
         finding,
         bytes_per_step=size,
         tensors_per_step=count,
         verdict=verdict,
         retained_bytes=walked.bytes,
-        retained_tensors=sum(held.storages for held, _f in siblings),
+        retained_tensors=sum(held.storages for held in charged),
         generations=max(f.generations for _held, f in siblings),
         first_step=min(f.first_step for _held, f in siblings),
         last_step=max(f.last_step for _held, f in siblings),
-        graph=_graph_of_all(siblings),
+        graph=_graph_of_all(charged),
     )
 
 
-def _graph_of_all(siblings: Siblings) -> GraphCost | None:
+def _graph_of_all(charged: Sequence[Held]) -> GraphCost | None:
     """What cutting all of them frees of it."""
-    graphs = [held.graph for held, _f in siblings if held.graph is not None]
+    graphs = [held.graph for held in charged if held.graph is not None]
     if len(graphs) < 2:
         return graphs[0] if graphs else None
     kinds: dict[str, tuple[int, int]] = {}

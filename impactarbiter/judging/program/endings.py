@@ -32,7 +32,7 @@ def ending(
     """The first statement or call but ``grows`` that empties ``it``, a name
     or an attribute; that is known by its name alone."""
     inside = set(ast.walk(grows))
-    reader = _Reader(source, grows, it)
+    reader = _Reader(source, grows, _as_item(it))
     return next(
         (
             node
@@ -42,6 +42,18 @@ def ending(
         ),
         None,
     )
+
+
+def _as_item(it: ast.AST) -> ast.AST:
+    """``rows.setdefault(key, [])`` is ``rows[key]``."""
+    if (
+        isinstance(it, ast.Call)
+        and isinstance(it.func, ast.Attribute)
+        and it.func.attr in ("get", "setdefault")
+        and it.args
+    ):
+        return ast.Subscript(it.func.value, it.args[0], ast.Load())
+    return it
 
 
 def replacing(source: Source, name: str) -> ast.stmt | None:
