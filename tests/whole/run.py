@@ -32,6 +32,8 @@ def case_of(program: truth.Program) -> Case:
         exit=program.exit,
         steps=program.steps,
         varies=program.stdout_varies,
+        gate=not program.grows,
+        grows=program.grows,
     )
 
 

@@ -39,6 +39,7 @@ class Program:
     exit: int
     stdout_varies: bool
     gathers_once: bool  # its leak has stopped before the run's last half
+    grows: tuple[str, ...]  # what is said to grow in the fixed one, too
     leaks: tuple[Leak, ...]
 
 
@@ -75,6 +76,7 @@ def load(names: list[str], file: Path = HERE / "truth.toml") -> list[Program]:
             exit=record.get("exit", 0),
             stdout_varies=record.get("stdout_varies", False),
             gathers_once=record.get("gathers_once", False),
+            grows=_texts(record.get("grows", [])),
             leaks=tuple(map(leak_of, record["leak"])),
         )
         for record in records
