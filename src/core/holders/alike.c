@@ -208,6 +208,19 @@ find_set(alike *a, const ia_holders *holders, uint32_t entry,
     return 0;
 }
 
+/* May others differ from it by an index?  -1: memory is short. */
+static int
+may_have_likes(alike *a, uint32_t entry)
+{
+    const ia_entry *queue = a->w->queue;
+    for (; queue[entry].parent != IA_NO_ENTRY; entry = queue[entry].parent) {
+        int at_index = stands_at_index(a, queue[entry].parent, entry);
+        if (at_index != 0)
+            return at_index;
+    }
+    return 0;
+}
+
 static int
 has_some_in_common(const ia_holder *k, const ia_cost *cost)
 {
@@ -224,7 +237,10 @@ list_sets(alike *a, const ia_groups *groups, const ia_holders *holders,
         const ia_source_frame *made = made_at(groups->items[k->primary].site);
         *set = IN_NO_SET;
         uint64_t way = way_to(a->w, k->entry);
-        if (k->parts < 2 || way == 0)
+        int may = k->parts < 2 || way == 0 ? 0 : may_have_likes(a, k->entry);
+        if (may < 0)
+            return -1;
+        if (!may)
             continue;
         if (find_set(a, holders, k->entry, made, set) < 0)
             return -1;
