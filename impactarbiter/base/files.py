@@ -161,14 +161,18 @@ def _make_like(beside: str, there: os.stat_result) -> None:
     """Mode and owner; never of what somebody has put in its place since."""
     number = os.open(beside, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        own = os.fstat(number)
-        if own.st_nlink != 1 or own.st_uid != os.geteuid():
-            return
-        with suppress(OSError):  # nobody but root may give files away
-            os.fchown(number, there.st_uid, there.st_gid)
-        os.fchmod(number, stat.S_IMODE(there.st_mode))
+        _give(number, there)
     finally:
         os.close(number)
+
+
+def _give(number: int, there: os.stat_result) -> None:
+    own = os.fstat(number)
+    if own.st_nlink != 1 or own.st_uid != os.geteuid():
+        return
+    with suppress(OSError):  # nobody but root may give files away
+        os.fchown(number, there.st_uid, there.st_gid)
+    os.fchmod(number, stat.S_IMODE(there.st_mode))
 
 
 #: Seconds until a pipe without room is asked again.

@@ -271,20 +271,26 @@ class _Reader:
     def _items_gone_through(self, it: ast.AST) -> Iterator[Variable]:
         """``for rows in self.kept.values():`` where an item of ``self.kept``
         grows, by its key or as another loop goes through it."""
-        container = self._it if isinstance(it, ast.Subscript) else None
-        if isinstance(it, ast.Name):
-            for loop in loops_around(self._source, self._grows):
-                if isinstance(loop, ast.For) and it.id in _names(loop.target):
-                    container = _gone_through_by(loop)
+        container = self._container_of(it)
         if container is None:
             return
         for loop in self._source.nodes:
             through = _gone_through_by(loop)
             if through is not None and self._are_one(through, container):
                 assert isinstance(loop, ast.For)
-                for part in ast.walk(loop.target):
-                    if isinstance(part, ast.Name):
-                        yield self._source.variable(part)
+                yield from map(self._source.variable, _names(loop.target))
+
+    def _container_of(self, it: ast.AST) -> ast.AST | None:
+        """What it is an item of; None where the source does not say."""
+        if isinstance(it, ast.Subscript):
+            return self._it
+        around = loops_around(self._source, self._grows)
+        for loop in around if isinstance(it, ast.Name) else ():
+            if isinstance(loop, ast.For) and any(
+                name.id == name_of(it) for name in _names(loop.target)
+            ):
+                return _gone_through_by(loop)
+        return None
 
     def _are_one(self, node: ast.AST, other: ast.AST) -> bool:
         """Attributes of one name, or one variable."""
@@ -406,8 +412,8 @@ class _Reader:
         )
 
 
-def _names(target: ast.expr) -> set[str]:
-    return {part.id for part in ast.walk(target) if isinstance(part, ast.Name)}
+def _names(target: ast.expr) -> list[ast.Name]:
+    return [part for part in ast.walk(target) if isinstance(part, ast.Name)]
 
 
 def _gone_through_by(loop: ast.AST) -> ast.AST | None:
