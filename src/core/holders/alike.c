@@ -184,13 +184,12 @@ way_to(const ia_walk *w, uint32_t entry)
     return ia_way_of(w, entry) | 1;
 }
 
-/* The set that an entry belongs to, with what that line made; IN_NO_SET: to
- * none.  0, or -1 when memory is short. */
+/* The set that an entry belongs to, by the way to it, with what that line made;
+ * IN_NO_SET: to none.  0, or -1 when memory is short. */
 static int
-find_set(alike *a, const ia_holders *holders, uint32_t entry,
+find_set(alike *a, const ia_holders *holders, uint32_t entry, uint64_t way,
          const ia_source_frame *made, uint32_t *found)
 {
-    uint64_t way = way_to(a->w, entry);
     *found = IN_NO_SET;
     for (uint32_t i = 0; way != 0 && i < a->count; i++) {
         const likes *set = &a->sets[i];
@@ -242,7 +241,7 @@ list_sets(alike *a, const ia_groups *groups, const ia_holders *holders,
             return -1;
         if (!may)
             continue;
-        if (find_set(a, holders, k->entry, made, set) < 0)
+        if (find_set(a, holders, k->entry, way, made, set) < 0)
             return -1;
         if (*set == IN_NO_SET) {
             *set = a->count++;
@@ -295,7 +294,8 @@ recall_set(alike *a, const ia_holders *holders, uint32_t entry,
         *found = known == IN_NO_SET - 1 ? IN_NO_SET : known;
         return 0;
     }
-    if (find_set(a, holders, entry, made, found) < 0)
+    uint64_t way = way_to(a->w, entry);
+    if (find_set(a, holders, entry, way, made, found) < 0)
         return -1;
     return ia_ptrmap_set(&a->asked, key,
                          *found == IN_NO_SET ? IN_NO_SET - 1 : *found);
@@ -365,16 +365,8 @@ add_alone(ia_cost *all, const ia_cost *own)
 {
     all->bytes += own->bytes;
     all->storages += own->storages;
-    for (int i = 0; i < own->non; i++) {
-        int at = 0;
-        while (at < all->non && all->on[at].device != own->on[i].device)
-            at++;
-        if (at == IA_MOST_COSTS)
-            continue;
-        if (at == all->non)
-            all->on[all->non++] = (ia_device_cost){own->on[i].device, 0};
-        all->on[at].bytes += own->on[i].bytes;
-    }
+    for (int i = 0; i < own->non; i++)
+        ia_cost_add_on(all, own->on[i].device, own->on[i].bytes);
 }
 
 /* Less than half of what its lines have in them: others hold that, too, or it

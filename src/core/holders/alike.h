@@ -8,9 +8,9 @@
  * where some of them have storages or graph nodes in common, which none frees
  * alone, the first is charged with what cutting all of them frees, and the
  * others with nothing.  Those that are no holders themselves, as what they have
- * was met in another, lose their references to what the same lines made.  One
- * more walk, and none where no holders are like that.  0, or -1 when memory is
- * short. */
+ * was met in another, lose their references to what the same functions made.
+ * One more walk, and none where no holders are like that.  0, or -1 when memory
+ * is short. */
 int ia_alike_measure(const ia_walk *, const ia_groups *, const ia_holders *,
                      ia_cost *costs);
 

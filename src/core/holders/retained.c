@@ -179,17 +179,17 @@ count_nodes(const ia_walk *full, const loose_nodes *loose, const owners *of,
     return 0;
 }
 
-static void
-add_on_device(ia_cost *cost, const ia_reached *r)
+void
+ia_cost_add_on(ia_cost *cost, uint16_t device, uint64_t bytes)
 {
     int i = 0;
-    while (i < cost->non && cost->on[i].device != r->device)
+    while (i < cost->non && cost->on[i].device != device)
         i++;
     if (i == IA_MOST_COSTS)
         return;
     if (i == cost->non)
-        cost->on[cost->non++].device = r->device;
-    cost->on[i].bytes += r->bytes;
+        cost->on[cost->non++].device = device;
+    cost->on[i].bytes += bytes;
 }
 
 static void
@@ -205,7 +205,7 @@ count_storages(const ia_walk *full, const owners *of, uint32_t group,
         cost->bytes += r->bytes;
         cost->storages++;
         if (r->asked_for)
-            add_on_device(cost, r);
+            ia_cost_add_on(cost, r->device, r->bytes);
     }
 }
 

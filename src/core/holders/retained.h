@@ -40,6 +40,9 @@ typedef struct {
     int non;
 } ia_cost;
 
+/* So many bytes more on that device. */
+void ia_cost_add_on(ia_cost *, uint16_t device, uint64_t bytes);
+
 #define IA_MAX_CUT_GROUPS 64
 
 /* Measures `groups` sets of cuts against a finished walk: costs[g] is what
