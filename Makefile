@@ -80,9 +80,12 @@ LIBRARIES := $(addprefix tests/integration/test_,$(addsuffix .py,accelerate \
     tests/unit/test_op_db.py tests/unit/test_statistics.py
 GROUND := tests/native tests/faults tests/cuda tests/unit/test_leaks_of_ours.py
 # A file's tests in one process: its fixtures are made once; in the order that
-# tests/conftest.py gives them.
+# tests/conftest.py gives them.  A test that hangs says where it does and ends
+# the run.
 RUN_TESTS = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(PYTEST) -n $(JOBS) \
-    --dist loadfile --no-loadscope-reorder
+    --dist loadfile --no-loadscope-reorder \
+    -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true \
+    --max-worker-restart 0
 
 test: build
 	@echo '== tests'

@@ -208,13 +208,13 @@ def _wait_for_end(name: str) -> None:
         _locks[name] = ReferenceType(lock, _look_again_aside)
 
 
-def _ended(name: str, names: dict[str, Any]) -> None:
+def _ended(name: str, names: dict[str, Any], _: object) -> None:
     """One whose code has failed is there no more, or another in its place."""
     if names_in(name) is names and not _runs(names):
         _call(name)
 
 
-def _look_again() -> None:
+def _look_again(_: object) -> None:
     """Who waited for what is there now is called."""
     for name in tuple(_come):
         if _stands(name):

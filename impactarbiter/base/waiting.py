@@ -7,7 +7,6 @@ AttributeError, or an ImportError, out of a module that has half its names.
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,32 +24,26 @@ except ImportError:  # a folder of sources: what is imported says so
 
 
 @contextmanager
-def handlers_wait(but: int | None = None) -> Iterator[None]:
+def handlers_wait(but: int = 0) -> Iterator[None]:
     """Signals that have a handler of Python's are handled afterwards, ``but``
     that one.
 
     On another thread nothing has to wait: the main thread, which runs the
     handlers, would wait there for what is being imported.
     """
-    handled = _handled()
-    if _signals is None or handled is None:
-        yield
-        return
-    outermost = _signals.hold(tuple(n for n in handled if n != but))
+    outermost = _signals is not None and _signals.hold(but)
     try:
         yield
     finally:
-        if outermost:
+        if _signals is not None and outermost:
             _signals.let_go()
 
 
-def called_aside(work: Callable[[], object]) -> Callable[..., object]:
-    """``work``, for the interpreter to call with whatever it tells, in the
-    middle of what the program does.  Handlers wait, and what they raise, or
-    another thread does in this one, is raised in the program."""
-    if _signals is None:
-        return lambda *_: work()
-    return partial(_signals.aside, _handled, work)
+def called_aside(work: Callable[..., object]) -> Callable[..., object]:
+    """``work``, for the interpreter to call in the middle of what the program
+    does.  Handlers wait, and what they raise, or another thread does in this
+    one, is raised in the program."""
+    return work if _signals is None else partial(_signals.aside, work)
 
 
 def not_compiled(
@@ -88,7 +81,7 @@ def threads_end() -> None:
 def called_soon(work: Callable[[], object]) -> bool:
     """Has the main thread call ``work`` aside, between two of its bytecodes;
     False where too much waits there, or nothing can be asked for."""
-    return _signals is not None and _signals.soon(_handled, work)
+    return _signals is not None and _signals.soon(work)
 
 
 def written(work: Callable[[], T]) -> T:
@@ -98,15 +91,3 @@ def written(work: Callable[[], T]) -> T:
         return work()
     done: T = _signals.beyond_size(work)
     return done
-
-
-def _handled() -> tuple[int, ...] | None:
-    """Signals that have a handler of Python's, if this is the thread that
-    runs them."""
-    if threading.get_ident() != threading.main_thread().ident:
-        return None
-    return tuple(
-        number
-        for number in signal.valid_signals()
-        if callable(signal.getsignal(number))
-    )

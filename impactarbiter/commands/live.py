@@ -23,7 +23,6 @@ from ..base.ranks import rank
 from ..base.records import dataclass
 from ..base.signals import Tolerated
 from ..base.text import clean
-from ..base.waiting import called_aside
 from ..model.finding import Finding
 from ..model.report import Report
 from ..model.words import BOUNDED
@@ -261,8 +260,7 @@ class Live:
     def _end_with(self, words: Callable[[], object]) -> None:
         self.end()
         try:
-            # Handlers of the program's wait: there is no later report.
-            called_aside(lambda: self._attempt(words))()
+            self._attempt(words)
         finally:
             self.let_go()
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from operator import attrgetter
 
 from .. import _signals
-from ..base.waiting import uncompiled
+from ..base.waiting import called_aside
 from .depth import Room
 
 
@@ -37,7 +37,8 @@ class Signals:
         """
         self._tell = tell
         self._handler = _Handler(signal.SIG_DFL)
-        self._handler.call = uncompiled(self._handle)
+        # Lest what another handler raises takes what this one begins.
+        self._handler.call = called_aside(self._handle)
         self._room = Room()
         self.taken: tuple[int, ...] = tuple(
             number

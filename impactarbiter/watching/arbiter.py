@@ -15,6 +15,7 @@ from ..base.errors import AlreadyWatchingError, UsageError
 from ..base.later import Later
 from ..base.ranks import job_folder
 from ..base.signals import Tolerated
+from ..base.waiting import called_aside
 from ..core import failures, frameworks, hooks
 from ..core.code import is_users
 from ..judging.allowlist import AllowList, AllowRule
@@ -400,6 +401,10 @@ class Arbiter:
             self._catch_up()
 
     def _catch_up(self) -> None:
+        if self._waiting:
+            called_aside(self._do_what_waits)()
+
+    def _do_what_waits(self) -> None:
         while self._waiting:
             with looks.Room():
                 self._waiting.pop(0)()

@@ -65,9 +65,8 @@ raise_it(void *error)
  * the main thread's next instruction, and in another thread, where it came
  * from a third one by its class, by its class. */
 static void
-raise_later(void)
+raise_later(PyObject *error)
 {
-    PyObject *error = ia_take_exception();
     if (!ia_is_main_thread())
         PyThreadState_SetAsyncExc(PyThread_get_thread_ident(),
                                   (PyObject *)Py_TYPE(error));
@@ -76,45 +75,15 @@ raise_later(void)
     Py_DECREF(error);
 }
 
-PyDoc_STRVAR(aside_doc,
-             "aside($module, numbers, work, /, *ignored)\n--\n\n"
-             "Call work() where the interpreter calls back, in the middle of\n"
-             "what the program does.  The signals that numbers() gives, None\n"
-             "for none to hold, are handled once this has returned: what a\n"
-             "handler raises is the program's to see.  Nothing is traced, nor\n"
-             "compiled.");
-
-/* In C, for whatever of Python ran after let_go() would meet the handlers. */
-static PyObject *
-aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
+/* Has what came before handled; whatever handlers have raised, owned. */
+static int
+handled_before(PyObject *raised[NSIG])
 {
-    if (n < 2)
-        return PyErr_Format(PyExc_TypeError, "no numbers, or no work");
-    PyThreadState *thread = PyThreadState_Get();
-    PyThreadState_EnterTracing(thread);
-    PyObject *compiler = paused();
-    PyObject *numbers = PyObject_CallNoArgs(args[0]);
-    int held = 0;
-    if (numbers != NULL && numbers != Py_None)
-        held = ia_signals_hold(numbers);
-    if (PyErr_Occurred())
-        raise_later();
-    PyObject *done = PyObject_CallNoArgs(args[1]);
-    if (done == NULL)
-        raise_later();
-    if (held > 0)
-        ia_signals_let_go();
-    resumed(compiler);
-    PyThreadState_LeaveTracing(thread);
-    Py_XDECREF(numbers);
-    Py_XDECREF(done);
-    Py_RETURN_NONE;
+    int n = 0;
+    while (n < NSIG && PyErr_CheckSignals() < 0)
+        raised[n++] = ia_take_exception();
+    return n;
 }
-
-PyDoc_STRVAR(uncompiled_doc,
-             "uncompiled($module, work, /, *args)\n--\n\n"
-             "What work(*args) gives, which no compiler takes for the\n"
-             "program's.");
 
 /* work(*args) */
 static PyObject *
@@ -124,6 +93,44 @@ call_work(PyObject *const *args, Py_ssize_t n)
         return PyErr_Format(PyExc_TypeError, "no work");
     return PyObject_Vectorcall(args[0], args + 1, (size_t)n - 1, NULL);
 }
+
+PyDoc_STRVAR(aside_doc,
+             "aside($module, work, /, *args)\n--\n\n"
+             "Call work(*args) where the interpreter calls back, in the\n"
+             "middle of what the program does.  On the main thread, signals\n"
+             "that Python handles are handled before it and once this has\n"
+             "returned: what a handler raises is the program's to see.\n"
+             "Nothing is traced, nor compiled.");
+
+/* In C, for whatever of Python ran before hold(), or after let_go(), would
+ * meet the handlers; and what they raise would end the work, if it were
+ * raised before that is done. */
+static PyObject *
+aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    PyThreadState_EnterTracing(thread);
+    int held = ia_signals_hold(0);
+    PyObject *raised[NSIG + 1];
+    int errors = held ? handled_before(raised) : 0;
+    PyObject *compiler = paused();
+    PyObject *done = call_work(args, n);
+    if (done == NULL)
+        raised[errors++] = ia_take_exception();
+    resumed(compiler);
+    if (held)
+        ia_signals_let_go();
+    PyThreadState_LeaveTracing(thread);
+    for (int i = 0; i < errors; i++)
+        raise_later(raised[i]);
+    Py_XDECREF(done);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(uncompiled_doc,
+             "uncompiled($module, work, /, *args)\n--\n\n"
+             "What work(*args) gives, which no compiler takes for the\n"
+             "program's.");
 
 static PyObject *
 uncompiled(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
@@ -152,33 +159,31 @@ untraced(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
 }
 
 PyDoc_STRVAR(soon_doc,
-             "soon($module, numbers, work, /)\n--\n\n"
-             "Have the main thread do aside(numbers, work) between two of its\n"
+             "soon($module, work, /)\n--\n\n"
+             "Have the main thread do aside(work) between two of its\n"
              "bytecodes.  False where too much waits there for now.");
 
 static int
-do_it(void *both)
+do_it(void *work)
 {
-    Py_XDECREF(aside(NULL, PySequence_Fast_ITEMS((PyObject *)both), 2));
-    Py_DECREF((PyObject *)both);
+    PyObject *asked = work;
+    Py_XDECREF(aside(NULL, &asked, 1));
+    Py_DECREF(asked);
     return 0;
 }
 
 static PyObject *
-soon(PyObject *Py_UNUSED(self), PyObject *args)
+soon(PyObject *Py_UNUSED(self), PyObject *work)
 {
-    PyObject *numbers, *work;
-    if (!PyArg_ParseTuple(args, "OO", &numbers, &work))
-        return NULL;
-    if (Py_AddPendingCall(do_it, Py_NewRef(args)) == 0)
+    if (Py_AddPendingCall(do_it, Py_NewRef(work)) == 0)
         Py_RETURN_TRUE;
-    Py_DECREF(args);
+    Py_DECREF(work);
     Py_RETURN_FALSE;
 }
 
 PyMethodDef ia_aside_methods[] = {
     {"aside", (PyCFunction)(void (*)(void))aside, METH_FASTCALL, aside_doc},
-    {"soon", soon, METH_VARARGS, soon_doc},
+    {"soon", soon, METH_O, soon_doc},
     {"untraced", (PyCFunction)(void (*)(void))untraced, METH_FASTCALL,
      untraced_doc},
     {"uncompiled", (PyCFunction)(void (*)(void))uncompiled, METH_FASTCALL,

@@ -26,13 +26,18 @@ void ia_signal_is_answered(int number);
 /* 1 where the disposition is as asked, 0 where not, -1 with an exception. */
 int ia_signal_is_set_to(int number, void (*handler)(int));
 
+/* Whether Python's table has what can be called; no code of Python's runs. */
+int ia_signal_calls_python(int number);
+
 extern PyMethodDef ia_taken_methods[];
 
 /* -- waiting.c ------------------------------------------------------------ */
 
-/* Lets those wait that the tuple has, and those that are taken; 1 where they
- * wait from here on, 0 where they wait already, -1 with an exception. */
-int ia_signals_hold(PyObject *numbers);
+/* Lets those wait that Python handles, ``but`` that one, and those that are
+ * taken; 1 where they wait from here on, 0 where they wait already, and on
+ * another thread than the main one, which has none to run.  No code of
+ * Python's runs, so no handler does; those of what came before have yet to. */
+int ia_signals_hold(int but);
 
 /* Sends what came since, and holds no more; nothing where none is held. */
 void ia_signals_let_go(void);

@@ -127,17 +127,37 @@ set_in_table(int number, PyObject *handler)
     return before == NULL ? -1 : 0;
 }
 
-/* 1 where it stands in Python's table, 0 where not, -1 with an exception. */
-static int
-is_in_table(int number, PyObject *handler)
+/* What stands in Python's table, a new reference. */
+static PyObject *
+in_table(int number)
 {
     PyObject *module = imported("_signal");
     if (module == NULL)
-        return -1;
+        return NULL;
     PyObject *found = PyObject_CallMethod(module, "getsignal", "i", number);
     Py_DECREF(module);
+    return found;
+}
+
+/* 1 where it stands there, 0 where not, -1 with an exception. */
+static int
+is_in_table(int number, PyObject *handler)
+{
+    PyObject *found = in_table(number);
     Py_XDECREF(found);
     return found == NULL ? -1 : found == handler;
+}
+
+int
+ia_signal_calls_python(int number)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *found = in_table(number);
+    int is_called = found != NULL && PyCallable_Check(found);
+    Py_XDECREF(found);
+    PyErr_Restore(type, value, trace);
+    return is_called;
 }
 
 /* The disposition, where Python's table has what is called. */

@@ -33,7 +33,8 @@ on_held(int number)
         sigaction(number, &held[number], NULL);
         raise(number);
     }
-    else if (ia_signal_is_overdue(number))
+    else if (held[number].sa_handler != SIG_DFL &&
+             ia_signal_is_overdue(number))
         held[number].sa_handler(number);
     else {
         atomic_store(&waits[number], 1);
@@ -42,17 +43,22 @@ on_held(int number)
     errno = error;
 }
 
-/* Its own flags and mask: calls that it interrupts go on as before.  What
- * a fault of the program's own raises cannot wait. */
+/* What a fault of the program's own raises cannot. */
+static int
+can_wait(int number)
+{
+    struct sigaction *set = &held[number];
+    return number != SIGSEGV && number != SIGBUS && number != SIGFPE &&
+           number != SIGILL && number != SIGABRT &&
+           !(set->sa_flags & SA_SIGINFO) && set->sa_handler != SIG_DFL &&
+           set->sa_handler != SIG_IGN;
+}
+
+/* Its own flags and mask: calls that it interrupts go on as before. */
 static void
 hold_one(int number)
 {
-    struct sigaction *set = &held[number];
-    if (number == SIGSEGV || number == SIGBUS || number == SIGFPE ||
-        number == SIGILL || number == SIGABRT || (set->sa_flags & SA_SIGINFO) ||
-        set->sa_handler == SIG_DFL || set->sa_handler == SIG_IGN)
-        return;
-    struct sigaction ours = *set;
+    struct sigaction ours = held[number];
     ours.sa_handler = on_held;
     is_held[number] = sigaction(number, &ours, NULL) == 0;
 }
@@ -84,44 +90,29 @@ forget_parent(void)
     let_go();
 }
 
-/* The numbers, each below NSIG; 0, or -1 with an exception. */
+/* One of Python's, or what is taken. */
 static int
-read_numbers(PyObject *numbers, char asked[NSIG])
+has_handler(int number)
 {
-    if (!PyTuple_Check(numbers)) {
-        PyErr_SetString(PyExc_TypeError, "no tuple of numbers");
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++) {
-        long number = PyLong_AsLong(PyTuple_GET_ITEM(numbers, i));
-        if (number == -1 && PyErr_Occurred())
-            return -1;
-        if (number > 0 && number < NSIG)
-            asked[number] = 1;
-    }
-    return 0;
+    return held[number].sa_handler == ia_on_signal ||
+           ia_signal_calls_python(number);
 }
 
 int
-ia_signals_hold(PyObject *numbers)
+ia_signals_hold(int but)
 {
-    char asked[NSIG] = {0};
-    if (read_numbers(numbers, asked) < 0)
-        return -1;
+    if (!ia_is_main_thread())
+        return 0;
     forget_parent();
     if (are_held)
         return 0;
     holder = getpid();
     atomic_store(&are_held, 1);
-    for (int number = 1; number < NSIG; number++) {
-        if (sigaction(number, NULL, &held[number]) == 0 &&
-            (asked[number] || held[number].sa_handler == ia_on_signal))
+    for (int number = 1; number < NSIG; number++)
+        if (sigaction(number, NULL, &held[number]) == 0 && can_wait(number) &&
+            number != but && has_handler(number))
             hold_one(number);
-    }
-    if (PyErr_CheckSignals() == 0)
-        return 1;
-    let_go();
-    return -1;
+    return 1;
 }
 
 void
@@ -142,16 +133,24 @@ ia_signal_ends_after_wait(int number)
 }
 
 PyDoc_STRVAR(hold_doc,
-             "hold($module, numbers, /)\n--\n\n"
-             "Let these signals wait, and those that are noted, until\n"
-             "let_go(); on the main thread.  False where they wait already.\n"
-             "What came before is handled first: it may raise.");
+             "hold($module, but=0, /)\n--\n\n"
+             "Let the signals that Python handles wait, and those that are\n"
+             "taken, until let_go(); ``but`` that one.  False where they wait\n"
+             "already, and on other threads than the main one.  What came\n"
+             "before is handled first: it may raise, and none waits then.");
 
 static PyObject *
-hold(PyObject *Py_UNUSED(self), PyObject *numbers)
+hold(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    int waits_now = ia_signals_hold(numbers);
-    return waits_now < 0 ? NULL : PyBool_FromLong(waits_now);
+    int but = 0;
+    if (!PyArg_ParseTuple(args, "|i", &but))
+        return NULL;
+    int waits_now = ia_signals_hold(but);
+    if (waits_now && PyErr_CheckSignals() < 0) {
+        let_go();
+        return NULL;
+    }
+    return PyBool_FromLong(waits_now);
 }
 
 PyDoc_STRVAR(let_go_doc, "let_go($module, /)\n--\n\n"
@@ -165,7 +164,7 @@ let_go_method(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
 }
 
 PyMethodDef ia_waiting_methods[] = {
-    {"hold", hold, METH_O, hold_doc},
+    {"hold", hold, METH_VARARGS, hold_doc},
     {"let_go", let_go_method, METH_NOARGS, let_go_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -6,10 +6,14 @@ cannot be made to wait gets one line.
 
 from __future__ import annotations
 
+import ctypes
+import operator
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -87,8 +91,8 @@ def test_signals_wait_and_come_once() -> None:
         signal.SIGUSR2, lambda number, _: came.append(number)
     )
     try:
-        assert _signals.hold((signal.SIGUSR2,))
-        assert not _signals.hold((signal.SIGUSR2,))  # they wait already
+        assert _signals.hold()
+        assert not _signals.hold()  # they wait already
         signal.raise_signal(signal.SIGUSR2)
         signal.raise_signal(signal.SIGUSR2)
         assert came == []
@@ -111,7 +115,7 @@ def test_what_a_handler_raises_leaves_nothing_held() -> None:
     before = signal.signal(signal.SIGUSR2, handler)
     try:
         with pytest.raises(TimeoutError):
-            _signals.hold((signal.SIGUSR2,))
+            _signals.hold()
             signal.raise_signal(signal.SIGUSR2)
             _signals.let_go()
         with pytest.raises(TimeoutError):
@@ -125,7 +129,7 @@ def test_what_was_set_meanwhile_stays() -> None:
     came: list[int] = []
     before = signal.signal(signal.SIGUSR2, lambda number, _: came.append(1))
     try:
-        _signals.hold((signal.SIGUSR2,))
+        _signals.hold()
         signal.signal(signal.SIGUSR2, lambda number, _: came.append(2))
         _signals.let_go()
         signal.raise_signal(signal.SIGUSR2)
@@ -140,13 +144,13 @@ def test_a_fork_holds_nothing() -> None:
     came: list[int] = []
     before = signal.signal(signal.SIGUSR2, lambda number, _: came.append(1))
     try:
-        _signals.hold((signal.SIGUSR2,))
+        _signals.hold()
         signal.raise_signal(signal.SIGUSR2)
         child = os.fork()
         if child == 0:
             signal.raise_signal(signal.SIGUSR2)
             seen = len(came)
-            _signals.hold((signal.SIGUSR2,))
+            _signals.hold()
             signal.raise_signal(signal.SIGUSR2)
             seen = seen * 10 + len(came)
             _signals.let_go()
@@ -160,11 +164,57 @@ def test_a_fork_holds_nothing() -> None:
     assert came == [1]
 
 
-def test_numbers_that_are_none() -> None:
-    with pytest.raises(TypeError):
-        _signals.hold([signal.SIGUSR2])  # type: ignore[arg-type]
-    assert _signals.hold((-1, 10**6))
-    _signals.let_go()
+def test_all_but_one_wait() -> None:
+    came: list[int] = []
+    numbers = signal.SIGUSR1, signal.SIGUSR2
+    before = [
+        signal.signal(number, lambda number, _: came.append(number))
+        for number in numbers
+    ]
+    try:
+        with pytest.raises(TypeError):
+            _signals.hold("USR2")  # type: ignore[arg-type]
+        assert _signals.hold(signal.SIGUSR2)
+        for number in numbers:
+            signal.raise_signal(number)
+        assert came == [signal.SIGUSR2]
+    finally:
+        _signals.let_go()
+        for number, one in zip(numbers, before, strict=True):
+            signal.signal(number, one)
+    assert came == [signal.SIGUSR2, signal.SIGUSR1]
+
+
+def test_on_another_thread_nothing_waits() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(_signals.hold).result()
+
+
+def test_what_came_before_does_not_end_what_is_called_aside() -> None:
+    """Its handler is called first, and what that raises is raised last."""
+    done: list[str] = []
+
+    def handler(_number: int, _frame: object) -> None:
+        done.append("handled")
+        raise TimeoutError("the program's")
+
+    def work(word: str) -> None:
+        for _ in range(1000):
+            pass
+        done.append(word)
+
+    before = signal.signal(signal.SIGUSR2, handler)
+    # No bytecode lies between the signal and the call.
+    calls = [
+        partial(getattr(ctypes.CDLL(None), "raise"), int(signal.SIGUSR2)),
+        partial(_signals.aside, work, "worked"),
+    ]
+    try:
+        with pytest.raises(TimeoutError):
+            list(map(operator.call, calls))
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    assert done == ["handled", "worked"]
 
 
 NESTED = """

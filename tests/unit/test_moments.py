@@ -416,7 +416,7 @@ except TimeoutError:
     "way",
     [
         IN_A_THREAD,
-        f"_signals.hold(()){IN_A_THREAD}_signals.let_go()",
+        f"_signals.hold(){IN_A_THREAD}_signals.let_go()",
         INTERRUPTED,
     ],
     ids=["thread", "waiting", "interrupted"],
@@ -439,7 +439,7 @@ from impactarbiter import _signals
 from impactarbiter.core.signals import Signals
 told = []
 taken = Signals((signal.SIGTERM,), lambda n: told.append(n))
-_signals.hold(())
+_signals.hold()
 signal.raise_signal(signal.SIGTERM)
 time.sleep(5.2)
 {then}
