@@ -117,7 +117,7 @@ def check_changeable(path: str | os.PathLike[str]) -> None:
         target = _target(path)
         _try(target)
         names = os.stat(target).st_nlink
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _unchangeable(path, _reason(error), "make it writable") from None
     if names > 1:
         reason = f"{names} names (hard links) stand for it"

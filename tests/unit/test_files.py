@@ -464,6 +464,8 @@ def test_names_that_no_file_can_have(name: str) -> None:
     with pytest.raises(ReportError):
         files.check_writable(name)
     with pytest.raises(ReportError):
+        files.check_changeable(name)
+    with pytest.raises(ReportError):
         write_atomic(name, b"data")
     assert files.is_no_file(name)
 

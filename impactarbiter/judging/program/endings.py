@@ -8,21 +8,20 @@ says that this may happen, not that it does.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
 
 from ...knowledge.containers import PUTTING, REMOVING, TAKING
-from .source_file import (
-    FUNCTIONS,
-    LOOPS,
-    Defined,
-    Source,
-    Variable,
-    bare,
-    name_of,
+from .aliases import Aliases
+from .source_file import FUNCTIONS, Defined, Source, bare, name_of
+from .syntax import (
+    class_around,
+    is_first,
+    is_in_init,
+    loops_around,
+    over_before,
+    pairs,
 )
 
 _NEW = (ast.Call, ast.List, ast.Dict, ast.Set)
-_NAMED = (ast.Name, ast.Attribute, ast.Subscript)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -65,7 +64,7 @@ def replacing(source: Source, name: str) -> ast.stmt | None:
             node
             for node in source.nodes
             if isinstance(node, ast.stmt)
-            for target, value in _pairs(node)
+            for target, value in pairs(node)
             if isinstance(target, ast.Attribute)
             and target.attr == name
             and isinstance(value, _NEW)
@@ -78,7 +77,7 @@ def replacing(source: Source, name: str) -> ast.stmt | None:
 def _is_used_before(
     source: Source, node: ast.stmt, value: ast.expr, name: str
 ) -> bool:
-    if _is_first(source, node, name) or _is_in_init(source, node):
+    if is_first(source, node, name) or is_in_init(source, node):
         return False
     inside = set(ast.walk(value))
     used = [
@@ -95,14 +94,10 @@ def _is_used_before(
             and target.attr == name
             and isinstance(made, _NEW)
             for one in source.nodes
-            if isinstance(one, ast.stmt) and _is_in_init(source, one)
-            for target, made in _pairs(one)
+            if isinstance(one, ast.stmt) and is_in_init(source, one)
+            for target, made in pairs(one)
         )
     )
-
-
-def _is_in_init(source: Source, node: ast.AST) -> bool:
-    return source.scope(node).endswith(".__init__")
 
 
 def taken_from(call: ast.Call) -> ast.expr | None:
@@ -143,12 +138,7 @@ class _Reader:
         self._name = name_of(self._it)
         self._inside = inside  # of a function that it is handed to
         self._is_queue = _is_put(grows)
-        self._aliases = {
-            *self._read_into(),
-            *self._gone_through(),
-            *self._items_gone_through(it),
-            *self._handed_in(),
-        }
+        self._is = Aliases(source, grows, it).stand_for
 
     def is_emptied_by(self, node: ast.stmt | ast.Call) -> bool:
         if isinstance(node, ast.Call):
@@ -160,7 +150,7 @@ class _Reader:
             )
         return any(
             self._is_put_anew(node, target, value)
-            for target, value in _pairs(node)
+            for target, value in pairs(node)
         )
 
     def _is_emptied_by_call(self, call: ast.Call) -> bool:
@@ -174,7 +164,7 @@ class _Reader:
         called, name = call.func, name_of(call.func)
         if name == "__init__":
             return name_of(getattr(called, "value", call)) == "self" and (
-                self._is_made_in_init_of(_class_around(self._source, call))
+                self._is_made_in_init_of(class_around(self._source, call))
             )
         if name == "setattr" and len(call.args) == 3:
             key = call.args[1]
@@ -218,116 +208,6 @@ class _Reader:
     def _is_attribute(self) -> bool:
         return isinstance(self._it, ast.Attribute)
 
-    def _is(self, node: ast.AST) -> bool:
-        """Whether both are one variable, or attributes of one name; a
-        variable may be what an attribute was read into."""
-        named = bare(node)
-        if isinstance(named, ast.Name) and (
-            self._source.variable(named) in self._aliases
-        ):
-            return True
-        return self._is_so_called(named)
-
-    def _is_so_called(self, node: ast.AST) -> bool:
-        """Whether both are one variable, or attributes of one name."""
-        if type(node) is not type(self._it) or name_of(node) != self._name:
-            return False
-        return not isinstance(node, ast.Name) or self._is_variable(node)
-
-    def _is_variable(self, name: ast.Name) -> bool:
-        """Whether a name means the same variable, or one that it may be
-        handed to: a parameter of its name."""
-        assert isinstance(self._it, ast.Name)
-        source = self._source
-        return source.variable(name) == source.variable(self._it) or (
-            name.id in _parameters(source, name)
-        )
-
-    def _read_into(self) -> Iterator[Variable]:
-        """``rows = self.rows``: what it is called in that function."""
-        for node in self._source.nodes:
-            if isinstance(node, ast.Assign) and self._is_attribute:
-                for target, value in _pairs(node):
-                    if (
-                        isinstance(target, ast.Name)
-                        and isinstance(value, ast.Attribute)
-                        and value.attr == self._name
-                    ):
-                        yield self._source.variable(target)
-
-    def _gone_through(self) -> Iterator[Variable]:
-        """``for part in (self.rows, self.names):`` likewise."""
-        for node in self._source.nodes:
-            if not isinstance(node, ast.For):
-                continue
-            through = node.iter
-            if (
-                isinstance(node.target, ast.Name)
-                and isinstance(through, (ast.Tuple, ast.List))
-                and any(map(self._is_so_called, through.elts))
-            ):
-                yield self._source.variable(node.target)
-
-    def _items_gone_through(self, it: ast.AST) -> Iterator[Variable]:
-        """``for rows in self.kept.values():`` where an item of ``self.kept``
-        grows, by its key or as another loop goes through it."""
-        container = self._container_of(it)
-        if container is None:
-            return
-        for loop in self._source.nodes:
-            through = _gone_through_by(loop)
-            if through is not None and self._are_one(through, container):
-                assert isinstance(loop, ast.For)
-                yield from map(self._source.variable, _names(loop.target))
-
-    def _container_of(self, it: ast.AST) -> ast.AST | None:
-        """What it is an item of; None where the source does not say."""
-        if isinstance(it, ast.Subscript):
-            return self._it
-        around = loops_around(self._source, self._grows)
-        for loop in around if isinstance(it, ast.Name) else ():
-            if isinstance(loop, ast.For) and any(
-                name.id == name_of(it) for name in _names(loop.target)
-            ):
-                return _gone_through_by(loop)
-        return None
-
-    def _are_one(self, node: ast.AST, other: ast.AST) -> bool:
-        """Attributes of one name, or one variable."""
-        if isinstance(node, ast.Name) and isinstance(other, ast.Name):
-            source = self._source
-            return source.variable(node) == source.variable(other)
-        return type(node) is type(other) and name_of(node) == name_of(other)
-
-    def _handed_in(self) -> Iterator[Variable]:
-        """``Worker(rows)``, of a class whose ``__init__`` keeps that argument
-        by the attribute's name."""
-        for owner, name in self._kept_by_init():
-            for call in self._source.nodes:
-                if not isinstance(call, ast.Call):
-                    continue
-                if name_of(call.func) == owner.name:
-                    given = _argument(call, owner, name)
-                    if isinstance(given, ast.Name):
-                        yield self._source.variable(given)
-
-    def _kept_by_init(self) -> Iterator[tuple[ast.ClassDef, str]]:
-        """``self.rows = rows``: classes, and names of the arguments."""
-        source = self._source
-        if not self._is_attribute:
-            return
-        for node in source.nodes:
-            if not isinstance(node, ast.stmt) or not _is_in_init(source, node):
-                continue
-            owner = _class_around(source, node)
-            for target, value in _pairs(node):
-                if (
-                    isinstance(owner, ast.ClassDef)
-                    and isinstance(value, ast.Name)
-                    and self._is_so_called(target)
-                ):
-                    yield owner, value.id
-
     def _is_put_anew(
         self, node: ast.stmt, target: ast.expr, value: ast.expr
     ) -> bool:
@@ -351,13 +231,13 @@ class _Reader:
                 target.id == self._name
                 and not _is_anothers(value)
                 and self._is_of_one_loop(node)
-                and not _is_first(self._source, node, name)
-                and not _is_first(self._source, node, target.id)
+                and not is_first(self._source, node, name)
+                and not is_first(self._source, node, target.id)
             )
         scope = self._source.scope(node)
-        if scope == "module" or _is_in_init(self._source, node):
+        if scope == "module" or is_in_init(self._source, node):
             return any(loops_around(self._source, node))
-        return not _is_first(self._source, node, name)
+        return not is_first(self._source, node, name)
 
     def _is_used_by_its_key(
         self, node: ast.stmt, target: ast.Subscript
@@ -366,13 +246,13 @@ class _Reader:
         by a statement before, or it goes through all keys."""
         source, text = self._source, ast.unparse(target)
         key = ast.dump(target.slice)
-        if isinstance(target.slice, ast.Constant) or _is_in_init(source, node):
+        if isinstance(target.slice, ast.Constant) or is_in_init(source, node):
             return False
         return any(
             isinstance(one, ast.Subscript)
             and isinstance(one.ctx, ast.Load)
             and ast.unparse(one) == text
-            for read in (*_over_before(source, node), node)
+            for read in (*over_before(source, node), node)
             for one in ast.walk(read)
         ) or any(
             isinstance(loop, ast.For)
@@ -395,9 +275,9 @@ class _Reader:
             isinstance(target, ast.Attribute) and self._is(target)
             for node in source.nodes
             if isinstance(node, ast.stmt)
-            and _is_in_init(source, node)
-            and _class_around(source, node) is owner
-            for target, _value in _pairs(node)
+            and is_in_init(source, node)
+            and class_around(source, node) is owner
+            for target, _value in pairs(node)
         )
 
     def _loses(self, value: ast.expr) -> bool:
@@ -410,44 +290,6 @@ class _Reader:
             for part in ast.walk(value)
             if _is_part(part)
         )
-
-
-def _names(target: ast.expr) -> list[ast.Name]:
-    return [part for part in ast.walk(target) if isinstance(part, ast.Name)]
-
-
-def _gone_through_by(loop: ast.AST) -> ast.AST | None:
-    """The container that a loop goes through the items of: ``kept``,
-    ``kept.values()``, ``list(kept.items())``."""
-    if not isinstance(loop, ast.For):
-        return None
-    through: ast.expr = loop.iter
-    while isinstance(through, ast.Call):
-        called = through.func
-        if isinstance(called, ast.Attribute):
-            if called.attr not in ("values", "items"):
-                return None
-            through = called.value
-        elif name_of(called) in ("list", "tuple") and through.args:
-            through = through.args[0]
-        else:
-            return None
-    return bare(through) if isinstance(through, _NAMED) else None
-
-
-def _argument(
-    call: ast.Call, owner: ast.ClassDef, name: str
-) -> ast.expr | None:
-    """What a class is called with for that argument of its ``__init__``."""
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    for node in owner.body:
-        if isinstance(node, FUNCTIONS) and node.name == "__init__":
-            names = [one.arg for one in node.args.args[1:]]
-            at = names.index(name) if name in names else len(call.args)
-            return call.args[at] if at < len(call.args) else None
-    return None
 
 
 def _is_anothers(value: ast.expr) -> bool:
@@ -482,92 +324,3 @@ def _is_all(node: ast.Subscript) -> bool:
     """``rows[:]``."""
     cut = node.slice
     return isinstance(cut, ast.Slice) and cut.lower is cut.upper is None
-
-
-def _pairs(node: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Targets of an assignment with what each of them is set to."""
-    if isinstance(node, ast.AnnAssign) and node.value is not None:
-        yield node.target, node.value
-    elif isinstance(node, ast.Assign):
-        for target in node.targets:
-            yield from _paired(target, node.value)
-
-
-def _paired(
-    target: ast.expr, value: ast.expr
-) -> Iterable[tuple[ast.expr, ast.expr]]:
-    several = getattr(target, "elts", None)
-    values = getattr(value, "elts", ())
-    if several is None:
-        return [(target, value)]
-    if len(several) != len(values):
-        values = [value] * len(several)
-    return zip(several, values, strict=True)
-
-
-def _is_first(source: Source, node: ast.stmt, name: str) -> bool:
-    """``if not hasattr(self, "rows"):`` or ``if self.rows is None:`` around
-    it."""
-    inner: ast.AST = node
-    for outer in source.up(node):
-        if (
-            isinstance(outer, ast.If)
-            and inner in outer.body
-            and _asks_for_none(outer.test)
-            and any(
-                name in (name_of(part), getattr(part, "value", None))
-                for part in ast.walk(outer.test)
-            )
-        ):
-            return True
-        inner = outer
-    return False
-
-
-def _asks_for_none(test: ast.expr) -> bool:
-    """``not x``, ``x is None``, or ``key not in x``."""
-    if isinstance(test, ast.UnaryOp):
-        return isinstance(test.op, ast.Not)
-    return isinstance(test, ast.Compare) and any(
-        isinstance(one, (ast.Is, ast.NotIn)) for one in test.ops
-    )
-
-
-def _class_around(source: Source, node: ast.AST) -> ast.AST | None:
-    return next(
-        (one for one in source.up(node) if isinstance(one, ast.ClassDef)), None
-    )
-
-
-def loops_around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
-    """The loops around a node, in its function."""
-    for outer in source.up(node):
-        if isinstance(outer, FUNCTIONS):
-            return
-        if isinstance(outer, LOOPS):
-            yield outer
-
-
-def _over_before(source: Source, node: ast.stmt) -> Iterator[ast.stmt]:
-    """Statements of its function that are over when it begins: no other
-    branch of what it stands in."""
-    inner: ast.AST = node
-    for outer in source.up(node):
-        for block in ("body", "orelse", "finalbody"):
-            beside = getattr(outer, block, [])
-            if isinstance(beside, list) and inner in beside:
-                yield from beside[: beside.index(inner)]
-        if isinstance(outer, FUNCTIONS):
-            return
-        inner = outer
-
-
-def _parameters(source: Source, node: ast.AST) -> set[str]:
-    """Of the function around a node."""
-    function = source.function(node)
-    if function is None:
-        return set()
-    given = function.args
-    return {
-        a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)
-    }

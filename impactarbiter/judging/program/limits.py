@@ -17,7 +17,7 @@ from ...base.records import dataclass
 from ...core.sources import site_at
 from ...knowledge.containers import ANY
 from ...model.finding import Site
-from .endings import ending, loops_around, replacing, taken_from
+from .endings import ending, replacing, taken_from
 from .source_file import (
     FUNCTIONS,
     Names,
@@ -28,6 +28,7 @@ from .source_file import (
     name_of,
     parsed,
 )
+from .syntax import loops_around
 from .unparsed import mentions
 
 #: What leads past the rest of a block.

@@ -1,0 +1,90 @@
+"""What an assignment sets, and what stands around a statement, and before."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from .source_file import FUNCTIONS, LOOPS, Source, name_of
+
+
+def is_in_init(source: Source, node: ast.AST) -> bool:
+    return source.scope(node).endswith(".__init__")
+
+
+def pairs(node: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets of an assignment with what each of them is set to."""
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        yield node.target, node.value
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _paired(target, node.value)
+
+
+def _paired(
+    target: ast.expr, value: ast.expr
+) -> Iterable[tuple[ast.expr, ast.expr]]:
+    several = getattr(target, "elts", None)
+    values = getattr(value, "elts", ())
+    if several is None:
+        return [(target, value)]
+    if len(several) != len(values):
+        values = [value] * len(several)
+    return zip(several, values, strict=True)
+
+
+def is_first(source: Source, node: ast.stmt, name: str) -> bool:
+    """``if not hasattr(self, "rows"):`` or ``if self.rows is None:`` around
+    it."""
+    inner: ast.AST = node
+    for outer in source.up(node):
+        if (
+            isinstance(outer, ast.If)
+            and inner in outer.body
+            and _asks_for_none(outer.test)
+            and any(
+                name in (name_of(part), getattr(part, "value", None))
+                for part in ast.walk(outer.test)
+            )
+        ):
+            return True
+        inner = outer
+    return False
+
+
+def _asks_for_none(test: ast.expr) -> bool:
+    """``not x``, ``x is None``, or ``key not in x``."""
+    if isinstance(test, ast.UnaryOp):
+        return isinstance(test.op, ast.Not)
+    return isinstance(test, ast.Compare) and any(
+        isinstance(one, (ast.Is, ast.NotIn)) for one in test.ops
+    )
+
+
+def class_around(source: Source, node: ast.AST) -> ast.AST | None:
+    return next(
+        (one for one in source.up(node) if isinstance(one, ast.ClassDef)), None
+    )
+
+
+def loops_around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
+    """The loops around a node, in its function."""
+    for outer in source.up(node):
+        if isinstance(outer, FUNCTIONS):
+            return
+        if isinstance(outer, LOOPS):
+            yield outer
+
+
+def over_before(source: Source, node: ast.stmt) -> Iterator[ast.stmt]:
+    """Statements of its function that are over when it begins: no other
+    branch of what it stands in."""
+    inner: ast.AST = node
+    for outer in source.up(node):
+        for block in ("body", "orelse", "finalbody"):
+            beside = getattr(outer, block, [])
+            if isinstance(beside, list) and inner in beside:
+                yield from beside[: beside.index(inner)]
+        if isinstance(outer, FUNCTIONS):
+            return
+        inner = outer
