@@ -46,6 +46,12 @@ def called_aside(work: Callable[..., object]) -> Callable[..., object]:
     return work if _signals is None else partial(_signals.aside, work)
 
 
+def handling(work: Callable[..., object]) -> Callable[..., object]:
+    """The same of a handler of signals, which raises itself: a call that it
+    interrupts would go on."""
+    return work if _signals is None else partial(_signals.handling, work)
+
+
 def not_compiled(
     pause: Callable[[], object], resume: Callable[[object], object]
 ) -> None:

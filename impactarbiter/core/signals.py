@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from operator import attrgetter
 
 from .. import _signals
-from ..base.waiting import called_aside
+from ..base.waiting import handling
 from .depth import Room
 
 
@@ -38,7 +38,7 @@ class Signals:
         self._tell = tell
         self._handler = _Handler(signal.SIG_DFL)
         # Lest what another handler raises takes what this one begins.
-        self._handler.call = called_aside(self._handle)
+        self._handler.call = handling(self._handle)
         self._room = Room()
         self.taken: tuple[int, ...] = tuple(
             number

@@ -75,14 +75,32 @@ raise_later(PyObject *error)
     Py_DECREF(error);
 }
 
-/* Has what came before handled; whatever handlers have raised, owned. */
-static int
-handled_before(PyObject *raised[NSIG])
+/* What is raised for the program meanwhile, owned. */
+typedef struct {
+    PyObject *items[2 * NSIG + 1];
+    int count;
+} errors;
+
+/* Has what came handled, also what comes meanwhile, but not for ever. */
+static void
+handle_what_came(errors *raised)
 {
-    int n = 0;
-    while (n < NSIG && PyErr_CheckSignals() < 0)
-        raised[n++] = ia_take_exception();
-    return n;
+    for (int n = 0; n < NSIG; n++)
+        if (PyErr_CheckSignals() < 0)
+            raised->items[raised->count++] = ia_take_exception();
+}
+
+/* The same after the work; where a handler leads here again, the outer one
+ * goes on with it. */
+static void
+handle_what_waited(errors *raised)
+{
+    static int goes_on;
+    if (goes_on)
+        return;
+    goes_on = 1;
+    handle_what_came(raised);
+    goes_on = 0;
 }
 
 /* work(*args) */
@@ -94,36 +112,61 @@ call_work(PyObject *const *args, Py_ssize_t n)
     return PyObject_Vectorcall(args[0], args + 1, (size_t)n - 1, NULL);
 }
 
+/* In C, for whatever of Python ran before hold(), or after let_go(), would
+ * meet the handlers; and what they raise would end the work, if it were
+ * raised before that is done.  What waited is handled before this returns:
+ * who has interrupted a call for us would let it go on.  0, or -1 with what
+ * was raised first; the rest is raised later. */
+static int
+call_aside(PyObject *const *args, Py_ssize_t n)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    PyThreadState_EnterTracing(thread);
+    errors raised = {.count = 0};
+    int held = ia_signals_hold(0);
+    if (held)
+        handle_what_came(&raised);
+    PyObject *compiler = paused();
+    PyObject *done = call_work(args, n);
+    if (done == NULL)
+        raised.items[raised.count++] = ia_take_exception();
+    resumed(compiler);
+    PyThreadState_LeaveTracing(thread);
+    if (held) {
+        ia_signals_let_go();
+        handle_what_waited(&raised);
+    }
+    Py_XDECREF(done);
+    for (int i = 1; i < raised.count; i++)
+        raise_later(raised.items[i]);
+    return raised.count ? raise_it(raised.items[0]) : 0;
+}
+
 PyDoc_STRVAR(aside_doc,
              "aside($module, work, /, *args)\n--\n\n"
              "Call work(*args) where the interpreter calls back, in the\n"
              "middle of what the program does.  On the main thread, signals\n"
-             "that Python handles are handled before it and once this has\n"
-             "returned: what a handler raises is the program's to see.\n"
-             "Nothing is traced, nor compiled.");
+             "that Python handles are handled before it and after: what a\n"
+             "handler raises is the program's to see, and raised once this\n"
+             "has returned.  Nothing is traced, nor compiled.");
 
-/* In C, for whatever of Python ran before hold(), or after let_go(), would
- * meet the handlers; and what they raise would end the work, if it were
- * raised before that is done. */
 static PyObject *
 aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
 {
-    PyThreadState *thread = PyThreadState_Get();
-    PyThreadState_EnterTracing(thread);
-    int held = ia_signals_hold(0);
-    PyObject *raised[NSIG + 1];
-    int errors = held ? handled_before(raised) : 0;
-    PyObject *compiler = paused();
-    PyObject *done = call_work(args, n);
-    if (done == NULL)
-        raised[errors++] = ia_take_exception();
-    resumed(compiler);
-    if (held)
-        ia_signals_let_go();
-    PyThreadState_LeaveTracing(thread);
-    for (int i = 0; i < errors; i++)
-        raise_later(raised[i]);
-    Py_XDECREF(done);
+    if (call_aside(args, n) < 0)
+        raise_later(ia_take_exception());
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(handling_doc,
+             "handling($module, work, /, *args)\n--\n\n"
+             "aside() for a handler of signals: it raises itself.");
+
+static PyObject *
+handling(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
+{
+    if (call_aside(args, n) < 0)
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -167,9 +210,9 @@ static int
 do_it(void *work)
 {
     PyObject *asked = work;
-    Py_XDECREF(aside(NULL, &asked, 1));
+    int result = call_aside(&asked, 1);
     Py_DECREF(asked);
-    return 0;
+    return result;
 }
 
 static PyObject *
@@ -183,6 +226,8 @@ soon(PyObject *Py_UNUSED(self), PyObject *work)
 
 PyMethodDef ia_aside_methods[] = {
     {"aside", (PyCFunction)(void (*)(void))aside, METH_FASTCALL, aside_doc},
+    {"handling", (PyCFunction)(void (*)(void))handling, METH_FASTCALL,
+     handling_doc},
     {"soon", soon, METH_O, soon_doc},
     {"untraced", (PyCFunction)(void (*)(void))untraced, METH_FASTCALL,
      untraced_doc},

@@ -217,6 +217,31 @@ history, caught""",
     assert report_of(tmp_path)["findings"], err
 
 
+def test_an_interrupt_while_a_report_is_made_ends_a_wait(
+    tmp_path: Path,
+) -> None:
+    text = """
+        import os, signal, threading, torch
+        from impactarbiter.watching.arbiter import Arbiter
+        free = Arbiter.when_free
+        def when_free(*args):
+            os.kill(os.getpid(), signal.SIGINT)
+            free(*args)
+        Arbiter.when_free = when_free
+        try:
+            print("going", flush=True)
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            print("interrupted")
+    """
+    with running(tmp_path, text, "--json", "r.json") as process:
+        time.sleep(0.2)
+        process.send_signal(signal.SIGUSR1)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "interrupted\n"), err
+    assert report_of(tmp_path)
+
+
 def test_what_a_limit_raises_in_a_report_is_the_program_s(
     tmp_path: Path,
 ) -> None:
