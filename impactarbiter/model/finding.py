@@ -168,7 +168,7 @@ class Cycle:
     where C++ is part of the cycle.  ``collected_bytes``: tensor memory from
     the same line that the collector has freed so far.
     ``freed_in_time``: of what a walk saw of such garbage, more was gone later
-    than was left.
+    than was left, and the collector still runs now and then.
     """
 
     path: Path

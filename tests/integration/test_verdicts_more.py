@@ -158,9 +158,10 @@ def test_where_a_cycle_is_closed_is_a_guess(
     assert (guess and guess.function) == function
 
 
-def test_a_cycle_that_the_collector_has_freed_before_is_information(
-    no_collector: None,
-) -> None:
+def with_the_collector_run_at(
+    *turns: int, generation: int = 2
+) -> tuple[Finding, list[Finding]]:
+    """Where it does not run by itself: what was found, and told before."""
     made = 0
 
     def turn() -> None:
@@ -169,14 +170,36 @@ def test_a_cycle_that_the_collector_has_freed_before_is_information(
         node = Node()
         node.data = torch.ones(1 << 20)  # 4 MiB a step would be a warning
         made += 1
-        if made == 5:
-            gc.collect()
+        if made in turns:
+            gc.collect(generation)
 
-    finding = only(watched(turn, 40))
+    told: list[Finding] = []
+    return only(watched(turn, 60, on_finding=told.append)), told
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_cycles_that_the_program_has_freed_now_and_then(
+    no_collector: None, generation: int
+) -> None:
+    finding, told = with_the_collector_run_at(
+        1, 20, 40, generation=generation
+    )
+    assert (finding.verdict, finding.rule) == ("accumulation", "collected")
+    assert finding.cycle is not None
+    assert finding.cycle.collected_bytes >= 4 << 20
+    assert all(one.verdict == "accumulation" for one in told)
+
+
+@pytest.mark.parametrize("turns", [(5,), (3, 6, 9, 12)])
+def test_cycles_that_the_program_has_had_freed_and_no_more(
+    no_collector: None, turns: tuple[int, ...]
+) -> None:
+    finding, _told = with_the_collector_run_at(*turns)
     assert finding.verdict == "cycle"
     assert finding.cycle is not None
     assert finding.cycle.collected_bytes >= 4 << 20
-    assert finding.severity == "info"
+    assert not finding.cycle.freed_in_time
+    assert finding.severity != "info" and finding.seconds_to_oom
 
 
 def with_young_runs(steps: int, gone: int) -> tuple[Report, list[Finding]]:

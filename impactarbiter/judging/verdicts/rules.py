@@ -24,7 +24,8 @@ class Case:
     been for a third of its age.  ``lets_go``: what it held was seen leaving.
     ``outgrows``: less of it than comes, so that it gets ever longer.
     ``died``: it is garbage that came about at once, and grows no more;
-    ``in_time``: the collector may still come before it is much.
+    ``collector``: that runs by itself, or as the program has it run now and
+    then; ``in_time``: it may still come before it is much.
     ``bounded``: it has a bound that memory can hold, by its type or those of
     its items; ``fills``: it gets no longer, and each of its items gets its
     own; ``limited``: a test of its length in the source decides on

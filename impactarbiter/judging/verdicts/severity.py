@@ -40,11 +40,8 @@ class SeverityRules:
         """The severity; ``planned_steps``: how many are still to come."""
         if finding.verdict in BOUNDED or finding.rule in (MAY_END, COLLECTS):
             return "info"
-        cycle = finding.cycle
-        if cycle is not None and (
-            cycle.collected_bytes or cycle.freed_in_time
-        ):
-            return "info"  # the collector comes in good time
+        if finding.goes_in_time:
+            return "info"
         if finding.retained_bytes > self.critical_bytes:
             return "critical"
         steps, seconds = finding.steps_to_oom, finding.seconds_to_oom

@@ -263,7 +263,8 @@ def _cycle(history: HolderHistory, case: Case) -> Cycle | None:
     finding = history.finding
     if case.died or finding is None or finding.cycle is None:
         return None
-    return replace(finding.cycle, freed_in_time=history.turnover.freed_in_time)
+    in_time = case.collector and history.turnover.freed_in_time
+    return replace(finding.cycle, freed_in_time=in_time)
 
 
 def _trains(history: HolderHistory, status: Status) -> bool:
@@ -482,7 +483,7 @@ def _in_time(history: HolderHistory, status: Status, room: int | None) -> bool:
     walk found it, and memory will hold until then."""
     return (
         history.held.cycle is not None
-        and status.collector
+        and status.collector_may_come
         and not (history.held.forever or history.turnover.freed_in_time)
         and heap.collections() == history.runs
         and not is_much(history.last.bytes, room)

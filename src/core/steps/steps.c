@@ -18,6 +18,7 @@
 #include "../ledger/ledger.h"
 #include "../ledger/recurrence.h"
 #include "../ledger/tensors.h"
+#include "collector.h"
 #include "criterion.h"
 #include "curves.h"
 #include "exceptions.h"
@@ -521,6 +522,7 @@ ia_stepping_start(const ia_stepping_options *options)
     ia_graphs_reset();
     ia_curves_reset();
     ia_pace_reset();
+    ia_collector_start();
     run.options = *options;
     run.kind = options->manual ? IA_EVENT_MANUAL : NO_KIND;
     run.started = ia_seconds();
@@ -563,6 +565,12 @@ ia_stepping_settle(void)
     run.settled = run.position == 0;
 }
 
+int
+ia_stepping_collects(int goes_through_all)
+{
+    return ia_collector_runs(run.tick, goes_through_all);
+}
+
 void
 ia_stepping_look_at(uint32_t tick, double within)
 {
@@ -575,7 +583,7 @@ ia_stepping_status(void)
 {
     const char *failed = ia_failure();
     return Py_BuildValue(
-        "{s:I,s:I,s:N,s:I,s:N,s:i,s:i,s:O,s:d,s:d,s:d,s:d,s:O,s:O,s:O,s:N}",
+        "{s:I,s:I,s:N,s:I,s:N,s:i,s:i,s:O,s:d,s:d,s:d,s:d,s:O,s:O,s:O,s:O,s:N}",
         "ticks", run.tick, "position", run.position, "counts",
         ia_counts_build(run.counts), "strongest_until", run.strongest_until,
         "strongest_counts", ia_counts_build(run.before), "kind",
@@ -584,7 +592,9 @@ ia_stepping_status(void)
         run.boundary_seconds, "callback_seconds", run.callback_seconds,
         "tick_seconds", run.tick_seconds, "elapsed_seconds",
         ia_seconds() - run.started, "collector",
-        PyGC_IsEnabled() ? Py_True : Py_False,
+        ia_collector_comes(run.tick) ? Py_True : Py_False,
+        "collector_may_come",
+        ia_collector_may_come(run.tick) ? Py_True : Py_False,
         "rises", ia_curves_rise() ? Py_True : Py_False, "silent",
         is_long_silent(run.tick - run.moved_at) ? Py_True : Py_False, "failure",
         failed ? ia_str(failed) : Py_NewRef(Py_None));
