@@ -956,6 +956,23 @@ def test_one_step_s_graph_may_be_larger_than_another_s() -> None:
     assert known.graph_grows
 
 
+@pytest.mark.parametrize(
+    ("items", "nodes"),
+    [
+        (2, 20),  # half of both is one's own
+        (5, 50),  # fewer than it had: it was emptied
+        (10, 101),  # as many, of other steps
+    ],
+)
+def test_few_items_of_graphs_that_vary_lead_back_nowhere(
+    items: int, nodes: int
+) -> None:
+    known = history(replace(seen(20, 10, 10), nodes=98, probed={LINE: 10}))
+    known.reach = Reach({LINE: 10})
+    known.observe(replace(seen(40, items, 10), nodes=nodes, probed={LINE: 11}))
+    assert not known.graph_grows
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_others_have_of_the_same_is_no_gain(shared: bool) -> None:
     """What cutting all that hold it would free grows as the others do."""

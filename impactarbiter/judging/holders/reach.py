@@ -66,12 +66,20 @@ class Reach(Changing):
         """Whether so much more leads back to the steps before: to most of what
         all its items keep, or to as much more as one of few chains gains.
         One step's graph may be larger than another's."""
-        if (last.items or 1) < 2 or last.nodes == 0 or last.shared:
+        items = last.items or 1
+        if items < 2 or last.nodes == 0 or last.shared:
+            return True
+        # Between the part of one item that has nothing in common with the
+        # others, which of two is half, and all.
+        newest = max(last.probed.values())
+        if 2 * items * newest >= (items + 1) * last.nodes:
             return True
         gained = max(n - self.probed.get(s, n) for s, n in last.probed.items())
+        more = last.nodes - first.nodes
         return (
-            2 * max(last.probed.values()) >= last.nodes
-            or CHAINS * gained >= last.nodes - first.nodes
+            items >= (first.items or 1)
+            and CHAINS * gained >= newest
+            and gained <= more <= CHAINS * gained
         )
 
     def restart(self) -> None:
