@@ -6,10 +6,12 @@ import functools
 import random
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import warm
 
 import impactarbiter
 
@@ -145,3 +147,36 @@ def test_what_is_wrapped_again_and_again(wrap: Callable[..., Any]) -> None:
     assert finding.holder is not None
     assert ".policy" in finding.holder.expression
     assert finding.bytes_per_step == pytest.approx(1024 / 15, rel=0.1)
+
+
+MEANS = """
+import torch
+
+class Mean:
+    def __init__(self):
+        self.value = torch.zeros(())
+
+    def update(self, value):
+        self.value = 0.9 * self.value + 0.1 * value
+
+weight = torch.nn.Parameter(torch.randn(32, 32))
+optimizer = torch.optim.SGD([weight], lr=0.01)
+means = [Mean(), Mean()]
+for step in range(160):
+    loss = (weight * torch.randn(32, 32)).tanh().sum()
+    optimizer.zero_grad()
+    for mean, factor in zip(means, (1, 2), strict=True):
+        mean.update(loss * factor)
+    loss.backward(retain_graph=True)
+    optimizer.step()
+    if step == 60:
+        shown = means[0]
+"""
+
+
+def test_a_value_keeps_the_name_that_it_was_found_by(tmp_path: Path) -> None:
+    """One of two means gets another name in the middle of the run."""
+    said, report = warm.watched(tmp_path, MEANS)
+    (finding,) = report["findings"]
+    assert "means[0].value" in finding["holder"]["expression"]
+    assert finding["holder"]["alike"] == 2, said

@@ -231,7 +231,7 @@ class KnownHolders(dict[str, HolderHistory]):
         return 2 if any(map(look.is_suspect, lasts)) else 3, -generations
 
     def _by_known_name(self, held: Held, at: Moment) -> Held:
-        """A confirmed container keeps the name that it was confirmed by.
+        """A confirmed holder keeps the name that it was confirmed by.
 
         The call whose variable it was may have returned since; what holds it
         now, a traceback, a library's memo or garbage, was not what made it
@@ -239,11 +239,10 @@ class KnownHolders(dict[str, HolderHistory]):
         another, any name more than that of garbage, and one of the user's that
         led there until now more than one that leads through a library.
         """
-        if held.length is None:
-            return held
-        signature = self._names.get((held.owners[0], held.type), "")
+        known_as = [self._names.get((i, held.type)) for i in _identities(held)]
+        signature = next(filter(None, known_as), "")
         history = self.get(signature)
-        known = history.fellow(held) if history is not None else None
+        known = _fellow(history, held) if history is not None else None
         if known is not None and held.died:
             self._died.add(signature)
         if (
@@ -485,9 +484,26 @@ def _is_better(
     return history.confirmed_at is not None
 
 
+def _fellow(history: HolderHistory, held: Held) -> Held | None:
+    """The same container, or the value that lay in the same place."""
+    if held.length is not None:
+        return history.fellow(held)
+    places = set(_identities(held))
+    return next(
+        (one for one in history.fellows if places & set(_identities(one))),
+        None,
+    )
+
+
 def _is_the_same(history: HolderHistory, known: Held, now: Held) -> bool:
     """Whether a container is the one that lay there, and none that was made
-    in its place: it has not become shorter, or has what it had first."""
+    in its place: it has not become shorter, or has what it had first.  Of a
+    value, whether the way there still leads to it."""
+    if now.length is None:
+        return (
+            known.visit != 0
+            and heap.visit(known.visit).value == now.owners[0]
+        )
     length = now.length or 0
     return length >= history.length_of(now) or now.eldest == known.eldest
 
