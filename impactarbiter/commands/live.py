@@ -136,10 +136,12 @@ class Live:
             self._line.end()
 
     def let_go(self) -> None:
-        """Everything as it was; ends as the signal would that has come."""
+        """Everything as it was; ends as the signal would that has come.  But
+        one that asks for a report ends nothing, though there is none any more:
+        who asks every now and then does not know when the program ends."""
         try:
             if self._signals is not None:
-                self._signals.give_back()
+                self._signals.give_back(but=self.asking)
         finally:
             if self.came:
                 os.kill(getpid(), self.came[0])

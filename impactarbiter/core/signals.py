@@ -59,11 +59,11 @@ class Signals:
             if answered:
                 _signals.answer(number)
 
-    def give_back(self) -> None:
-        """Everything as it was, on any thread.
+    def give_back(self, but: int = 0) -> None:
+        """Everything as it was ``but`` that one, on any thread.
 
         What a handler of the program's raises here is raised after all.
         """
         with ExitStack() as rest:
-            for number in self.taken:
+            for number in set(self.taken) - {but}:
                 rest.callback(_signals.give_back, number, self._handler)

@@ -364,8 +364,8 @@ give_back(PyObject *Py_UNUSED(self), PyObject *args)
     if (shown > 0)
         shown = is_in_table(number, handler);
     if (shown < 0)
-        return NULL;
-    if (shown) {
+        PyErr_Clear(); /* of what the program has put in Python's place */
+    if (shown > 0) {
         PyObject *none = PyLong_FromVoidPtr((void *)SIG_DFL);
         int set = none == NULL ? -1 : set_in_table(number, none);
         Py_XDECREF(none);

@@ -217,6 +217,41 @@ history, caught""",
     assert report_of(tmp_path)["findings"], err
 
 
+def test_who_asks_for_a_report_after_the_last_one_ends_nothing(
+    tmp_path: Path,
+) -> None:
+    text = """
+        import atexit, sys, time, torch
+        def last():
+            print("going", flush=True)
+            time.sleep(0.5)
+            print("done")
+        atexit.register(last)
+        sys.exit(7)
+    """
+    with running(tmp_path, text, "--json", "r.json") as process:
+        process.send_signal(signal.SIGUSR1)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (7, "done\n"), err
+
+
+def test_a_program_that_has_its_own_way_to_ask_for_handlers(
+    tmp_path: Path,
+) -> None:
+    text = """
+        import _signal, sys, torch
+        def getsignal(number):
+            raise RuntimeError("the program's")
+        print("going", flush=True)
+        _signal.getsignal = getsignal
+        sys.exit(4)
+    """
+    with running(tmp_path, text) as process:
+        _out, err = process.communicate(timeout=60)
+    assert process.returncode == 4, err
+    assert "Traceback" not in err
+
+
 def test_an_interrupt_while_a_report_is_made_ends_a_wait(
     tmp_path: Path,
 ) -> None:
