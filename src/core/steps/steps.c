@@ -18,11 +18,11 @@
 #include "../ledger/ledger.h"
 #include "../ledger/recurrence.h"
 #include "../ledger/tensors.h"
-#include "collector.h"
 #include "criterion.h"
 #include "curves.h"
 #include "exceptions.h"
 #include "failure.h"
+#include "garbage.h"
 #include "graphs.h"
 #include "optimizers.h"
 #include "pace.h"
@@ -522,7 +522,7 @@ ia_stepping_start(const ia_stepping_options *options)
     ia_graphs_reset();
     ia_curves_reset();
     ia_pace_reset();
-    ia_collector_start();
+    ia_garbage_start();
     run.options = *options;
     run.kind = options->manual ? IA_EVENT_MANUAL : NO_KIND;
     run.started = ia_seconds();
@@ -568,7 +568,7 @@ ia_stepping_settle(void)
 int
 ia_stepping_collects(int goes_through_all)
 {
-    return ia_collector_runs(run.tick, goes_through_all);
+    return ia_garbage_collected(run.tick, goes_through_all);
 }
 
 void
@@ -592,9 +592,9 @@ ia_stepping_status(void)
         run.boundary_seconds, "callback_seconds", run.callback_seconds,
         "tick_seconds", run.tick_seconds, "elapsed_seconds",
         ia_seconds() - run.started, "collector",
-        ia_collector_comes(run.tick) ? Py_True : Py_False,
+        ia_garbage_goes(run.tick) ? Py_True : Py_False,
         "collector_may_come",
-        ia_collector_may_come(run.tick) ? Py_True : Py_False,
+        ia_garbage_may_go(run.tick) ? Py_True : Py_False,
         "rises", ia_curves_rise() ? Py_True : Py_False, "silent",
         is_long_silent(run.tick - run.moved_at) ? Py_True : Py_False, "failure",
         failed ? ia_str(failed) : Py_NewRef(Py_None));

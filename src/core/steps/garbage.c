@@ -1,5 +1,5 @@
 #include "../base/compat.h"
-#include "collector.h"
+#include "garbage.h"
 
 #include <string.h>
 
@@ -14,13 +14,13 @@ static struct {
 } asked;
 
 void
-ia_collector_start(void)
+ia_garbage_start(void)
 {
     memset(&asked, 0, sizeof asked);
 }
 
 int
-ia_collector_runs(uint32_t tick, int goes_through_all)
+ia_garbage_collected(uint32_t tick, int goes_through_all)
 {
     if (PyGC_IsEnabled()) {
         memset(&asked, 0, sizeof asked);
@@ -35,14 +35,14 @@ ia_collector_runs(uint32_t tick, int goes_through_all)
 }
 
 int
-ia_collector_comes(uint32_t tick)
+ia_garbage_goes(uint32_t tick)
 {
     return PyGC_IsEnabled() ||
            (asked.runs > 0 && tick - asked.last <= OVERDUE * asked.longest);
 }
 
 int
-ia_collector_may_come(uint32_t tick)
+ia_garbage_may_go(uint32_t tick)
 {
-    return asked.runs == 1 || ia_collector_comes(tick);
+    return asked.runs == 1 || ia_garbage_goes(tick);
 }
