@@ -65,7 +65,6 @@ class _Status(TypedDict):
     tick_seconds: float
     elapsed_seconds: float
     collector: bool
-    collector_may_come: bool
     rises: bool
     silent: bool
     failure: str | None

@@ -53,11 +53,12 @@ ia_is_main_thread(void)
     return syscall(SYS_gettid) == getpid();
 }
 
+/* As it was: what was being handled then is its context. */
 static int
 raise_it(void *error)
 {
-    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    Py_DECREF(error);
+    PyErr_Restore(Py_NewRef(Py_TYPE(error)), error,
+                  PyException_GetTraceback(error));
     return -1;
 }
 
@@ -77,7 +78,7 @@ raise_later(PyObject *error)
 
 /* What is raised for the program meanwhile, owned. */
 typedef struct {
-    PyObject *items[2 * NSIG + 1];
+    PyObject *items[3 * NSIG + 1];
     int count;
 } errors;
 
@@ -112,31 +113,49 @@ call_work(PyObject *const *args, Py_ssize_t n)
     return PyObject_Vectorcall(args[0], args + 1, (size_t)n - 1, NULL);
 }
 
+/* What came is handled, as one handler may wait for another, and then they
+ * wait; what came in between is handled, too. */
+static int
+hold_handled(errors *raised)
+{
+    if (ia_signals_are_held())
+        return 0;
+    handle_what_came(raised);
+    int held = ia_signals_hold(0);
+    if (held)
+        handle_what_came(raised);
+    return held;
+}
+
 /* In C, for whatever of Python ran before hold(), or after let_go(), would
  * meet the handlers; and what they raise would end the work, if it were
  * raised before that is done.  What waited is handled before this returns:
- * who has interrupted a call for us would let it go on.  0, or -1 with what
- * was raised first; the rest is raised later. */
-static int
-call_aside(PyObject *const *args, Py_ssize_t n)
+ * who has interrupted a call for us would let it go on. */
+static void
+call_aside(PyObject *const *args, Py_ssize_t n, errors *raised)
 {
     PyThreadState *thread = PyThreadState_Get();
+    int held = hold_handled(raised);
     PyThreadState_EnterTracing(thread);
-    errors raised = {.count = 0};
-    int held = ia_signals_hold(0);
-    if (held)
-        handle_what_came(&raised);
     PyObject *compiler = paused();
     PyObject *done = call_work(args, n);
     if (done == NULL)
-        raised.items[raised.count++] = ia_take_exception();
+        raised->items[raised->count++] = ia_take_exception();
     resumed(compiler);
     PyThreadState_LeaveTracing(thread);
     if (held) {
         ia_signals_let_go();
-        handle_what_waited(&raised);
+        handle_what_waited(raised);
     }
     Py_XDECREF(done);
+}
+
+/* The same, and 0, or -1 with what was raised first; the rest comes later. */
+static int
+call_aside_and_raise(PyObject *const *args, Py_ssize_t n)
+{
+    errors raised = {.count = 0};
+    call_aside(args, n, &raised);
     for (int i = 1; i < raised.count; i++)
         raise_later(raised.items[i]);
     return raised.count ? raise_it(raised.items[0]) : 0;
@@ -153,8 +172,10 @@ PyDoc_STRVAR(aside_doc,
 static PyObject *
 aside(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
 {
-    if (call_aside(args, n) < 0)
-        raise_later(ia_take_exception());
+    errors raised = {.count = 0};
+    call_aside(args, n, &raised);
+    for (int i = 0; i < raised.count; i++)
+        raise_later(raised.items[i]);
     Py_RETURN_NONE;
 }
 
@@ -165,7 +186,7 @@ PyDoc_STRVAR(handling_doc,
 static PyObject *
 handling(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t n)
 {
-    if (call_aside(args, n) < 0)
+    if (call_aside_and_raise(args, n) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -210,7 +231,7 @@ static int
 do_it(void *work)
 {
     PyObject *asked = work;
-    int result = call_aside(&asked, 1);
+    int result = call_aside_and_raise(&asked, 1);
     Py_DECREF(asked);
     return result;
 }

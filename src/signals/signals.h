@@ -39,6 +39,8 @@ extern PyMethodDef ia_taken_methods[];
  * Python's runs, so no handler does; those of what came before have yet to. */
 int ia_signals_hold(int but);
 
+int ia_signals_are_held(void);
+
 /* Sends what came since, and holds no more; nothing where none is held. */
 void ia_signals_let_go(void);
 

@@ -328,11 +328,12 @@ set_default(int number)
     return ours ? ours : ia_signal_ends_after_wait(number);
 }
 
+/* Those that are taken again where the default one is set. */
 static int
-any_is_taken(void)
+any_is_taken_again(void)
 {
     for (int number = 1; number < NSIG; number++)
-        if (is_taken[number])
+        if (is_taken[number] && asks_for_an_end(number))
             return 1;
     return 0;
 }
@@ -372,7 +373,7 @@ give_back(PyObject *Py_UNUSED(self), PyObject *args)
         if (set < 0)
             return NULL;
     }
-    if (!any_is_taken() && stand_in(0) < 0)
+    if (!any_is_taken_again() && stand_in(0) < 0)
         return NULL;
     return PyBool_FromLong(ours);
 }

@@ -115,10 +115,16 @@ ia_signals_hold(int but)
     return 1;
 }
 
+int
+ia_signals_are_held(void)
+{
+    return are_held && holder == getpid();
+}
+
 void
 ia_signals_let_go(void)
 {
-    if (are_held && holder == getpid())
+    if (ia_signals_are_held())
         let_go();
 }
 
@@ -143,7 +149,8 @@ static PyObject *
 hold(PyObject *Py_UNUSED(self), PyObject *args)
 {
     int but = 0;
-    if (!PyArg_ParseTuple(args, "|i", &but))
+    if (!PyArg_ParseTuple(args, "|i", &but) ||
+        (!ia_signals_are_held() && PyErr_CheckSignals() < 0))
         return NULL;
     int waits_now = ia_signals_hold(but);
     if (waits_now && PyErr_CheckSignals() < 0) {

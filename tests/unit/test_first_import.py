@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -195,8 +196,11 @@ def test_what_came_before_does_not_end_what_is_called_aside() -> None:
     done: list[str] = []
 
     def handler(_number: int, _frame: object) -> None:
-        done.append("handled")
-        raise TimeoutError("the program's")
+        try:
+            done.append("handled")
+            raise LookupError("for another reason")
+        except LookupError:
+            raise TimeoutError("the program's")  # noqa: B904
 
     def work(word: str) -> None:
         for _ in range(1000):
@@ -210,11 +214,36 @@ def test_what_came_before_does_not_end_what_is_called_aside() -> None:
         partial(_signals.aside, work, "worked"),
     ]
     try:
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError) as raised:
             list(map(operator.call, calls))
     finally:
         signal.signal(signal.SIGUSR2, before)
     assert done == ["handled", "worked"]
+    assert isinstance(raised.value.__context__, LookupError)
+
+
+def test_a_handler_that_waits_for_another_signal_gets_it() -> None:
+    came: list[str] = []
+
+    def handler(_number: int, _frame: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        give_up = time.monotonic() + 60
+        while "alarm" not in came and time.monotonic() < give_up:
+            time.sleep(0.01)
+        came.append("handled")
+
+    before = signal.signal(signal.SIGUSR2, handler)
+    alarm = signal.signal(signal.SIGALRM, lambda *_: came.append("alarm"))
+    calls = [
+        partial(getattr(ctypes.CDLL(None), "raise"), int(signal.SIGUSR2)),
+        partial(_signals.aside, came.append, "worked"),
+    ]
+    try:
+        list(map(operator.call, calls))
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+        signal.signal(signal.SIGALRM, alarm)
+    assert came == ["alarm", "handled", "worked"]
 
 
 NESTED = """

@@ -826,7 +826,6 @@ def test_calls_that_no_position_counts_are_steps_of_a_service():
         tick_seconds=0.0,
         elapsed_seconds=0.0,
         collector=True,
-        collector_may_come=True,
         rises=False,
         silent=False,
         failure=None,

@@ -130,9 +130,8 @@ class Status:
     ``by_tick``: ticks are time.  ``trained``: the program has shown more than
     calls, whatever its steps are.  ``kind``: what a step is, an index of
     STEP_KINDS.
-    ``collector``: it runs by itself, or the program has had it run no longer
-    ago than twice the longest time between two such runs;
-    ``collector_may_come``: or once, nobody knows how long before the next.
+    ``collector``: it runs by itself, or the program has had it go through all
+    no longer ago than twice the longest time between two such runs.
     ``rises``: the process was seen to grow beside its tensors.  ``silent``:
     time has stood still for longer than between any two steps.  ``failure``
     of a hook.
@@ -151,7 +150,6 @@ class Status:
     tick_seconds: float
     elapsed_seconds: float
     collector: bool
-    collector_may_come: bool
     rises: bool
     silent: bool
     failure: str | None
@@ -231,7 +229,6 @@ def status_of(raw: _Status) -> Status:
         tick_seconds=raw["tick_seconds"],
         elapsed_seconds=raw["elapsed_seconds"],
         collector=raw["collector"],
-        collector_may_come=raw["collector_may_come"],
         rises=raw["rises"],
         silent=raw["silent"],
         failure=raw["failure"],

@@ -501,8 +501,7 @@ def _is_the_same(history: HolderHistory, known: Held, now: Held) -> bool:
     value, whether the way there still leads to it."""
     if now.length is None:
         return (
-            known.visit != 0
-            and heap.visit(known.visit).value == now.owners[0]
+            known.visit != 0 and heap.visit(known.visit).value == now.owners[0]
         )
     length = now.length or 0
     return length >= history.length_of(now) or now.eldest == known.eldest

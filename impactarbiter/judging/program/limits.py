@@ -101,6 +101,27 @@ def limit(file: str, line: int) -> End | None:
     return _limit(source, _grown_at(source, line))
 
 
+def collects(file: str) -> bool:
+    """Whether a file has the collector run in a loop, or in a function that it
+    calls in one."""
+    source = parsed(file) if mentions(file, {"collect"}) else None
+    if source is None:
+        return False
+    runs = [
+        call
+        for call in source.calls.get("collect", ())
+        if name_of(getattr(call.func, "value", None)) in ("gc", "")
+    ]
+    around = [source.function(call) for call in runs]
+    return any(
+        any(loops_around(source, call))
+        for call in (
+            *runs,
+            *(c for f in around if f for c in source.calls.get(f.name, ())),
+        )
+    )
+
+
 def names_grown(file: str, line: int) -> Names:
     """What the statement there calls what it adds to."""
     source, names = parsed(file), Names()

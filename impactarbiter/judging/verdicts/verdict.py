@@ -37,6 +37,7 @@ from ..holders.rates import (
 )
 from ..program.limits import (
     End,
+    collects,
     ends,
     limit,
     names_grown,
@@ -83,7 +84,7 @@ def case_of(
         forever=held.forever,
         collector=status.collector,
         collected=history.was_collected
-        or any(now.cycle_bytes for now in history.sites.values()),
+        or any(heap.site_now(site).cycle_bytes for site in history.sites),
         in_time=_in_time(history, status, room) and not last_word,
         bounded=_fits(history, room),
         graph_grows=history.graph_grows,
@@ -480,14 +481,23 @@ def _is_own(edge: Edge) -> bool:
 
 def _in_time(history: HolderHistory, status: Status, room: int | None) -> bool:
     """Whether the collector has not yet gone through what was young when a
-    walk found it, and memory will hold until then."""
+    walk found it, runs by itself or as the source asks for it, and memory will
+    hold until then."""
     return (
         history.held.cycle is not None
-        and status.collector_may_come
         and not (history.held.forever or history.turnover.freed_in_time)
         and heap.collections() == history.runs
         and not is_much(history.last.bytes, room)
+        and (status.collector or _is_collected_by_source(history))
     )
+
+
+def _is_collected_by_source(history: HolderHistory) -> bool:
+    """Whether a file that its allocation is called in has the collector run,
+    more than once or maybe so."""
+    finding = history.finding
+    calls = (finding.allocated_at, *finding.stack) if finding else ()
+    return any(collects(file) for file in {one.file for one in calls if one})
 
 
 def _is_one_turn(

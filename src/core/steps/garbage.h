@@ -8,16 +8,11 @@
 
 void ia_garbage_start(void);
 
-/* The collector begins to run; whether that goes through all that has become
- * garbage since it ran before: what is made while it is off stays with the
- * youngest. */
-int ia_garbage_collected(uint32_t tick, int goes_through_all);
+/* The collector begins to go through all there is. */
+void ia_garbage_collected(uint32_t tick);
 
-/* As far as is known: of a program that has had it run once, nobody knows when
- * it does so again. */
-int ia_garbage_may_go(uint32_t tick);
-
-/* Not longer ago than it has been before. */
+/* By itself, or as the program asks for it, whether it turns it on for that or
+ * not: it is no longer ago than twice what it has ever been. */
 int ia_garbage_goes(uint32_t tick);
 
 #endif /* IA_GARBAGE_H */

@@ -565,10 +565,10 @@ ia_stepping_settle(void)
     run.settled = run.position == 0;
 }
 
-int
-ia_stepping_collects(int goes_through_all)
+void
+ia_stepping_collected(void)
 {
-    return ia_garbage_collected(run.tick, goes_through_all);
+    ia_garbage_collected(run.tick);
 }
 
 void
@@ -583,7 +583,7 @@ ia_stepping_status(void)
 {
     const char *failed = ia_failure();
     return Py_BuildValue(
-        "{s:I,s:I,s:N,s:I,s:N,s:i,s:i,s:O,s:d,s:d,s:d,s:d,s:O,s:O,s:O,s:O,s:N}",
+        "{s:I,s:I,s:N,s:I,s:N,s:i,s:i,s:O,s:d,s:d,s:d,s:d,s:O,s:O,s:O,s:N}",
         "ticks", run.tick, "position", run.position, "counts",
         ia_counts_build(run.counts), "strongest_until", run.strongest_until,
         "strongest_counts", ia_counts_build(run.before), "kind",
@@ -593,8 +593,6 @@ ia_stepping_status(void)
         "tick_seconds", run.tick_seconds, "elapsed_seconds",
         ia_seconds() - run.started, "collector",
         ia_garbage_goes(run.tick) ? Py_True : Py_False,
-        "collector_may_come",
-        ia_garbage_may_go(run.tick) ? Py_True : Py_False,
         "rises", ia_curves_rise() ? Py_True : Py_False, "silent",
         is_long_silent(run.tick - run.moved_at) ? Py_True : Py_False, "failure",
         failed ? ia_str(failed) : Py_NewRef(Py_None));
