@@ -84,7 +84,7 @@ GROUND := tests/native tests/faults tests/cuda tests/unit/test_leaks_of_ours.py
 # the run.
 RUN_TESTS = OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(PYTEST) -n $(JOBS) \
     --dist loadfile --no-loadscope-reorder \
-    -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true \
+    -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true \
     --max-worker-restart 0
 
 test: build

@@ -1,5 +1,5 @@
-/* Signals that wait for as long as what a handler of Python's may ask for is
- * half imported.
+/* Signals that wait for as long as code of ours runs in the middle of the
+ * program's, or what a handler of Python's may ask for is half imported.
  *
  * Blocking them in one thread would not do: the kernel gives a signal to
  * another, and Python runs the handler on the main thread all the same.
@@ -143,7 +143,7 @@ PyDoc_STRVAR(hold_doc,
              "Let the signals that Python handles wait, and those that are\n"
              "taken, until let_go(); ``but`` that one.  False where they wait\n"
              "already, and on other threads than the main one.  What came\n"
-             "before is handled first: it may raise, and none waits then.");
+             "before is handled: it may raise, and none waits then.");
 
 static PyObject *
 hold(PyObject *Py_UNUSED(self), PyObject *args)

@@ -158,8 +158,11 @@ def test_where_a_cycle_is_closed_is_a_guess(
     assert (guess and guess.function) == function
 
 
-def with_the_collector_run_at(*turns: int) -> tuple[Finding, list[Finding]]:
-    """Where it does not run by itself: what was found, and told before."""
+def with_the_collector_run_at(
+    *turns: int, enabled: bool = False
+) -> tuple[Finding, list[Finding]]:
+    """Where it does not run by itself: what was found, and told before;
+    ``enabled``: it is turned on for each run."""
     made = 0
 
     def turn() -> None:
@@ -169,16 +172,20 @@ def with_the_collector_run_at(*turns: int) -> tuple[Finding, list[Finding]]:
         node.data = torch.ones(1 << 20)  # 4 MiB a step would be a warning
         made += 1
         if made in turns:
+            if enabled:
+                gc.enable()
             gc.collect()
+            gc.disable()
 
     told: list[Finding] = []
     return only(watched(turn, 60, on_finding=told.append)), told
 
 
+@pytest.mark.parametrize("enabled", [False, True])
 def test_cycles_that_the_program_has_freed_now_and_then(
-    no_collector: None,
+    no_collector: None, enabled: bool
 ) -> None:
-    finding, told = with_the_collector_run_at(1, 20, 40)
+    finding, told = with_the_collector_run_at(1, 20, 40, enabled=enabled)
     assert (finding.verdict, finding.rule) == ("accumulation", "collected")
     assert finding.cycle is not None
     assert finding.cycle.collected_bytes >= 4 << 20
@@ -241,6 +248,17 @@ def test_cycles_that_only_a_full_run_frees_grow_until_then(
     (cycle,) = [f for f in report.findings if f.cycle is not None]
     assert cycle.verdict == "cycle"
     assert cycle.bytes_per_step == pytest.approx(256, rel=0.1)
+
+
+def test_cycles_that_runs_through_what_is_young_leave_are_a_leak(
+    no_collector: None,
+) -> None:
+    """Most are gone at once; what was in use when the collector came stays,
+    as the program never has it go through all."""
+    report, _told = with_young_runs(200, 2)
+    (cycle,) = [f for f in report.findings if f.cycle is not None]
+    assert cycle.verdict == "cycle"
+    assert cycle.severity != "info"
 
 
 class Strategy:

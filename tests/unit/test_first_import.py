@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -220,6 +221,34 @@ def test_what_came_before_does_not_end_what_is_called_aside() -> None:
         signal.signal(signal.SIGUSR2, before)
     assert done == ["handled", "worked"]
     assert isinstance(raised.value.__context__, LookupError)
+
+
+@pytest.mark.parametrize("call", [_signals.aside, _signals.handling])
+def test_what_is_raised_first_comes_first(call: Callable[..., None]) -> None:
+    """One after the other, each wherever the program is by then."""
+    last: Exception | None = None
+
+    def handler(_number: int, _frame: object) -> None:
+        raise ValueError("the handler's")
+
+    def work() -> None:
+        signal.raise_signal(signal.SIGUSR2)
+        raise LookupError("the work's")
+
+    before = signal.signal(signal.SIGUSR2, handler)
+    try:
+        try:
+            call(work)
+            for _ in range(100):
+                pass
+        finally:
+            for _ in range(100):
+                pass
+    except (LookupError, ValueError) as error:
+        last = error
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    assert str(last) == "the handler's"
 
 
 def test_a_handler_that_waits_for_another_signal_gets_it() -> None:

@@ -688,6 +688,7 @@ def fellow(**more: Any) -> Held:
         "others": 0,
         "owners": (1,),
         "place": "rows",
+        "groups": (),
     }
     return cast(Held, SimpleNamespace(**usual | more))
 
@@ -970,6 +971,17 @@ def test_few_items_of_graphs_that_vary_lead_back_nowhere(
     known.reach = Reach({LINE: 10})
     known.observe(replace(seen(40, items, 10), nodes=nodes, probed={LINE: 11}))
     assert not known.graph_grows
+
+
+@pytest.mark.parametrize(("oldest", "grows"), [(35, False), (3, True)])
+def test_a_window_of_ever_larger_graphs_leads_back_nowhere(
+    oldest: int, grows: bool
+) -> None:
+    """Eight items with four saved tensors each."""
+    known = history(replace(seen(20, 8, 8), nodes=80))
+    known.fellows = [fellow(groups=(SimpleNamespace(count=40, first=oldest),))]
+    known.observe(replace(seen(43, 8, 8), nodes=160))
+    assert known.graph_grows == grows
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -162,7 +162,19 @@ class HolderHistory(Changing):
     @property
     def graph_grows(self) -> bool:
         """Whether the graph behind it reaches further back than it did."""
-        return self.reach.grows(self.first, self.last)
+        grows = self.reach.grows(self.first, self.last)
+        return grows and not self._has_nothing_old()
+
+    def _has_nothing_old(self) -> bool:
+        """Whether all that it holds, graphs with saved tensors among it, was
+        made since it was seen first: these lead back to nothing that was
+        there then, though each may be larger than those that were."""
+        groups = [group for held in self.fellows for group in held.groups]
+        items = self.walked.items or 1
+        return (
+            sum(group.count for group in groups) > 2 * items
+            and min(group.first for group in groups) > self.first.at.now
+        )
 
     def is_suspect(self, sites: Container[int]) -> bool:
         """Whether one of its lines is among these."""
