@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from impactarbiter.judging.program import source_file, unparsed
+from impactarbiter.judging.program.collector import collects
 from impactarbiter.judging.program.limits import (
     End,
     ends,
+    is_set_elsewhere,
     limit,
     taken_out,
     taken_out_elsewhere,
@@ -176,6 +178,27 @@ FREE = {
 
 #: Another statement, marked ``# there``, empties what this one grows.
 EMPTIED = {
+    "in the other branch of a test that changes": """
+        EVERY = 10
+        def main():
+            rows = []
+            for step, batch in enumerate(batches):
+                if step % EVERY:
+                    rows.append(batch)  # here
+                else:
+                    rows = [batch]  # there
+        """,
+    "in the other branch of what is set again": """
+        KEEP = False
+        def main():
+            global KEEP
+            for step, batch in enumerate(batches):
+                if KEEP:
+                    self.rows.append(batch)  # here
+                else:
+                    self.rows = [batch]  # there
+                KEEP = step % 10 != 0
+        """,
     "by a loop, what has a default": """
         class Trace:
             def note(self, name, call):
@@ -432,6 +455,25 @@ EMPTIED = {
         """,
 }
 NEVER_EMPTIED = {
+    "in the other branch of a test that comes out the same": """
+        KEEP = "keep" in sys.argv
+        def main():
+            rows = []
+            for step, batch in enumerate(batches):
+                if not KEEP:
+                    rows = [batch]
+                elif batch is not None:
+                    rows.append(batch)  # here
+        """,
+    "in the other branch of what the command line gave": """
+        args = parser.parse_args()
+        def main(self):
+            for step, batch in enumerate(batches):
+                if args.keep and args.most > 1:
+                    self.rows.append(batch)  # here
+                else:
+                    self.rows = [batch]
+        """,
     "by a loop over another's": """
         class Spread:
             def add(self, outputs):
@@ -1019,3 +1061,43 @@ def test_what_goes_through_all_of_it(tmp_path: Path, code: str) -> None:
     path.write_text(code)
     names = Names(attributes=frozenset({"rows"}))
     assert goes_through(names, [str(path)], depth) is expected
+
+
+BRANCH = "in the other branch of a test that"
+
+
+@pytest.mark.parametrize(
+    ("source", "elsewhere"),
+    [
+        (NEVER_EMPTIED[f"{BRANCH} comes out the same"], True),
+        (EMPTIED[f"{BRANCH} changes"], False),
+        ("for x in y:\n    rows = [x]\n    rows.append(x)  # here", False),
+        ("rows = []\nfor x in y:\n    rows.append(x)  # here", False),
+    ],
+)
+def test_a_variable_that_its_loop_sets_in_another_branch(
+    tmp_path: Path, source: str, elsewhere: bool
+) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(textwrap.dedent(source))
+    lines = linecache.getlines(str(file))
+    (here,) = [n for n, line in enumerate(lines, 1) if "# here" in line]
+    assert is_set_elsewhere(str(file), here) == elsewhere
+
+
+@pytest.mark.parametrize(
+    ("source", "runs"),
+    [
+        ("import gc\nfor x in y:\n    gc.collect()", True),
+        ("from gc import collect\nwhile x:\n    collect(2)", True),
+        ("def f():\n    gc.collect()\nfor x in y:\n    f()", True),
+        ("import gc\ngc.collect()\nfor x in y:\n    pass", False),
+        ("for x in y:\n    rows.collect()", False),
+    ],
+)
+def test_a_file_that_has_the_collector_run(
+    tmp_path: Path, source: str, runs: bool
+) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(source)
+    assert collects(str(file)) == runs

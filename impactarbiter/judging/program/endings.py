@@ -13,6 +13,7 @@ from ...knowledge.containers import PUTTING, REMOVING, TAKING
 from .aliases import Aliases
 from .source_file import FUNCTIONS, Defined, Source, bare, name_of
 from .syntax import (
+    are_apart,
     class_around,
     is_first,
     is_in_init,
@@ -38,6 +39,7 @@ def ending(
             for node in source.nodes
             if isinstance(node, (ast.stmt, ast.Call)) and node not in inside
             if reader.is_emptied_by(node)
+            and not are_apart(source, node, grows)
         ),
         None,
     )

@@ -28,7 +28,7 @@ from .source_file import (
     name_of,
     parsed,
 )
-from .syntax import loops_around
+from .syntax import are_apart, loops_around, pairs
 from .unparsed import mentions
 
 #: What leads past the rest of a block.
@@ -101,24 +101,31 @@ def limit(file: str, line: int) -> End | None:
     return _limit(source, _grown_at(source, line))
 
 
-def collects(file: str) -> bool:
-    """Whether a file has the collector run in a loop, or in a function that it
-    calls in one."""
-    source = parsed(file) if mentions(file, {"collect"}) else None
-    if source is None:
-        return False
-    runs = [
-        call
-        for call in source.calls.get("collect", ())
-        if name_of(getattr(call.func, "value", None)) in ("gc", "")
+def is_set_elsewhere(file: str, line: int) -> bool:
+    """Whether the loop in which a line makes a variable grow sets that anew in
+    branches alone that are never taken beside it, in a function that no loop
+    of the file calls."""
+    source = parsed(file)
+    return source is not None and any(
+        isinstance(it, ast.Name) and _is_set_apart(source, grows, it)
+        for grows, it in _grown_at(source, line)
+    )
+
+
+def _is_set_apart(source: Source, grows: ast.stmt, it: ast.Name) -> bool:
+    variable, function = source.variable(it), source.function(grows)
+    sets = [
+        node
+        for node in source.nodes
+        if isinstance(node, ast.stmt) and any(loops_around(source, node))
+        for target, _value in pairs(node)
+        if isinstance(target, ast.Name) and source.variable(target) == variable
     ]
-    around = [source.function(call) for call in runs]
-    return any(
-        any(loops_around(source, call))
-        for call in (
-            *runs,
-            *(c for f in around if f for c in source.calls.get(f.name, ())),
-        )
+    calls = source.calls.get(function.name, ()) if function else ()
+    return (
+        bool(sets)
+        and all(are_apart(source, node, grows) for node in sets)
+        and not any(any(loops_around(source, call)) for call in calls)
     )
 
 

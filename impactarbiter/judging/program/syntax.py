@@ -88,3 +88,58 @@ def over_before(source: Source, node: ast.stmt) -> Iterator[ast.stmt]:
         if isinstance(outer, FUNCTIONS):
             return
         inner = outer
+
+
+_PARTS = (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Constant)
+
+
+def are_apart(source: Source, node: ast.AST, other: ast.AST) -> bool:
+    """Whether both stand in branches of one test that comes out the same all
+    through a run: ``if KEEP: rows.append(row)``, ``else: rows = [row]``."""
+    branches = dict(_branches(source, other))
+    return any(
+        branches.get(test, branch) != branch and _is_settled(source, test)
+        for test, branch in _branches(source, node)
+    )
+
+
+def _branches(
+    source: Source, node: ast.AST
+) -> Iterator[tuple[ast.expr, bool]]:
+    """The tests that it is under, and whether where they do not hold."""
+    inner = node
+    for outer in source.up(node):
+        if isinstance(outer, ast.If) and inner is not outer.test:
+            yield outer.test, inner in outer.orelse
+        inner = outer
+
+
+def _is_settled(source: Source, test: ast.expr) -> bool:
+    """Of constants, what the command line gave, and variables of the module's
+    that are set once."""
+    if isinstance(test, ast.Name):
+        return _is_set_once(source, test)
+    if isinstance(test, ast.Attribute):
+        return source.is_option(test)
+    return isinstance(test, _PARTS) and all(
+        _is_settled(source, part)
+        for part in ast.iter_child_nodes(test)
+        if isinstance(part, ast.expr)
+    )
+
+
+def _is_set_once(source: Source, name: ast.Name) -> bool:
+    variable = source.variable(name)
+    where = [
+        node
+        for node in source.nodes
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Store)
+        and source.variable(node) == variable
+    ]
+    return (
+        variable[0] == "module"
+        and len(where) == 1
+        and not any(loops_around(source, where[0]))
+        and source.scope(where[0]) == "module"
+    )

@@ -35,10 +35,11 @@ from ..holders.rates import (
     nodes_as_walked,
     rate,
 )
+from ..program.collector import collects
 from ..program.limits import (
     End,
-    collects,
     ends,
+    is_set_elsewhere,
     limit,
     names_grown,
     taken_out,
@@ -515,9 +516,12 @@ def _is_one_turn(
         return False
     if last_word and history.walked.nodes:
         return False
-    if history.turnover.carries_over:
+    if history.turnover.carries_over or is_much(history.last.bytes, room):
         return False
-    return not is_much(history.last.bytes, room)
+    return evaluates or not any(
+        is_set_elsewhere(*place)
+        for place in history.sightings.places(history.finding)
+    )
 
 
 def _is_behind(finding: Finding) -> bool:
