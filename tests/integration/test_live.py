@@ -221,16 +221,18 @@ def test_who_asks_for_a_report_after_the_last_one_ends_nothing(
     tmp_path: Path,
 ) -> None:
     text = """
-        import atexit, sys, time, torch
+        import atexit, os, sys, time, torch
         def last():
             print("going", flush=True)
-            time.sleep(0.5)
+            while not os.path.exists("asked"):
+                time.sleep(0.01)
             print("done")
         atexit.register(last)
         sys.exit(7)
     """
     with running(tmp_path, text, "--json", "r.json") as process:
         process.send_signal(signal.SIGUSR1)
+        (tmp_path / "asked").touch()
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (7, "done\n"), err
 
