@@ -979,6 +979,7 @@ def test_a_window_of_ever_larger_graphs_leads_back_nowhere(
 ) -> None:
     """Eight items with four saved tensors each."""
     known = history(replace(seen(20, 8, 8), nodes=80))
+    known.reach = Reach(found=20)
     known.fellows = [fellow(groups=(SimpleNamespace(count=40, first=oldest),))]
     known.observe(replace(seen(43, 8, 8), nodes=160))
     assert known.graph_grows == grows

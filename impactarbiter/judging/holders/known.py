@@ -357,7 +357,7 @@ class KnownHolders(dict[str, HolderHistory]):
                 bound=held.bound,
                 growth=Growth(look.gained(fellows)),
                 departures=Departures(now.items or 0),
-                reach=Reach(now.probed),
+                reach=Reach(now.probed, found=now.at.now),
                 runs=heap.collections(),
             )
             history.starts_over(

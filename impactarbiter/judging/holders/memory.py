@@ -167,13 +167,13 @@ class HolderHistory(Changing):
 
     def _has_nothing_old(self) -> bool:
         """Whether all that it holds, graphs with saved tensors among it, was
-        made since it was seen first: these lead back to nothing that was
-        there then, though each may be larger than those that were."""
+        made since it was found: these lead back to nothing that was there
+        then, though each may be larger than those that were."""
         groups = [group for held in self.fellows for group in held.groups]
         items = self.walked.items or 1
         return (
             sum(group.count for group in groups) > 2 * items
-            and min(group.first for group in groups) > self.first.at.now
+            and min(group.first for group in groups) > self.reach.found
         )
 
     def is_suspect(self, sites: Container[int]) -> bool:

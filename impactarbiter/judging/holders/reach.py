@@ -25,6 +25,7 @@ class Reach(Changing):
     # When the graph behind as many items was last seen to reach further.
     reached: Observation | None = None
     is_others: bool = False  # its lines' graph, where that grows
+    found: int = 0  # position at which the holder was
 
     def own(self, now: Observation) -> Observation:
         """Without the probes of a graph that is another holder's."""
