@@ -26,7 +26,8 @@ void ia_signal_is_answered(int number);
 /* 1 where the disposition is as asked, 0 where not, -1 with an exception. */
 int ia_signal_is_set_to(int number, void (*handler)(int));
 
-/* Whether Python's table has what can be called; no code of Python's runs. */
+/* Whether Python's table has what can be called; no code of Python's runs, but
+ * what the program has put in the place of getsignal(). */
 int ia_signal_calls_python(int number);
 
 extern PyMethodDef ia_taken_methods[];
@@ -35,8 +36,8 @@ extern PyMethodDef ia_taken_methods[];
 
 /* Lets those wait that Python handles, ``but`` that one, and those that are
  * taken; 1 where they wait from here on, 0 where they wait already, and on
- * another thread than the main one, which has none to run.  No code of
- * Python's runs, so no handler does; those of what came before have yet to. */
+ * another thread than the main one, which has none to run.  No
+ * handler runs; those of what came before have yet to. */
 int ia_signals_hold(int but);
 
 int ia_signals_are_held(void);

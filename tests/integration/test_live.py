@@ -184,15 +184,18 @@ print(caught, len(came), flush=True)
 """
 
 
-def test_a_limit_that_comes_up_all_the_time_takes_no_last_report(
-    tmp_path: Path,
-) -> None:
-    text = LIMITED.format(goes_on="True")
-    with running(tmp_path, text, "--json", "r.json") as process:
+def is_ended_with_its_report(folder: Path, text: str) -> None:
+    with running(folder, text, "--json", "r.json") as process:
         process.send_signal(signal.SIGTERM)
         _out, err = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGTERM
-    assert report_of(tmp_path)["findings"], err
+    assert report_of(folder)["findings"], err
+
+
+def test_a_limit_that_comes_up_all_the_time_takes_no_last_report(
+    tmp_path: Path,
+) -> None:
+    is_ended_with_its_report(tmp_path, LIMITED.format(goes_on="True"))
 
 
 def test_what_a_handler_raises_while_we_are_told_to_end_takes_no_end(
@@ -210,11 +213,7 @@ Arbiter.when_free = when_free
 history, caught""",
         1,
     )
-    with running(tmp_path, text, "--json", "r.json") as process:
-        process.send_signal(signal.SIGTERM)
-        _out, err = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGTERM
-    assert report_of(tmp_path)["findings"], err
+    is_ended_with_its_report(tmp_path, text)
 
 
 def test_who_asks_for_a_report_after_the_last_one_ends_nothing(

@@ -769,6 +769,16 @@ NOT_KEYED = {
 }
 
 
+def written(tmp_path: Path, source: str) -> tuple[str, int, int]:
+    """The file, and its lines that say ``# here`` and ``# there``: or both."""
+    file = tmp_path / "program.py"
+    file.write_text(textwrap.dedent(source))
+    lines = linecache.getlines(str(file))
+    (here,) = [n for n, line in enumerate(lines, 1) if "# here" in line]
+    there = [n for n, line in enumerate(lines, 1) if "# there" in line]
+    return str(file), here, there[0] if there else here
+
+
 def says(
     tmp_path: Path,
     source: str,
@@ -777,13 +787,8 @@ def says(
     dictionary: str | None = None,
 ) -> tuple[End | None, int]:
     """What ends it, and the line that is expected to."""
-    file = tmp_path / "program.py"
-    file.write_text(textwrap.dedent(source))
-    lines = linecache.getlines(str(file))
-    (here,) = [n for n, line in enumerate(lines, 1) if "# here" in line]
-    there = [n for n, line in enumerate(lines, 1) if "# there" in line]
-    end = ends(str(file), here, attribute, owners, dictionary)
-    return end, there[0] if there else here
+    file, here, there = written(tmp_path, source)
+    return ends(file, here, attribute, owners, dictionary), there
 
 
 @pytest.mark.parametrize("name", LIMITED)
@@ -1078,11 +1083,8 @@ BRANCH = "in the other branch of a test that"
 def test_a_variable_that_its_loop_sets_in_another_branch(
     tmp_path: Path, source: str, elsewhere: bool
 ) -> None:
-    file = tmp_path / "program.py"
-    file.write_text(textwrap.dedent(source))
-    lines = linecache.getlines(str(file))
-    (here,) = [n for n, line in enumerate(lines, 1) if "# here" in line]
-    assert is_set_elsewhere(str(file), here) == elsewhere
+    file, here, _there = written(tmp_path, source)
+    assert is_set_elsewhere(file, here) == elsewhere
 
 
 @pytest.mark.parametrize(

@@ -486,11 +486,9 @@ def _is_better(
 
 def _fellow(history: HolderHistory, held: Held) -> Held | None:
     """The same container, or the value that lay in the same place."""
-    if held.length is not None:
-        return history.fellow(held)
-    places = set(_identities(held))
+    known = set(_identities(held))
     return next(
-        (one for one in history.fellows if places & set(_identities(one))),
+        (one for one in history.fellows if known & set(_identities(one))),
         None,
     )
 

@@ -19,7 +19,7 @@ class Aliases:
     def __init__(self, source: Source, grows: ast.stmt, it: ast.AST) -> None:
         self._source, self._grows = source, grows
         self._it = bare(it)
-        self._name = name_of(self._it)
+        self.name = name_of(self._it)
         self._variables = {
             *self._read_into(),
             *self._gone_through(),
@@ -38,12 +38,12 @@ class Aliases:
         return self._is_so_called(named)
 
     @property
-    def _is_attribute(self) -> bool:
+    def is_attribute(self) -> bool:
         return isinstance(self._it, ast.Attribute)
 
     def _is_so_called(self, node: ast.AST) -> bool:
         """Whether both are one variable, or attributes of one name."""
-        if type(node) is not type(self._it) or name_of(node) != self._name:
+        if type(node) is not type(self._it) or name_of(node) != self.name:
             return False
         return not isinstance(node, ast.Name) or self._is_variable(node)
 
@@ -59,12 +59,12 @@ class Aliases:
     def _read_into(self) -> Iterator[Variable]:
         """``rows = self.rows``: what it is called in that function."""
         for node in self._source.nodes:
-            if isinstance(node, ast.Assign) and self._is_attribute:
+            if isinstance(node, ast.Assign) and self.is_attribute:
                 for target, value in pairs(node):
                     if (
                         isinstance(target, ast.Name)
                         and isinstance(value, ast.Attribute)
-                        and value.attr == self._name
+                        and value.attr == self.name
                     ):
                         yield self._source.variable(target)
 
@@ -127,7 +127,7 @@ class Aliases:
     def _kept_by_init(self) -> Iterator[tuple[ast.ClassDef, str]]:
         """``self.rows = rows``: classes, and names of the arguments."""
         source = self._source
-        if not self._is_attribute:
+        if not self.is_attribute:
             return
         for node in source.nodes:
             if not isinstance(node, ast.stmt) or not is_in_init(source, node):

@@ -11,7 +11,7 @@ import ast
 
 from ...knowledge.containers import PUTTING, REMOVING, TAKING
 from .aliases import Aliases
-from .source_file import FUNCTIONS, Defined, Source, bare, name_of
+from .source_file import FUNCTIONS, Defined, Source, name_of
 from .syntax import (
     are_apart,
     class_around,
@@ -136,11 +136,11 @@ class _Reader:
         inside: bool = False,
     ) -> None:
         self._source, self._grows = source, grows
-        self._key, self._it = _key_of(it), bare(it)
-        self._name = name_of(self._it)
+        self._key = _key_of(it)
+        self._aliases = Aliases(source, grows, it)
+        self._is, self._name = self._aliases.stand_for, self._aliases.name
         self._inside = inside  # of a function that it is handed to
         self._is_queue = _is_put(grows)
-        self._is = Aliases(source, grows, it).stand_for
 
     def is_emptied_by(self, node: ast.stmt | ast.Call) -> bool:
         if isinstance(node, ast.Call):
@@ -171,9 +171,13 @@ class _Reader:
         if name == "setattr" and len(call.args) == 3:
             key = call.args[1]
             named = isinstance(key, ast.Constant) and key.value == self._name
-            return self._is_attribute and named and self._loses(call.args[2])
+            return (
+                self._aliases.is_attribute
+                and named
+                and self._loses(call.args[2])
+            )
         if name in ("replace", "_replace"):
-            return self._is_attribute and any(
+            return self._aliases.is_attribute and any(
                 one.arg == self._name and self._loses(one.value)
                 for one in call.keywords
             )
@@ -205,10 +209,6 @@ class _Reader:
                     if isinstance(node, (ast.stmt, ast.Call))
                 )
         return False
-
-    @property
-    def _is_attribute(self) -> bool:
-        return isinstance(self._it, ast.Attribute)
 
     def _is_put_anew(
         self, node: ast.stmt, target: ast.expr, value: ast.expr

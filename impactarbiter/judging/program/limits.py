@@ -28,7 +28,7 @@ from .source_file import (
     name_of,
     parsed,
 )
-from .syntax import are_apart, loops_around, pairs
+from .syntax import are_apart, loops_around, pairs, stores
 from .unparsed import mentions
 
 #: What leads past the rest of a block.
@@ -359,14 +359,7 @@ def _goes_with(node: ast.expr, name: str) -> int:
 def _set_beside(source: Source, name: ast.Name) -> ast.expr | None:
     """What a variable is set to by the one statement that does, where each
     turn of a loop that asks for it sets it."""
-    variable = source.variable(name)
-    found = [
-        node
-        for node in source.nodes
-        if isinstance(node, ast.Name)
-        and isinstance(node.ctx, ast.Store)
-        and source.variable(node) == variable
-    ]
+    found = stores(source, name)
     setting = source.parents[found[0]] if len(found) == 1 else None
     if not isinstance(setting, ast.Assign) or setting.targets != found:
         return None

@@ -33,6 +33,18 @@ def _paired(
     return zip(several, values, strict=True)
 
 
+def stores(source: Source, name: ast.Name) -> list[ast.Name]:
+    """Wherever the variable that a name means is set."""
+    variable = source.variable(name)
+    return [
+        node
+        for node in source.nodes
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Store)
+        and source.variable(node) == variable
+    ]
+
+
 def is_first(source: Source, node: ast.stmt, name: str) -> bool:
     """``if not hasattr(self, "rows"):`` or ``if self.rows is None:`` around
     it."""
@@ -129,16 +141,9 @@ def _is_settled(source: Source, test: ast.expr) -> bool:
 
 
 def _is_set_once(source: Source, name: ast.Name) -> bool:
-    variable = source.variable(name)
-    where = [
-        node
-        for node in source.nodes
-        if isinstance(node, ast.Name)
-        and isinstance(node.ctx, ast.Store)
-        and source.variable(node) == variable
-    ]
+    where = stores(source, name)
     return (
-        variable[0] == "module"
+        source.variable(name)[0] == "module"
         and len(where) == 1
         and not any(loops_around(source, where[0]))
         and source.scope(where[0]) == "module"

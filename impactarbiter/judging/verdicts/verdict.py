@@ -84,8 +84,7 @@ def case_of(
         died=history.died,
         forever=held.forever,
         collector=status.collector,
-        collected=history.was_collected
-        or any(heap.site_now(site).cycle_bytes for site in history.sites),
+        collected=held.cycle is not None and _was_collected(history),
         in_time=_in_time(history, status, room) and not last_word,
         bounded=_fits(history, room),
         graph_grows=history.graph_grows,
@@ -478,6 +477,12 @@ def registries_above(path: Path, depth: int) -> tuple[str, ...]:
 
 def _is_own(edge: Edge) -> bool:
     return edge.is_item or edge.kind == "attribute"
+
+
+def _was_collected(history: HolderHistory) -> bool:
+    return history.was_collected or any(
+        heap.site_now(site).cycle_bytes for site in history.sites
+    )
 
 
 def _in_time(history: HolderHistory, status: Status, room: int | None) -> bool:
