@@ -64,7 +64,7 @@ class _Status(TypedDict):
     callback_seconds: float
     tick_seconds: float
     elapsed_seconds: float
-    collector: bool
+    freed_from: int | None
     rises: bool
     silent: bool
     failure: str | None

@@ -113,11 +113,11 @@ def as_one(seen: Sequence[wire.Visit]) -> wire.Visit:
     )
 
 
-def collections() -> int:
-    """How often the collector has gone through all there is: what has lived
-    for a while before it became garbage no other run frees."""
-    stats: int = gc.get_stats()[-1]["collections"]
-    return stats
+def collections() -> tuple[int, ...]:
+    """How often the collector has gone through each of its generations, the
+    youngest first; the last is all there is: what has lived for a while before
+    it became garbage no other run frees."""
+    return tuple(of["collections"] for of in gc.get_stats())
 
 
 def keep(paths: Collection[int]) -> None:

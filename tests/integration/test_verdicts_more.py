@@ -159,7 +159,7 @@ def test_where_a_cycle_is_closed_is_a_guess(
 
 
 def with_the_collector_run_at(
-    *turns: int, enabled: bool = False
+    *turns: int, enabled: bool = False, generation: int = 2
 ) -> tuple[Finding, list[Finding]]:
     """Where it does not run by itself: what was found, and told before;
     ``enabled``: it is turned on for each run."""
@@ -168,13 +168,14 @@ def with_the_collector_run_at(
     def turn() -> None:
         nonlocal made
         torch.zeros(1 << 20)  # no cycle: does not count
-        node = Node()
+        node: Node | None = Node()
         node.data = torch.ones(1 << 20)  # 4 MiB a step would be a warning
         made += 1
         if made in turns:
             if enabled:
                 gc.enable()
-            gc.collect()
+            node = None
+            gc.collect(generation)
             gc.disable()
 
     told: list[Finding] = []
@@ -190,6 +191,23 @@ def test_cycles_that_the_program_has_freed_now_and_then(
     assert finding.cycle is not None
     assert finding.cycle.collected_bytes >= 4 << 20
     assert all(one.verdict == "accumulation" for one in told)
+
+
+def test_cycles_that_the_program_has_freed_while_they_are_young(
+    no_collector: None,
+) -> None:
+    """What is there is younger than the newest run, and the next one comes."""
+    finding, told = with_the_collector_run_at(1, 20, 40, generation=1)
+    assert (finding.verdict, finding.rule) == ("accumulation", "collected")
+    assert {one.severity for one in (finding, *told)} <= {"info"}
+
+
+def test_cycles_that_were_freed_while_they_were_young_and_no_more(
+    no_collector: None,
+) -> None:
+    finding, _told = with_the_collector_run_at(3, 6, 9, 12, generation=1)
+    assert finding.verdict == "cycle"
+    assert finding.severity != "info" and finding.seconds_to_oom
 
 
 @pytest.mark.parametrize("turns", [(5,), (3, 6, 9, 12)])

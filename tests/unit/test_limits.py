@@ -1093,6 +1093,12 @@ def test_a_variable_that_its_loop_sets_in_another_branch(
         ("import gc\nfor x in y:\n    gc.collect()", True),
         ("from gc import collect\nwhile x:\n    collect(2)", True),
         ("def f():\n    gc.collect()\nfor x in y:\n    f()", True),
+        (
+            "def f():\n    gc.collect(1)\ndef g():\n    f()\n"
+            "def h(x):\n    for y in x:\n        g()",
+            True,
+        ),
+        ("def f():\n    gc.collect()\n    f()\nf()", False),
         ("import gc\ngc.collect()\nfor x in y:\n    pass", False),
         ("for x in y:\n    rows.collect()", False),
     ],

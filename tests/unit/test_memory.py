@@ -826,7 +826,7 @@ def test_calls_that_no_position_counts_are_steps_of_a_service():
         callback_seconds=0.0,
         tick_seconds=0.0,
         elapsed_seconds=0.0,
-        collector=True,
+        freed_from=0,
         rises=False,
         silent=False,
         failure=None,

@@ -130,8 +130,9 @@ class Status:
     ``by_tick``: ticks are time.  ``trained``: the program has shown more than
     calls, whatever its steps are.  ``kind``: what a step is, an index of
     STEP_KINDS.
-    ``collector``: it runs by itself, or the program has had it go through all
-    no longer ago than twice the longest time between two such runs.
+    ``freed_from``: garbage made since then, by what ages are measured by, the
+    collector frees in time: 0 where it runs by itself or the program has it go
+    through all now and then, None where nobody has it run any more.
     ``rises``: the process was seen to grow beside its tensors.  ``silent``:
     time has stood still for longer than between any two steps.  ``failure``
     of a hook.
@@ -149,7 +150,7 @@ class Status:
     callback_seconds: float
     tick_seconds: float
     elapsed_seconds: float
-    collector: bool
+    freed_from: int | None
     rises: bool
     silent: bool
     failure: str | None
@@ -228,7 +229,7 @@ def status_of(raw: _Status) -> Status:
         callback_seconds=raw["callback_seconds"],
         tick_seconds=raw["tick_seconds"],
         elapsed_seconds=raw["elapsed_seconds"],
-        collector=raw["collector"],
+        freed_from=raw["freed_from"],
         rises=raw["rises"],
         silent=raw["silent"],
         failure=raw["failure"],

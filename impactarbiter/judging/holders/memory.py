@@ -86,7 +86,8 @@ class HolderHistory(Changing):
     full_at: Moment | None = None  # since when it was seen at its bound
     # Garbage like it, which a walk had seen, was gone at a later one.
     was_collected: bool = False
-    runs: int = 0  # of the collector, when it was found: `heap.collections`
+    # Runs of the collector, when it was found: `heap.collections`.
+    runs: tuple[int, ...] = (0,)
 
     # What was said of it.
     finding: Finding | None = None
@@ -102,6 +103,11 @@ class HolderHistory(Changing):
     def walked(self) -> Observation:
         """The last that a walk measured."""
         return self.turnover.walked
+
+    @property
+    def oldest(self) -> int:
+        """When the first of it was born, as the last walk saw it."""
+        return min(g.first for held in self.fellows for g in held.groups)
 
     @property
     def visitable(self) -> bool:

@@ -8,8 +8,8 @@ from .unparsed import mentions
 
 
 def collects(file: str) -> bool:
-    """Whether a file has the collector run in a loop, or in a function that it
-    calls in one."""
+    """Whether a file has the collector run in a loop, or in functions by which
+    it does so in one."""
     source = parsed(file) if mentions(file, {"collect"}) else None
     if source is None:
         return False
@@ -18,11 +18,13 @@ def collects(file: str) -> bool:
         for call in source.calls.get("collect", ())
         if name_of(getattr(call.func, "value", None)) in ("gc", "")
     ]
-    around = [source.function(call) for call in runs]
-    return any(
-        any(loops_around(source, call))
-        for call in (
-            *runs,
-            *(c for f in around if f for c in source.calls.get(f.name, ())),
-        )
-    )
+    through: set[str] = set()
+    while runs:
+        call = runs.pop()
+        if any(loops_around(source, call)):
+            return True
+        around = source.function(call)
+        if around is not None and around.name not in through:
+            through.add(around.name)
+            runs += source.calls.get(around.name, ())
+    return False

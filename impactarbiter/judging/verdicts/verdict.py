@@ -83,8 +83,8 @@ def case_of(
         is_cycle=held.cycle is not None and not history.died,
         died=history.died,
         forever=held.forever,
-        collector=status.collector,
-        collected=held.cycle is not None and _was_collected(history),
+        collector=_is_freed(history, status),
+        collected=held.cycle is not None and _was_collected(history, status),
         in_time=_in_time(history, status, room) and not last_word,
         bounded=_fits(history, room),
         graph_grows=history.graph_grows,
@@ -479,23 +479,37 @@ def _is_own(edge: Edge) -> bool:
     return edge.is_item or edge.kind == "attribute"
 
 
-def _was_collected(history: HolderHistory) -> bool:
-    return history.was_collected or any(
+def _is_freed(history: HolderHistory, status: Status) -> bool:
+    """Whether the collector frees all of it in time if it is garbage: older
+    garbage goes, too, or nothing in it is older than the newest run."""
+    since = status.freed_from
+    return since is not None and (not since or history.oldest >= since)
+
+
+def _was_collected(history: HolderHistory, status: Status) -> bool:
+    """Whether garbage of its lines was seen to be freed, or none is left of
+    what there was before a run that does free it."""
+    if history.was_collected or any(
         heap.site_now(site).cycle_bytes for site in history.sites
-    )
+    ):
+        return True
+    return history.began < (status.freed_from or 0) <= history.oldest
 
 
 def _in_time(history: HolderHistory, status: Status, room: int | None) -> bool:
     """Whether the collector has not yet gone through what was young when a
     walk found it, runs by itself or as the source asks for it, and memory will
-    hold until then."""
-    return (
-        history.held.cycle is not None
-        and not (history.held.forever or history.turnover.freed_in_time)
-        and heap.collections() == history.runs
-        and not is_much(history.last.bytes, room)
-        and (status.collector or _is_collected_by_source(history))
-    )
+    hold until then; or no walk has seen what its newest run has left."""
+    if history.held.cycle is None or history.held.forever:
+        return False
+    if status.freed_from and status.freed_from >= history.walked.at.now:
+        return True
+    if history.turnover.freed_in_time or is_much(history.last.bytes, room):
+        return False
+    runs = heap.collections()
+    if _is_freed(history, status):
+        return runs[-1] == history.runs[-1]
+    return runs == history.runs and _is_collected_by_source(history)
 
 
 def _is_collected_by_source(history: HolderHistory) -> bool:

@@ -299,8 +299,7 @@ collector_event(PyObject *self, PyObject *const *args, Py_ssize_t n)
     }
     int whole = n > 1 && PyDict_CheckExact(args[1]) && is_whole_run(args[1]);
     ia_same_collecting(whole);
-    if (whole)
-        ia_stepping_collected();
+    ia_stepping_collected(whole);
     ia_ledger_set_collecting(whole ? IA_COLLECTING_ALL : IA_COLLECTING_YOUNG);
     Py_RETURN_NONE;
 }
