@@ -107,7 +107,10 @@ class HolderHistory(Changing):
     @property
     def oldest(self) -> int:
         """When the first of it was born, as the last walk saw it."""
-        return min(g.first for held in self.fellows for g in held.groups)
+        return min(
+            (group.first for held in self.fellows for group in held.groups),
+            default=0,
+        )
 
     @property
     def visitable(self) -> bool:
