@@ -35,7 +35,6 @@ from ..holders.rates import (
     nodes_as_walked,
     rate,
 )
-from ..program.collector import collects
 from ..program.limits import (
     End,
     ends,
@@ -48,6 +47,7 @@ from ..program.limits import (
 from ..program.statement import last_name, names_of_holder
 from ..program.uses import goes_through
 from .forecast import Forecast, is_much
+from .garbage import is_freed, waits_for_a_run, was_collected
 from .rules import MAY_END, OUTGROWS, ROOTLESS, Case, Rule, judge
 from .severity import DEFAULT_RULES
 
@@ -83,9 +83,9 @@ def case_of(
         is_cycle=held.cycle is not None and not history.died,
         died=history.died,
         forever=held.forever,
-        collector=_is_freed(history, status),
-        collected=held.cycle is not None and _was_collected(history, status),
-        in_time=_in_time(history, status, room) and not last_word,
+        collector=is_freed(history, status),
+        collected=was_collected(history, status),
+        in_time=waits_for_a_run(history, status, room) and not last_word,
         bounded=_fits(history, room),
         graph_grows=history.graph_grows,
         fills=history.turnover.fills
@@ -477,47 +477,6 @@ def registries_above(path: Path, depth: int) -> tuple[str, ...]:
 
 def _is_own(edge: Edge) -> bool:
     return edge.is_item or edge.kind == "attribute"
-
-
-def _is_freed(history: HolderHistory, status: Status) -> bool:
-    """Whether the collector frees all of it in time if it is garbage: older
-    garbage goes, too, or nothing in it is older than the newest run."""
-    since = status.freed_from
-    return since is not None and (not since or history.oldest >= since)
-
-
-def _was_collected(history: HolderHistory, status: Status) -> bool:
-    """Whether garbage of its lines was seen to be freed, or none is left of
-    what there was before a run that does free it."""
-    if history.was_collected or any(
-        heap.site_now(site).cycle_bytes for site in history.sites
-    ):
-        return True
-    return history.began < (status.freed_from or 0) <= history.oldest
-
-
-def _in_time(history: HolderHistory, status: Status, room: int | None) -> bool:
-    """Whether the collector has not yet gone through what was young when a
-    walk found it, runs by itself or as the source asks for it, and memory will
-    hold until then; or no walk has seen what its newest run has left."""
-    if history.held.cycle is None or history.held.forever:
-        return False
-    if status.freed_from and status.freed_from >= history.walked.at.now:
-        return True
-    if history.turnover.freed_in_time or is_much(history.last.bytes, room):
-        return False
-    runs = heap.collections()
-    if _is_freed(history, status):
-        return runs[-1] == history.runs[-1]
-    return runs == history.runs and _is_collected_by_source(history)
-
-
-def _is_collected_by_source(history: HolderHistory) -> bool:
-    """Whether a file that its allocation is called in has the collector run,
-    more than once or maybe so."""
-    finding = history.finding
-    calls = (finding.allocated_at, *finding.stack) if finding else ()
-    return any(collects(file) for file in {one.file for one in calls if one})
 
 
 def _is_one_turn(

@@ -594,7 +594,8 @@ ia_stepping_status(void)
         run.boundary_seconds, "callback_seconds", run.callback_seconds,
         "tick_seconds", run.tick_seconds, "elapsed_seconds",
         ia_seconds() - run.started, "freed_from",
-        frees ? PyLong_FromUnsignedLong(from) : Py_NewRef(Py_None), "rises", ia_curves_rise() ? Py_True : Py_False, "silent",
+        frees ? PyLong_FromUnsignedLong(from) : Py_NewRef(Py_None), "rises",
+        ia_curves_rise() ? Py_True : Py_False, "silent",
         is_long_silent(run.tick - run.moved_at) ? Py_True : Py_False, "failure",
         failed ? ia_str(failed) : Py_NewRef(Py_None));
 }
