@@ -65,6 +65,7 @@ class _Status(TypedDict):
     tick_seconds: float
     elapsed_seconds: float
     freed_from: int | None
+    collects: bool
     rises: bool
     silent: bool
     failure: str | None

@@ -210,6 +210,36 @@ def test_cycles_that_were_freed_while_they_were_young_and_no_more(
     assert finding.severity != "info" and finding.seconds_to_oom
 
 
+def test_runs_that_came_by_themselves_are_none_of_the_program(
+    no_collector: None,
+) -> None:
+    """Through what is young: they come no more when the collector is off."""
+    finding, _told = with_the_collector_run_at(
+        1, 20, 40, enabled=True, generation=1
+    )
+    assert finding.verdict == "cycle"
+    assert finding.severity != "info"
+
+
+def test_what_runs_through_the_youngest_leave_goes_with_an_older_one(
+    no_collector: None,
+) -> None:
+    """Each cycle is in use when the first run comes after it was made."""
+    told: list[Finding] = []
+    with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
+        for step in range(1, 101):
+            node: Node | None = Node()
+            assert node is not None
+            node.data = torch.ones(1 << 20)
+            arbiter.step()
+            gc.collect(0)
+            if step % 10 == 0:
+                node = None
+                gc.collect(1)
+        report = arbiter.report()
+    assert {f.severity for f in (*report.findings, *told)} <= {"info"}
+
+
 @pytest.mark.parametrize("turns", [(5,), (3, 6, 9, 12)])
 def test_cycles_that_the_program_has_had_freed_and_no_more(
     no_collector: None, turns: tuple[int, ...]

@@ -6,12 +6,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import queue
+import random
 import re
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from pathlib import Path
@@ -1275,6 +1280,84 @@ def test_full_lists_of_many_items_are_not_what_grows() -> None:
     assert finding.bytes_per_step == pytest.approx(1024 + 64, rel=0.05)
     assert finding.grown_at is not None
     assert finding.grown_at.source == "by_user[user].append(dialog)"
+
+
+class Sampler:
+    """The losses of each of many noise levels, with their graphs."""
+
+    def __init__(self, levels: int) -> None:
+        self.history: list[list[torch.Tensor]] = [[] for _ in range(levels)]
+
+    def update(self, levels: list[int], losses: torch.Tensor) -> None:
+        for level, loss in zip(levels, losses, strict=True):
+            self.history[level].append(loss)
+
+
+@pytest.mark.parametrize("steps", [60, 240])
+def test_lists_that_go_with_the_training_before_the_program_ends(
+    steps: int,
+) -> None:
+    """Their list is as long as ever, until some of them have more than it."""
+    drawn = random.Random(0)
+    model = nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        sampler = Sampler(300)
+        for _ in range(steps):
+            loss = model(torch.ones(8, 8)).mean(1)
+            sampler.update([drawn.randrange(300) for _ in range(8)], loss)
+            loss.sum().backward()
+            optimizer.step()
+
+    with impactarbiter.watch() as arbiter:
+        train()
+        with torch.no_grad():
+            for _ in range(20):
+                model(torch.ones(8, 8))
+        report = arbiter.report()
+    (finding,) = (f for f in report.findings if f.severity != "info")
+    assert finding.verdict == "leak" and not report.taken_back
+    assert finding.holder is not None
+    assert ".history" in finding.holder.expression
+    assert "each one keeps the graph" in finding.advice
+
+
+class Feed(threading.Thread):
+    """Blocks when its queue is full, and nobody takes the rest."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.queue: queue.Queue[torch.Tensor] = queue.Queue(4)
+        self.start()
+
+    def run(self) -> None:
+        for _ in range(12):
+            self.queue.put(torch.ones(1 << 16))
+
+    def drain(self) -> None:
+        while self.is_alive():
+            with suppress(queue.Empty):
+                self.queue.get(timeout=0.01)
+
+
+def test_ever_more_full_queues_are_a_leak_though_each_has_a_bound() -> None:
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(20):
+            feed = Feed()
+            for _ in range(6):
+                feed.queue.get()
+                while not feed.queue.full():
+                    time.sleep(0.001)
+                arbiter.step()
+        report = arbiter.report()
+    for thread in threading.enumerate():
+        if isinstance(thread, Feed):
+            thread.drain()
+    (finding,) = (f for f in report.findings if f.severity != "info")
+    assert finding.verdict == "leak"
+    assert finding.holder is not None
+    assert finding.holder.expression == "Feed.run().self.queue.queue"
 
 
 class FeatureBank:

@@ -61,6 +61,7 @@ static struct {
     uint64_t live, peak, allowed, births, deaths, lost;
     uint64_t on[DEVICES + 1], peak_on[DEVICES + 1];
     uint32_t count, tick, position, warmup;
+    uint32_t forgotten; /* tick at which positions began anew */
     uint16_t phase;
     uint64_t seen; /* births and deaths since the ring is there */
     ia_interval interval;
@@ -362,17 +363,21 @@ bear(int i)
     }
 }
 
+/* What was noted before positions began anew may be any. */
 static void
 bear_late(int i)
 {
-    ia_birth birth = {.generation = model.tick ? chance(model.tick) : 0,
-                      .position = model.position ? chance(model.position) : 0,
+    uint32_t then = model.tick ? chance(model.tick) : 0;
+    int forgotten = then <= model.forgotten;
+    uint32_t most = forgotten ? 1000 : model.position;
+    ia_birth birth = {.generation = then,
+                      .position = most ? chance(most) : 0,
                       .allowed = label,
                       .phase = 3};
     block b = {.bytes = 1 + chance(5000),
                .line = (int)chance(LINES),
                .tick = birth.generation,
-               .position = birth.position,
+               .position = forgotten ? 0 : birth.position,
                .device = 2,
                .allowed = birth.allowed,
                .phase = birth.phase};
@@ -487,6 +492,7 @@ forget_positions(void)
     ia_ledger_forget_positions();
     ia_ledger_unlock();
     model.position = 0;
+    model.forgotten = model.tick;
     for (int i = 0; i < LINES; i++) {
         ia_survivors_reset(&model.lines[i].by[IA_BY_POSITION], model.warmup);
         model.lines[i].advanced = 0;

@@ -1088,24 +1088,26 @@ def test_a_variable_that_its_loop_sets_in_another_branch(
 
 
 @pytest.mark.parametrize(
-    ("source", "runs"),
+    ("source", "generation"),
     [
-        ("import gc\nfor x in y:\n    gc.collect()", True),
-        ("from gc import collect\nwhile x:\n    collect(2)", True),
-        ("def f():\n    gc.collect()\nfor x in y:\n    f()", True),
+        ("import gc\nfor x in y:\n    gc.collect()", 2),
+        ("from gc import collect\nwhile x:\n    collect(2)", 2),
+        ("for x in y:\n    gc.collect(generation=1)", 1),
+        ("for x in y:\n    gc.collect(0)\n    gc.collect(z)", 2),
+        ("def f():\n    gc.collect()\nfor x in y:\n    f()", 2),
         (
             "def f():\n    gc.collect(1)\ndef g():\n    f()\n"
             "def h(x):\n    for y in x:\n        g()",
-            True,
+            1,
         ),
-        ("def f():\n    gc.collect()\n    f()\nf()", False),
-        ("import gc\ngc.collect()\nfor x in y:\n    pass", False),
-        ("for x in y:\n    rows.collect()", False),
+        ("def f():\n    gc.collect()\n    f()\nf()", None),
+        ("import gc\ngc.collect()\nfor x in y:\n    pass", None),
+        ("for x in y:\n    rows.collect()", None),
     ],
 )
 def test_a_file_that_has_the_collector_run(
-    tmp_path: Path, source: str, runs: bool
+    tmp_path: Path, source: str, generation: int | None
 ) -> None:
     file = tmp_path / "program.py"
     file.write_text(source)
-    assert collects(str(file)) == runs
+    assert collects(str(file)) == generation

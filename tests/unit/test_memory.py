@@ -39,6 +39,7 @@ from impactarbiter.judging.holders.reach import Reach
 from impactarbiter.judging.holders.scaled import scaled
 from impactarbiter.judging.holders.turnover import Turnover
 from impactarbiter.judging.verdicts import verdict
+from impactarbiter.judging.verdicts.garbage import waits_for_a_run
 from impactarbiter.judging.verdicts.verdict import stood_at_the_end
 from impactarbiter.judging.watch import StatementWatch
 from impactarbiter.model.finding import GraphCost
@@ -70,10 +71,14 @@ def seen(tick: int, items: int | None, storages: int) -> Observation:
     )
 
 
+#: No way leads on from the holder.
+nowhere = {"path": Path("main()", ()), "depth": 0}
+
+
 def history(first: Observation) -> HolderHistory:
     return HolderHistory(
         "signature",
-        cast(Held, SimpleNamespace(turn=True, root="frame")),
+        cast(Held, SimpleNamespace(turn=True, root="frame", **nowhere)),
         since=0,
         first=first,
         last=first,
@@ -135,7 +140,8 @@ def test_an_object_in_place_of_another_is_no_growth(storages, is_remade):
     more, but of no more tensors."""
     known = history(seen(20, None, 2))
     known.held = cast(
-        Held, SimpleNamespace(turn=False, root="module", length=None)
+        Held,
+        SimpleNamespace(turn=False, root="module", length=None, **nowhere),
     )
     now = replace(seen(40, None, storages), bytes=9000, value=2)
     known.observe(known.told_apart(now, alive(storages), none_older))
@@ -545,10 +551,16 @@ def test_what_is_copied_has_parts_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("type_", "gone", "collected"),
-    [("Trainer", True, True), ("Trainer", False, False), ("Net", True, False)],
+    ("type_", "gone", "left", "collected"),
+    [
+        ("Trainer", True, 1, True),
+        ("Trainer", False, 1, False),
+        ("Net", True, 1, False),
+        # It goes by another's name, say.
+        ("Trainer", True, 4, False),
+    ],
 )
-def test_garbage_that_is_gone_was_collected(type_, gone, collected):
+def test_garbage_that_is_gone_was_collected(type_, gone, left, collected):
     def cycle(name: str) -> Held:
         return cast(Held, SimpleNamespace(root="cycle", type=name))
 
@@ -556,6 +568,7 @@ def test_garbage_that_is_gone_was_collected(type_, gone, collected):
     known["before"] = history(seen(20, None, 4))
     known["before"].held = cycle(type_)
     known["before"].broken_at = at(60) if gone else None
+    known["before"].turnover.collected(left, left)
     assert known._was_collected(cycle("Trainer")) == collected
 
 
@@ -690,7 +703,7 @@ def fellow(**more: Any) -> Held:
         "place": "rows",
         "groups": (),
     }
-    return cast(Held, SimpleNamespace(**usual | more))
+    return cast(Held, SimpleNamespace(**nowhere | usual | more))
 
 
 def test_what_came_is_as_large_as_what_its_line_has_gained():
@@ -827,6 +840,7 @@ def test_calls_that_no_position_counts_are_steps_of_a_service():
         tick_seconds=0.0,
         elapsed_seconds=0.0,
         freed_from=0,
+        collects=False,
         rises=False,
         silent=False,
         failure=None,
@@ -992,7 +1006,7 @@ def test_what_others_have_of_the_same_is_no_gain(shared: bool) -> None:
     later = replace(seen(20, 20, 20), nodes=300, shared=shared)
     assert later.exceeds(before) == (not shared)
     assert later.has_more_nodes(before) == (not shared)
-    assert Reach().grows(before, later) == (not shared)
+    assert Reach().grows(before, later, by_graph=True) == (not shared)
 
 
 def test_what_lines_had_put_there_before_they_were_suspect_is_no_growth():
@@ -1198,3 +1212,58 @@ def test_what_other_lines_make_came_after_it_was_seen_with_less() -> None:
         known.observe(seen(tick, items, items))
         known.growth.was_made(40)
     assert known.growth.gained_at == 90
+
+
+def test_what_a_run_has_left_the_next_walk_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where it was to free all of it: what has stayed once is a leak, however
+    many runs like that one come."""
+    known = history(seen(20, None, 4))
+    known.held = cast(
+        Held, SimpleNamespace(cycle=object(), forever=False, eldest=20)
+    )
+    known.fellows = (known.held,)
+    known.runs = (3, 3, 0)
+    runs = known.runs
+    monkeypatch.setattr(heap, "collections", lambda: runs)
+
+    def waits(freed_from: int | None, tick: int) -> bool:
+        known.turnover.walked = seen(tick, None, 4)
+        status = SimpleNamespace(freed_from=freed_from, collects=True)
+        return waits_for_a_run(known, cast(Status, status), None)
+
+    assert waits(10, 20)  # it is younger than the newest run
+    runs = (3, 4, 0)
+    assert waits(25, 20)
+    assert not waits(25, 30)
+    runs = (3, 9, 0)
+    assert not waits(40, 30)
+    assert waits(None, 50)  # another may come: nobody knows when
+    runs = (3, 9, 1)
+    assert waits(0, 50)
+    assert not waits(0, 60)
+
+
+def filled(first: int, last: int) -> Held:
+    group = SimpleNamespace(first=first, last=last)
+    return cast(Held, SimpleNamespace(groups=[group]))
+
+
+@pytest.mark.parametrize(
+    ("times", "items", "come"),
+    [
+        ([(1, 3), (4, 6), (7, 9)], 12, True),
+        ([(7, 9), (1, 3), (4, 6)], 12, True),
+        ([(1, 3), (4, 6)], 12, False),  # too few
+        ([(1, 3), (3, 6), (7, 9)], 12, False),  # at one time
+        ([(1, 3), (4, 6), (7, 9)], 8, False),  # one has less since
+    ],
+)
+def test_what_comes_in_turn(
+    times: list[tuple[int, int]], items: int, come: bool
+) -> None:
+    known = history(seen(20, 12, 12))
+    known.fellows = [filled(*one) for one in times]
+    known.last = seen(30, items, items)
+    assert leaving.come_in_turn(known, 3) == come

@@ -132,7 +132,8 @@ class Status:
     STEP_KINDS.
     ``freed_from``: garbage made since then, by what ages are measured by, the
     collector frees in time: 0 where it runs by itself or the program has it go
-    through all now and then, None where nobody has it run any more.
+    through all now and then, None where neither is known.  ``collects``: the
+    program has had it run, or it has gone through all.
     ``rises``: the process was seen to grow beside its tensors.  ``silent``:
     time has stood still for longer than between any two steps.  ``failure``
     of a hook.
@@ -151,6 +152,7 @@ class Status:
     tick_seconds: float
     elapsed_seconds: float
     freed_from: int | None
+    collects: bool
     rises: bool
     silent: bool
     failure: str | None
@@ -230,6 +232,7 @@ def status_of(raw: _Status) -> Status:
         tick_seconds=raw["tick_seconds"],
         elapsed_seconds=raw["elapsed_seconds"],
         freed_from=raw["freed_from"],
+        collects=raw["collects"],
         rises=raw["rises"],
         silent=raw["silent"],
         failure=raw["failure"],

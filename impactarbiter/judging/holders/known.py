@@ -400,9 +400,7 @@ class KnownHolders(dict[str, HolderHistory]):
                 and part.is_suspect(history.sites)
                 and part.shares_a_way_with(history)
             ):
-                history.told = history.told or part.told
-                if part.held.lies_in(history.held):
-                    history.sightings.inherit(part.sightings)
+                history.takes_over(part)
                 del self[other]
 
     def _let_go_beside(self, held: Held) -> int:
@@ -419,11 +417,13 @@ class KnownHolders(dict[str, HolderHistory]):
 
     def _was_collected(self, held: Held) -> bool:
         """Whether such cycles, which a walk had seen, were gone at a later
-        one: nobody but the collector lets go of garbage."""
+        one, and more of what they had than is left of it: nobody but the
+        collector lets go of garbage, but it may go by another's name."""
         return held.root == "cycle" and any(
             other.held.root == "cycle"
             and other.held.type == held.type
             and other.broken_at is not None
+            and other.turnover.freed_in_time
             for other in self.values()
         )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from ...core.wire import AGE_TO_TELL, Group, Held, SiteNow
 from .memory import HolderHistory
@@ -79,6 +80,21 @@ def stand_full(history: HolderHistory) -> bool:
     lengths = {held.length for held in history.fellows}
     few = 1 < len(history.fellows) < AGE_TO_TELL
     return few and lengths == {history.length}
+
+
+def come_in_turn(history: HolderHistory, enough: int) -> bool:
+    """Whether there are so many that are alike, each filled after the one
+    before, and all have what a walk saw in them then: that each has a bound,
+    or the newest lets go, is none of how many they are."""
+    if history.last.items != history.walked.items:
+        return False
+    times = sorted(
+        (min(g.first for g in held.groups), max(g.last for g in held.groups))
+        for held in history.fellows
+    )
+    return len(times) >= enough and all(
+        before[1] < after[0] for before, after in pairwise(times)
+    )
 
 
 def _gets_slower(sizes: Sequence[tuple[int, int]]) -> bool:

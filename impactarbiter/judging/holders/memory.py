@@ -88,6 +88,9 @@ class HolderHistory(Changing):
     was_collected: bool = False
     # Runs of the collector, when it was found: `heap.collections`.
     runs: tuple[int, ...] = (0,)
+    # Of garbage: whether one was to free it, and how many had come, when it
+    # was judged first after the walk of that tick.
+    awaited: tuple[int, bool, tuple[int, ...]] = (0, False, ())
 
     # What was said of it.
     finding: Finding | None = None
@@ -105,12 +108,9 @@ class HolderHistory(Changing):
         return self.turnover.walked
 
     @property
-    def oldest(self) -> int:
-        """When the first of it was born, as the last walk saw it."""
-        return min(
-            (group.first for held in self.fellows for group in held.groups),
-            default=0,
-        )
+    def eldest(self) -> int:
+        """When the first of it was made, as the last walk saw it."""
+        return min((held.eldest for held in self.fellows), default=0)
 
     @property
     def visitable(self) -> bool:
@@ -171,8 +171,18 @@ class HolderHistory(Changing):
     @property
     def graph_grows(self) -> bool:
         """Whether the graph behind it reaches further back than it did."""
-        grows = self.reach.grows(self.first, self.last)
+        grows = self.reach.grows(
+            self.first, self.last, by_graph=self._leads_there_by_a_graph
+        )
         return grows and not self._has_nothing_old()
+
+    @property
+    def _leads_there_by_a_graph(self) -> bool:
+        """Whether it keeps what its lines make by graphs alone, and not in
+        containers that its items have, each with a graph of its own."""
+        way = self.held.path.edges[self.held.depth :]
+        items = sum(edge.is_item for edge in way)
+        return items < 2 or any(edge.kind == "node" for edge in way)
 
     def _has_nothing_old(self) -> bool:
         """Whether all that it holds, graphs with saved tensors among it, was
@@ -265,6 +275,8 @@ class HolderHistory(Changing):
                 self.sightings.resume()
             self.growth.add(now, before, made, paused)
             self.grew_inside |= now.grew_inside(before)
+        elif self.grows_inside or now.with_alike:
+            self.growth.see_inside(now)
         if self.turnover.observe(now):
             self.counts_from(now)
         left = self.departures
@@ -386,6 +398,19 @@ class HolderHistory(Changing):
         self.finding, self.graph = told, told.graph
         self.generations = told.generations
         self.retained = told.retained_tensors
+
+    def takes_over(self, part: HolderHistory) -> None:
+        """That was taken for the holder until a walk found this on its way.
+        Where this lies in it and has more than it had, what it was sure to
+        keep has grown."""
+        self.told = self.told or part.told
+        if part.held.lies_in(self.held):
+            self.sightings.inherit(part.sightings)
+        elif part.confirmed_at and self.last.storages > part.walked.storages:
+            self.confirmed_at = part.confirmed_at
+            self.growth.went_on(self.last.at.now, part.growth.gains)
+            # Of its own items nobody knows how many there were.
+            self.first = replace(part.first, items=None)
 
     def parted(
         self,

@@ -130,12 +130,11 @@ class Observation:
         return more and not self.is_of_others(older)
 
     def grew_inside(self, older: Observation) -> bool:
-        """Whether a container is as long as it was, and no graph behind it
-        says that it has grown: what its items keep does."""
+        """Whether a container is as long as it was, and no graph that it
+        carries on says that it has grown: what its items keep does."""
         return (
             self.items is not None
             and self.items == older.items
-            and self.nodes <= older.nodes
             and not self.reaches_further(older.probed)
         )
 

@@ -50,14 +50,19 @@ class Reach(Changing):
             elif nodes < most and least > 0:
                 self.probed = {**self.probed, site: most}
 
-    def grows(self, first: Observation, last: Observation) -> bool:
-        """Whether the graph reaches further back than it did."""
+    def grows(
+        self, first: Observation, last: Observation, *, by_graph: bool
+    ) -> bool:
+        """Whether the graph reaches further back than it did; ``by_graph``:
+        no containers below it may have more graphs."""
         if self.is_others:
             return False
         if last.reaches_further(self.probed):
             return self._leads_back(first, last)
         if last.has_no_length and any(last.probed.values()):
             return False  # more nodes may be those of more graphs
+        if not by_graph:
+            return False
         # One item's graph may have been in use beside at the first.
         items = last.items or 1
         own = last.nodes / items if items > 1 else 0

@@ -10,10 +10,10 @@ from .forecast import is_much
 
 
 def is_freed(history: HolderHistory, status: Status) -> bool:
-    """Whether the collector frees all of it in time if it is garbage: older
-    garbage goes, too, or nothing in it is older than the newest run."""
+    """Whether the collector frees all of it in time if it is garbage: nothing
+    in it is older than what goes."""
     since = status.freed_from
-    return since is not None and (not since or history.oldest >= since)
+    return since is not None and history.eldest >= since
 
 
 def was_collected(history: HolderHistory, status: Status) -> bool:
@@ -25,30 +25,50 @@ def was_collected(history: HolderHistory, status: Status) -> bool:
         heap.site_now(site).cycle_bytes for site in history.sites
     ):
         return True
-    return history.began < (status.freed_from or 0) <= history.oldest
+    return history.began < (status.freed_from or 0) <= history.eldest
 
 
 def waits_for_a_run(
     history: HolderHistory, status: Status, room: int | None
 ) -> bool:
-    """Whether the collector has not yet gone through what was young when a
-    walk found it, runs by itself or as the source asks for it, and memory will
-    hold until then; or no walk has seen what its newest run has left."""
+    """Whether a run of the collector that frees all of it is still to come;
+    or one has come while that was so, and no walk has seen what it left."""
     if history.held.cycle is None or history.held.forever:
         return False
-    if status.freed_from and status.freed_from >= history.walked.at.now:
-        return True
+    runs, walk = heap.collections(), history.walked.at.tick
+    waits = _is_to_come(history, status, room, runs)
+    if history.awaited[0] != walk:
+        history.awaited = (walk, waits or is_freed(history, status), runs)
+    _walk, awaited, then = history.awaited
+    return waits or (awaited and runs != then)
+
+
+def _is_to_come(
+    history: HolderHistory,
+    status: Status,
+    room: int | None,
+    runs: tuple[int, ...],
+) -> bool:
+    """Whether one comes by itself, or as the program or its source asks for
+    it, that has not since a walk found it; memory will hold until then."""
     if history.turnover.freed_in_time or is_much(history.last.bytes, room):
         return False
-    runs = heap.collections()
+    if runs[-1] != history.runs[-1]:
+        return False
     if is_freed(history, status):
-        return runs[-1] == history.runs[-1]
-    return runs == history.runs and _is_collected_by_source(history)
+        return True
+    if status.freed_from is None and status.collects:
+        return True
+    generation = _collected_by_source(history)
+    return generation is not None and (
+        runs[generation:] == history.runs[generation:]
+    )
 
 
-def _is_collected_by_source(history: HolderHistory) -> bool:
-    """Whether a file that its allocation is called in has the collector run,
-    more than once or maybe so."""
+def _collected_by_source(history: HolderHistory) -> int | None:
+    """The oldest generation that a file that its allocation is called in has
+    the collector run through, more than once or maybe so."""
     finding = history.finding
     calls = (finding.allocated_at, *finding.stack) if finding else ()
-    return any(collects(file) for file in {one.file for one in calls if one})
+    found = [collects(file) for file in {one.file for one in calls if one}]
+    return max((one for one in found if one is not None), default=None)

@@ -24,15 +24,17 @@ class Case:
     been for a third of its age.  ``lets_go``: what it held was seen leaving.
     ``outgrows``: less of it than comes, so that it gets ever longer.
     ``died``: it is garbage that came about at once, and grows no more;
-    ``collector``: that runs by itself, or as the program has it run now and
-    then; ``in_time``: it may still come before it is much.
+    ``collector``: that frees all of it, by itself or as the program has it run
+    now and then; ``collected``: garbage of its lines was seen to be freed;
+    ``in_time``: a run that frees it is still to come before it is much, or no
+    walk has seen what one has left.
     ``bounded``: it has a bound that memory can hold, by its type or those of
-    its items; ``fills``: it gets no longer, and each of its items gets its
-    own; ``limited``: a test of its length in the source decides on
-    whether it grows, and the program goes on; ``source_may_end``: so it does,
-    and the source empties it somewhere, or asks for a key before it sets it;
-    that is said at a report too, where keys have paused or come ever more
-    rarely.
+    its items, and there are not ever more of it; ``fills``: it gets no longer,
+    and each of its items gets its own, without a graph; ``limited``: a test of
+    its length in the source decides on whether it grows, and the program goes
+    on; ``source_may_end``: so it does, and the source empties it somewhere, or
+    asks for a key before it sets it; that is said at a report too, where keys
+    have paused or come ever more rarely.
     ``one_pass``: it is a variable of the very loop that fills it, where
     nothing but calls comes.  ``collects``: turns of loops are all there is,
     and it is such a variable, or the source goes through all that it has, at

@@ -14,6 +14,7 @@ from ...model.finding import Cycle, Finding, GraphCost, Site
 from ...model.path import Edge, Path
 from ...model.words import is_confirmed
 from ..holders.leaving import (
+    come_in_turn,
     has_lone_keys,
     may_wait,
     only_seemed_to_outgrow,
@@ -65,6 +66,7 @@ def case_of(
     held, finding = history.held, history.finding
     assert finding is not None
     one_pass = _is_one_pass(history, status)
+    in_turn = come_in_turn(history, needed)
     room = forecast.room_of(finding)
     much = is_much(history.last.bytes, room)
     # Reading the source takes time: only for what would be told.
@@ -86,16 +88,18 @@ def case_of(
         collector=is_freed(history, status),
         collected=was_collected(history, status),
         in_time=waits_for_a_run(history, status, room) and not last_word,
-        bounded=_fits(history, room),
+        bounded=_fits(history, room) and not in_turn,
         graph_grows=history.graph_grows,
+        # Nobody collects graphs, be it one for each item.
         fills=history.turnover.fills
+        and not history.walked.nodes
         and history.walked.ours < (history.length or 0),
         limited=end is not None and end.kind == "length",
         # Whether keys come to an end, a program has shown where they paused,
         # or came ever more rarely.
         source_may_end=end is not None and (keys or not last_word),
         remade=history.is_remade,
-        lets_go=history.departures.lets_go
+        lets_go=(history.departures.lets_go and not in_turn)
         or may_wait(history)
         or only_seemed_to_outgrow(history),
         # What leaves from below a new key is no answer to how many come.

@@ -38,6 +38,7 @@ static struct {
     ia_device_totals devices[IA_MAX_DEVICES];
     int ndevices;
     uint32_t warmup;
+    uint32_t forgotten; /* generation in which positions began anew */
     uint16_t phase;
 } book;
 
@@ -81,6 +82,7 @@ ia_ledger_reset(uint32_t warmup)
     book.nturned = 0;
     book.totals = (ia_ledger_totals){0};
     book.ndevices = 0;
+    book.forgotten = 0;
     book.phase = 0;
     ia_stacks_forget_lost();
 }
@@ -570,6 +572,13 @@ ia_ledger_forget_positions(void)
                 &book.sites[ia_stack_site(row->stack)].by[IA_BY_POSITION], 0);
     }
     book.totals.position = 0;
+    book.forgotten = book.totals.generation;
+}
+
+uint32_t
+ia_ledger_position_then(uint32_t position, uint32_t generation)
+{
+    return generation > book.forgotten ? position : 0;
 }
 
 uint32_t

@@ -130,6 +130,8 @@ void ia_ledger_tick(uint32_t position);
 /* Positions begin to count events of a stronger kind: what is alive was born
  * at position 0 of them, and no lifetime of theirs has ended yet. */
 void ia_ledger_forget_positions(void);
+/* What counts now of the position that a birth in that generation noted. */
+uint32_t ia_ledger_position_then(uint32_t position, uint32_t generation);
 /* Sites whose current bucket has turned, until they are cleared. */
 const uint32_t *ia_ledger_turned(uint32_t *count);
 void ia_ledger_turned_clear(void);

@@ -215,7 +215,8 @@ ia_ledger_born_at(uintptr_t key, size_t bytes, uint16_t device,
         .device = device,
         .stack = birth->stack,
         .generation = birth->generation,
-        .position = birth->position,
+        .position =
+            ia_ledger_position_then(birth->position, birth->generation),
         .allowed = birth->allowed,
         .phase = birth->phase,
     };

@@ -14,6 +14,7 @@
 #include "../ledger/tensors.h"
 #include "../steps/criterion.h"
 #include "../steps/failure.h"
+#include "../steps/garbage.h"
 #include "../steps/steps.h"
 #include "../steps/unseen.h"
 #include "../holders/statement.h"
@@ -271,19 +272,19 @@ optimizer_stepped(PyObject *self, PyObject *const *args, Py_ssize_t n)
     Py_RETURN_NONE;
 }
 
-/* Does a run go through all that is old?  From 3.14 on each run of the middle
- * generation goes through a part of that. */
+/* Which generation a run goes through.  From 3.14 on each run of the middle
+ * one goes through a part of what is old. */
 static int
-is_whole_run(PyObject *info)
+generation_of(PyObject *info)
 {
     PyObject *generation = ia_dict_value(info, "generation");
     if (generation == NULL || !PyLong_CheckExact(generation))
         return 0;
+    long number = PyLong_AsLong(generation);
 #if PY_VERSION_HEX >= 0x030E0000
-    return PyLong_AsLong(generation) >= 1;
-#else
-    return PyLong_AsLong(generation) >= 2;
+    number += number > 0;
 #endif
+    return number < 0 ? 0 : number > IA_WHOLE ? IA_WHOLE : (int)number;
 }
 
 /* For gc.callbacks: what dies between start and stop was held by a cycle. */
@@ -297,9 +298,11 @@ collector_event(PyObject *self, PyObject *const *args, Py_ssize_t n)
         ia_ledger_set_collecting(IA_NOT_COLLECTING);
         Py_RETURN_NONE;
     }
-    int whole = n > 1 && PyDict_CheckExact(args[1]) && is_whole_run(args[1]);
+    int generation =
+        n > 1 && PyDict_CheckExact(args[1]) ? generation_of(args[1]) : 0;
+    int whole = generation == IA_WHOLE;
     ia_same_collecting(whole);
-    ia_stepping_collected(whole);
+    ia_stepping_collected(generation);
     ia_ledger_set_collecting(whole ? IA_COLLECTING_ALL : IA_COLLECTING_YOUNG);
     Py_RETURN_NONE;
 }

@@ -5,55 +5,75 @@
  * makes. */
 #define OVERDUE 2
 
-/* Ticks: of the newest run, and between two, or before the first, at most. */
 typedef struct {
-    uint32_t last, longest;
+    uint32_t runs;
+    uint32_t last, longest; /* ticks: of the newest run, and between two */
+    uint32_t shown[IA_CLOCKS]; /* by the clocks at the newest run */
 } rhythm;
 
-/* Of runs through what is young, which all are, and through all. */
-static rhythm young, all;
-
-/* What the clocks showed at the newest run. */
-static uint32_t shown[IA_CLOCKS];
+/* Of runs through a generation at least: those through an older one go through
+ * it, too.  Through the young ones, those that the program asked for. */
+static rhythm through[IA_GENERATIONS];
 
 static void
-beat(rhythm *r, uint32_t tick)
+beat(rhythm *r, uint32_t position, uint32_t tick)
 {
     if (tick - r->last > r->longest)
         r->longest = tick - r->last;
+    r->runs++;
     r->last = tick;
+    r->shown[IA_BY_POSITION] = position;
+    r->shown[IA_BY_TICK] = tick;
 }
 
+/* One run through what is young says of no other that it will come. */
 static int
-is_kept(const rhythm *r, uint32_t tick)
+is_kept(int generation, uint32_t tick)
 {
-    return tick - r->last <= OVERDUE * r->longest;
+    const rhythm *r = &through[generation];
+    return r->runs > (generation < IA_WHOLE) &&
+           tick - r->last <= OVERDUE * r->longest;
 }
 
 void
 ia_garbage_start(void)
 {
-    young = all = (rhythm){0};
-    shown[IA_BY_POSITION] = shown[IA_BY_TICK] = 0;
+    for (int g = 0; g < IA_GENERATIONS; g++)
+        through[g] = (rhythm){0};
 }
 
 void
-ia_garbage_collected(int whole, uint32_t position, uint32_t tick)
+ia_garbage_collected(int generation, uint32_t position, uint32_t tick)
 {
-    beat(&young, tick);
-    if (whole)
-        beat(&all, tick);
-    shown[IA_BY_POSITION] = position;
-    shown[IA_BY_TICK] = tick;
+    if (generation < IA_WHOLE && PyGC_IsEnabled())
+        return; /* it came by itself, and does no more when that is off */
+    for (int g = 0; g <= generation; g++)
+        beat(&through[g], position, tick);
+}
+
+void
+ia_garbage_forget_positions(void)
+{
+    for (int g = 0; g < IA_GENERATIONS; g++)
+        through[g].shown[IA_BY_POSITION] = 0;
 }
 
 int
 ia_garbage_freed_from(uint32_t tick, ia_clock clock, uint32_t *from)
 {
-    if (PyGC_IsEnabled() || is_kept(&all, tick)) {
-        *from = 0;
+    *from = 0;
+    if (PyGC_IsEnabled() || is_kept(IA_WHOLE, tick))
         return 1;
-    }
-    *from = shown[clock];
-    return is_kept(&young, tick);
+    for (int g = IA_WHOLE - 1; g >= 0; g--)
+        if (is_kept(g, tick)) {
+            *from = through[g].shown[clock];
+            return 1;
+        }
+    return 0;
+}
+
+int
+ia_garbage_was_asked_for(void)
+{
+    return through[0].runs > 0;
 }

@@ -363,6 +363,7 @@ begin_kind(int kind)
     run.kind = kind;
     run.position = 0;
     run.next_probe = run.options.warmup;
+    ia_garbage_forget_positions();
     note_strongest(0);
     if (first)
         return;
@@ -566,9 +567,9 @@ ia_stepping_settle(void)
 }
 
 void
-ia_stepping_collected(int whole)
+ia_stepping_collected(int generation)
 {
-    ia_garbage_collected(whole, run.position, run.tick);
+    ia_garbage_collected(generation, run.position, run.tick);
 }
 
 void
@@ -585,7 +586,7 @@ ia_stepping_status(void)
     uint32_t from;
     int frees = ia_garbage_freed_from(run.tick, ia_stepping_clock(), &from);
     return Py_BuildValue(
-        "{s:I,s:I,s:N,s:I,s:N,s:i,s:i,s:O,s:d,s:d,s:d,s:d,s:N,s:O,s:O,s:N}",
+        "{s:I,s:I,s:N,s:I,s:N,s:i,s:i,s:O,s:d,s:d,s:d,s:d,s:N,s:O,s:O,s:O,s:N}",
         "ticks", run.tick, "position", run.position, "counts",
         ia_counts_build(run.counts), "strongest_until", run.strongest_until,
         "strongest_counts", ia_counts_build(run.before), "kind",
@@ -594,7 +595,8 @@ ia_stepping_status(void)
         run.boundary_seconds, "callback_seconds", run.callback_seconds,
         "tick_seconds", run.tick_seconds, "elapsed_seconds",
         ia_seconds() - run.started, "freed_from",
-        frees ? PyLong_FromUnsignedLong(from) : Py_NewRef(Py_None), "rises",
+        frees ? PyLong_FromUnsignedLong(from) : Py_NewRef(Py_None),
+        "collects", ia_garbage_was_asked_for() ? Py_True : Py_False, "rises",
         ia_curves_rise() ? Py_True : Py_False, "silent",
         is_long_silent(run.tick - run.moved_at) ? Py_True : Py_False, "failure",
         failed ? ia_str(failed) : Py_NewRef(Py_None));

@@ -43,8 +43,8 @@ void ia_stepping_settle(void);
 /* Asks for a look at that tick (0: none), suspects or not, or at the first
  * after so many seconds (0: any number), whichever comes sooner. */
 void ia_stepping_look_at(uint32_t tick, double within);
-/* The collector begins to go through what is young, or through the whole. */
-void ia_stepping_collected(int whole);
+/* The collector begins to go through a generation and those younger. */
+void ia_stepping_collected(int generation);
 /* Brings storages that are noticed at boundaries up to date. */
 void ia_stepping_refresh(void);
 
