@@ -136,7 +136,7 @@ class _Holder(TypedDict):
     forever: int
     visit: int
     branches: int
-    others: tuple[int, int, int]
+    others: tuple[int, int, int, int]
     shared: int
     with_alike: int
     together: int

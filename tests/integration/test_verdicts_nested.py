@@ -1326,13 +1326,14 @@ def test_lists_that_go_with_the_training_before_the_program_ends(
 class Feed(threading.Thread):
     """Blocks when its queue is full, and nobody takes the rest."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int = 12) -> None:
         super().__init__(daemon=True)
         self.queue: queue.Queue[torch.Tensor] = queue.Queue(4)
+        self.count = count
         self.start()
 
     def run(self) -> None:
-        for _ in range(12):
+        for _ in range(self.count):
             self.queue.put(torch.ones(1 << 16))
 
     def drain(self) -> None:
@@ -1341,9 +1342,13 @@ class Feed(threading.Thread):
                 self.queue.get(timeout=0.01)
 
 
-def test_ever_more_full_queues_are_a_leak_though_each_has_a_bound() -> None:
+@pytest.mark.parametrize("feeds", [20, 40])
+def test_ever_more_full_queues_are_a_leak_though_each_has_a_bound(
+    feeds: int,
+) -> None:
+    """Forty are more than are told singly."""
     with impactarbiter.watch(step="manual") as arbiter:
-        for _ in range(20):
+        for _ in range(feeds):
             feed = Feed()
             for _ in range(6):
                 feed.queue.get()
@@ -1358,6 +1363,24 @@ def test_ever_more_full_queues_are_a_leak_though_each_has_a_bound() -> None:
     assert finding.verdict == "leak"
     assert finding.holder is not None
     assert finding.holder.expression == "Feed.run().self.queue.queue"
+    assert finding.holder.alike >= feeds - 4
+    # Four of six stay.
+    assert finding.bytes_per_step == pytest.approx((4 << 18) / 6, rel=0.3)
+
+
+def test_full_queues_that_are_used_side_by_side_are_bounded() -> None:
+    with impactarbiter.watch(step="manual") as arbiter:
+        feeds = [Feed(300) for _ in range(30)]
+        for _ in range(40):
+            for feed in feeds:
+                feed.queue.get()
+                while not feed.queue.full():
+                    time.sleep(0.001)
+            arbiter.step()
+        report = arbiter.report()
+        for feed in feeds:
+            feed.drain()
+    assert {f.severity for f in report.findings} <= {"info"}
 
 
 class FeatureBank:

@@ -335,6 +335,20 @@ def test_one_optimizer_a_parameter(auto: None) -> None:
     assert rounds() == 10
 
 
+def test_one_optimizer_a_parameter_and_ever_more_of_them(auto: None) -> None:
+    """As where each window of the data has parameters of its own."""
+    many = [Optimizer() for _ in range(3)]
+    for turn in range(40):
+        if turn % 2 == 0:
+            many[1:1] = [Optimizer(), Optimizer()]
+        for one in (many[0], *many[1:3], many[-1]):
+            step(one)
+        if turn == 20:
+            for one in many[3:-1]:  # some come back
+                step(one)
+    assert rounds() == 40
+
+
 def test_a_critic_that_steps_more_often(auto: None) -> None:
     critic, generator = Optimizer(), Optimizer()
     for _ in range(10):

@@ -1228,9 +1228,11 @@ def test_what_a_run_has_left_the_next_walk_shows(
     runs = known.runs
     monkeypatch.setattr(heap, "collections", lambda: runs)
 
-    def waits(freed_from: int | None, tick: int) -> bool:
+    def waits(freed_from: int | None, tick: int, now: int = 60) -> bool:
         known.turnover.walked = seen(tick, None, 4)
-        status = SimpleNamespace(freed_from=freed_from, collects=True)
+        status = SimpleNamespace(
+            freed_from=freed_from, collects=True, now=now
+        )
         return waits_for_a_run(known, cast(Status, status), None)
 
     assert waits(10, 20)  # it is younger than the newest run
@@ -1240,14 +1242,24 @@ def test_what_a_run_has_left_the_next_walk_shows(
     runs = (3, 9, 0)
     assert not waits(40, 30)
     assert waits(None, 50)  # another may come: nobody knows when
+    assert not waits(None, 70, now=96)
+    assert waits(None, 50)
     runs = (3, 9, 1)
     assert waits(0, 50)
     assert not waits(0, 60)
 
 
-def filled(first: int, last: int) -> Held:
+def filled(first: int, last: int, path: Path) -> Held:
     group = SimpleNamespace(first=first, last=last)
-    return cast(Held, SimpleNamespace(groups=[group]))
+    held = SimpleNamespace(
+        root="frame",
+        path=path,
+        depth=1,
+        groups=[group],
+        eldest=first,
+        others=0,
+    )
+    return cast(Held, held)
 
 
 @pytest.mark.parametrize(
@@ -1260,10 +1272,28 @@ def filled(first: int, last: int) -> Held:
         ([(1, 3), (4, 6), (7, 9)], 8, False),  # one has less since
     ],
 )
+@pytest.mark.parametrize("item", [False, True])
 def test_what_comes_in_turn(
-    times: list[tuple[int, int]], items: int, come: bool
+    times: list[tuple[int, int]], items: int, come: bool, item: bool
 ) -> None:
+    """In a call each; in a list of all of them it is the list that grows."""
     known = history(seen(20, 12, 12))
-    known.fellows = [filled(*one) for one in times]
+    kind = "index" if item else "attribute"
+    path = Path("run()", (Edge(kind, "queue", "deque", ".queue"),))
+    known.fellows = [filled(*one, path) for one in times]
+    known.held = known.fellows[0]
+    known.alike = len(times)
     known.last = seen(30, items, items)
-    assert leaving.come_in_turn(known, 3) == come
+    assert leaving.come_in_turn(known, 3) == (come and not item)
+
+
+def test_what_leaves_the_newest_of_many_is_not_what_all_of_them_have():
+    left = Departures(88)
+
+    def let_go(now: Observation, before: Observation) -> None:
+        left.observe(now, before, graph_grows=False, alike=22)
+
+    let_go(seen(30, 87, 87), seen(20, 88, 88))
+    assert left.lets_go and left.of_one
+    let_go(seen(40, 4, 4), seen(30, 87, 87))
+    assert left.lets_go and not left.of_one

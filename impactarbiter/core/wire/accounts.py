@@ -133,7 +133,7 @@ class Status:
     ``freed_from``: garbage made since then, by what ages are measured by, the
     collector frees in time: 0 where it runs by itself or the program has it go
     through all now and then, None where neither is known.  ``collects``: the
-    program has had it run, or it has gone through all.
+    program has had it run while it had turned it off.
     ``rises``: the process was seen to grow beside its tensors.  ``silent``:
     time has stood still for longer than between any two steps.  ``failure``
     of a hook.

@@ -215,6 +215,7 @@ class Held:
     ``alone``: the share of its items that nothing else has; 0 where it was
     not measured.  ``others`` of its sort, too many to be told singly, hold so
     many ``others_storages`` of ``others_bytes``; ``bytes`` counts them too.
+    ``in_turn``: each of them and of it was filled in a time of its own.
     ``shared``: cutting it alone frees nothing, other references hold the same;
     the figures are of all of them.  ``with_alike``: where it differs from
     others by an index alone, one of them has the cost of cutting all of them,
@@ -257,6 +258,7 @@ class Held:
     others: int
     others_storages: int
     others_bytes: int
+    in_turn: bool
     shared: bool
     with_alike: bool
     together: int
@@ -326,7 +328,7 @@ def _from_its_context(path: Path, depth: int) -> tuple[Path, int]:
 def held_of(raw: _Holder) -> Held:
     """One holder."""
     holder, cost, example = raw["object"], raw["cost"], raw["example"]
-    others, others_storages, others_bytes = raw["others"]
+    others, others_storages, others_bytes, in_turn = raw["others"]
     readers, reads = reads_of(raw["needed"])
     path, depth = _from_its_context(
         path_of(raw["path"], raw["ways"]), raw["holder_depth"]
@@ -364,6 +366,7 @@ def held_of(raw: _Holder) -> Held:
         others=others,
         others_storages=others_storages,
         others_bytes=others_bytes,
+        in_turn=bool(in_turn),
         shared=bool(raw["shared"]),
         with_alike=bool(raw["with_alike"]),
         together=raw["together"],

@@ -24,16 +24,23 @@ class Departures(Changing):
     before_first: Observation | None = None  # what was seen then
     left_over: int = 0  # items just after the last time
     lets_go: bool = False
+    # Of several that are alike no more than one has had ever left at a time.
+    of_one: bool = True
     outgrew: bool = False
     # What left it is led to by what it has, still: nothing was let go.
     leads_back: bool = False
 
     def observe(
-        self, now: Observation, before: Observation, *, graph_grows: bool
+        self,
+        now: Observation,
+        before: Observation,
+        *,
+        graph_grows: bool,
+        alike: int = 1,
     ) -> bool:
         """Takes in two looks, one after the other, and says whether all that
         was gathered until the first was let go of: not where the graph behind
-        it goes on to grow."""
+        it goes on to grow.  So many that are ``alike`` are one holder."""
         items = now.items or 0
         # What leaves a holder is what judges it; one that takes in more than
         # leaves, and is longer than ever, does not let go.
@@ -41,6 +48,8 @@ class Departures(Changing):
         gone = now.emptied or now.thinned or now.lost_its_eldest(before)
         if left or gone:
             self.let_go_at, self.left_over = before.at.now, items
+            had = before.items or 0
+            self.of_one &= alike * (had - items) <= had
             if self.lets_go_since is None:
                 self.lets_go_since = before.at.now
                 self.had_at_first = before.items or 0

@@ -83,18 +83,24 @@ def stand_full(history: HolderHistory) -> bool:
 
 
 def come_in_turn(history: HolderHistory, enough: int) -> bool:
-    """Whether there are so many that are alike, each filled after the one
-    before, and all have what a walk saw in them then: that each has a bound,
-    or the newest lets go, is none of how many they are."""
-    if history.last.items != history.walked.items:
+    """Whether it is in as many calls of one function as are enough, as of
+    threads that nobody reads from any more, each filled after the one before,
+    and all have what a walk saw in them then.  That each has a bound says
+    nothing of how many there are."""
+    if history.alike < enough or history.last.items != history.walked.items:
         return False
+    held = history.held
+    if held.root != "frame":
+        return False
+    if any(edge.is_item for edge in held.path.edges[: held.depth]):
+        return False  # how many stand there, that container shows
+    if held.others:
+        return held.in_turn
     times = sorted(
-        (min(g.first for g in held.groups), max(g.last for g in held.groups))
-        for held in history.fellows
+        (one.eldest, max(group.last for group in one.groups))
+        for one in history.fellows
     )
-    return len(times) >= enough and all(
-        before[1] < after[0] for before, after in pairwise(times)
-    )
+    return all(before[1] < after[0] for before, after in pairwise(times))
 
 
 def _gets_slower(sizes: Sequence[tuple[int, int]]) -> bool:

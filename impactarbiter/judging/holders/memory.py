@@ -280,7 +280,12 @@ class HolderHistory(Changing):
         if self.turnover.observe(now):
             self.counts_from(now)
         left = self.departures
-        if left.observe(now, before, graph_grows=self.graph_grows):
+        if left.observe(
+            now,
+            before,
+            graph_grows=self.graph_grows,
+            alike=len(self.fellows) or 1,
+        ):
             self.confirmed_at, self.grew_inside = None, False
             if before is not self.first:
                 self.growth.rates.let_go(self.first, before)
@@ -348,6 +353,8 @@ class HolderHistory(Changing):
         if self.comes_and_goes:
             self.sightings.forget_watches()
         self.last = self._compared_with(fellows, now)
+        if _count(fellows) > self.alike:
+            made = None  # there are more: the youngest may not be told
         self.held = held
         self.fellows = fellows
         self.broken_at, self.is_gone = None, False
@@ -401,13 +408,17 @@ class HolderHistory(Changing):
 
     def takes_over(self, part: HolderHistory) -> None:
         """That was taken for the holder until a walk found this on its way.
-        Where this lies in it and has more than it had, what it was sure to
-        keep has grown."""
+        Where this lies in it and has more of its lines than it had, what it
+        was sure to keep has grown."""
         self.told = self.told or part.told
         if part.held.lies_in(self.held):
             self.sightings.inherit(part.sightings)
-        elif part.confirmed_at and self.last.storages > part.walked.storages:
+        elif (
+            part.confirmed_at
+            and self.storages_of(part.sites) > part.walked.storages
+        ):
             self.confirmed_at = part.confirmed_at
+            self.since = min(self.since, part.since)
             self.growth.went_on(self.last.at.now, part.growth.gains)
             # Of its own items nobody knows how many there were.
             self.first = replace(part.first, items=None)

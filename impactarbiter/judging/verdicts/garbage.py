@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ...core import heap
-from ...core.wire import Status
+from ...core.wire import AGE_TO_TELL, Status
 from ..holders.memory import HolderHistory
 from ..program.collector import collects
 from .forecast import is_much
+from .rules import UNSURE
 
 
 def is_freed(history: HolderHistory, status: Status) -> bool:
@@ -32,7 +33,8 @@ def waits_for_a_run(
     history: HolderHistory, status: Status, room: int | None
 ) -> bool:
     """Whether a run of the collector that frees all of it is still to come;
-    or one has come while that was so, and no walk has seen what it left."""
+    or one has come while that was so, and no walk has seen what it left: what
+    is so at a walk is noted when it is asked first after that."""
     if history.held.cycle is None or history.held.forever:
         return False
     runs, walk = heap.collections(), history.walked.at.tick
@@ -51,13 +53,14 @@ def _is_to_come(
 ) -> bool:
     """Whether one comes by itself, or as the program or its source asks for
     it, that has not since a walk found it; memory will hold until then."""
-    if history.turnover.freed_in_time or is_much(history.last.bytes, room):
+    if is_much(history.last.bytes, room) or runs[-1] != history.runs[-1]:
         return False
-    if runs[-1] != history.runs[-1]:
+    asks = status.freed_from is None and status.collects
+    if asks and status.now - history.since < UNSURE * AGE_TO_TELL:
+        return True
+    if history.turnover.freed_in_time:
         return False
     if is_freed(history, status):
-        return True
-    if status.freed_from is None and status.collects:
         return True
     generation = _collected_by_source(history)
     return generation is not None and (

@@ -89,6 +89,12 @@ OUTGROWS = "outgrows"
 COLLECTS = "collects"
 
 
+#: What may be kept for a purpose is told once so many times as many steps have
+#: left something there as are enough for a leak that is sure: an epoch's list
+#: is emptied by then, and a program that dies of it first has little memory
+#: left, where it is told at once.
+UNSURE = 8
+
 #: Kinds of roots to which nothing in Python leads.
 ROOTLESS = HELD_BY_C | {"cycle"}
 

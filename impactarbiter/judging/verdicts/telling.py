@@ -15,14 +15,8 @@ from ..holders.leaving import slows
 from ..holders.memory import HolderHistory
 from ..holders.rates import EVEN
 from .forecast import is_much
-from .rules import MAY_END
+from .rules import MAY_END, UNSURE
 from .verdict import stood_at_the_end
-
-#: What may be kept for a purpose is told once so many times as many steps have
-#: left something there as are enough for a leak that is sure: an epoch's list
-#: is emptied by then, and a program that dies of it first has little memory
-#: left, where it is told at once.
-UNSURE = 8
 
 #: Bytes left where a finding's tensors lie, if known.
 Room = Callable[[Finding], "int | None"]

@@ -99,7 +99,11 @@ def case_of(
         # or came ever more rarely.
         source_may_end=end is not None and (keys or not last_word),
         remade=history.is_remade,
-        lets_go=(history.departures.lets_go and not in_turn)
+        # The newest of them is in use.
+        lets_go=(
+            history.departures.lets_go
+            and not (in_turn and history.departures.of_one)
+        )
         or may_wait(history)
         or only_seemed_to_outgrow(history),
         # What leaves from below a new key is no answer to how many come.

@@ -35,6 +35,11 @@ add_group(ia_holder *k, const ia_groups *groups, uint32_t i,
     if (k->ngroups++ == 0 || g->depth < primary->depth ||
         (g->depth == primary->depth && g->bytes > primary->bytes))
         k->primary = i;
+    if (k->ngroups == 1 || g->first_generation < k->began)
+        k->began = g->first_generation;
+    if (g->last_generation > k->ended)
+        k->ended = g->last_generation;
+    k->took = k->ended - k->began + 1;
     k->grows |= g->generations > 1 || ia_is_any_age(wanted, g->site);
     k->count += g->count;
     k->branches += g->branches;
@@ -44,6 +49,19 @@ add_group(ia_holder *k, const ia_groups *groups, uint32_t i,
 }
 
 /* -- holders of one sort ---------------------------------------------------- */
+
+/* Calls of one function, as of many threads, are one by its name. */
+static uint64_t
+start_of(const ia_walk *w, uint32_t entry)
+{
+    const ia_root *root = &w->roots->items[w->queue[entry].root];
+    uint64_t h = 0;
+    if (root->kind != IA_ROOT_FRAME)
+        return w->queue[entry].ref;
+    for (const char *c = root->name; *c != 0; c++)
+        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001B3);
+    return h;
+}
 
 uint64_t
 ia_way_of(const ia_walk *w, uint32_t entry)
@@ -58,7 +76,7 @@ ia_way_of(const ia_walk *w, uint32_t entry)
         h = (h ^ type) * UINT64_C(0x9E3779B97F4A7C15);
         h ^= h >> 29;
     }
-    return (h ^ w->queue[i].ref) * UINT64_C(0x9E3779B97F4A7C15);
+    return (h ^ start_of(w, i)) * UINT64_C(0x9E3779B97F4A7C15);
 }
 
 /* `layers[0].seen`, `layers[1].seen`: storages of the same line. */
@@ -79,6 +97,9 @@ add_other(ia_holders *out, uint32_t told, const ia_holder *other)
     k->others++;
     k->others_count += other->count;
     k->others_bytes += other->bytes;
+    k->began = other->began < k->began ? other->began : k->began;
+    k->ended = other->ended > k->ended ? other->ended : k->ended;
+    k->took += other->took;
     return 0;
 }
 

@@ -19,6 +19,9 @@ typedef struct {
      * what lies in them.  They are cut together with it. */
     uint32_t others, others_count;
     uint64_t others_bytes;
+    /* When the first and the last of what it and they have were born, and how
+     * long each took from its first to its last, all together. */
+    uint32_t began, ended, took;
     uint64_t sort;    /* same way from the same root, same line */
 } ia_holder;
 

@@ -15,6 +15,9 @@ typedef struct {
  * it, too.  Through the young ones, those that the program asked for. */
 static rhythm through[IA_GENERATIONS];
 
+static int asked_for; /* one came that did not come by itself */
+static int runs_itself; /* when a tick ended last */
+
 static void
 beat(rhythm *r, uint32_t position, uint32_t tick)
 {
@@ -40,13 +43,23 @@ ia_garbage_start(void)
 {
     for (int g = 0; g < IA_GENERATIONS; g++)
         through[g] = (rhythm){0};
+    asked_for = 0;
+    runs_itself = 1;
+}
+
+void
+ia_garbage_tick(void)
+{
+    runs_itself = PyGC_IsEnabled();
 }
 
 void
 ia_garbage_collected(int generation, uint32_t position, uint32_t tick)
 {
-    if (generation < IA_WHOLE && PyGC_IsEnabled())
-        return; /* it came by itself, and does no more when that is off */
+    int by_itself = runs_itself && PyGC_IsEnabled();
+    asked_for |= !by_itself;
+    if (generation < IA_WHOLE && by_itself)
+        return; /* none comes any more when that is off */
     for (int g = 0; g <= generation; g++)
         beat(&through[g], position, tick);
 }
@@ -75,5 +88,5 @@ ia_garbage_freed_from(uint32_t tick, ia_clock clock, uint32_t *from)
 int
 ia_garbage_was_asked_for(void)
 {
-    return through[0].runs > 0;
+    return asked_for;
 }

@@ -13,6 +13,9 @@
 
 void ia_garbage_start(void);
 
+/* A tick ends.  A run that comes though the collector was off then was asked
+ * for, be it turned on for that. */
+void ia_garbage_tick(void);
 /* The collector begins to go through a generation and those younger. */
 void ia_garbage_collected(int generation, uint32_t position, uint32_t tick);
 /* Positions begin anew: nobody knows what was made since the newest run. */
@@ -23,7 +26,7 @@ void ia_garbage_forget_positions(void);
  * than twice what it has ever been; what a run left, only one through an older
  * generation will reach. */
 int ia_garbage_freed_from(uint32_t tick, ia_clock clock, uint32_t *from);
-/* Has the program had it run, or has it gone through all by itself? */
+/* Has the program had it run while it had turned it off? */
 int ia_garbage_was_asked_for(void);
 
 #endif /* IA_GARBAGE_H */

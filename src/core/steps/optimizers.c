@@ -25,6 +25,8 @@ static struct {
     } items[OPTIMIZERS];
     uint32_t count;
     uint32_t round;
+    uint32_t regular; /* the last that was begun by one of the round before */
+    uint32_t members, before; /* steps in this round, and in the one before */
     ia_ptrmap index;
 } known;
 
@@ -39,7 +41,8 @@ void
 ia_optimizers_reset(void)
 {
     ia_optimizers_let_go();
-    known.count = known.round = 0;
+    known.count = known.round = known.regular = 0;
+    known.members = known.before = 0;
     ia_ptrmap_free(&known.index);
 }
 
@@ -106,24 +109,37 @@ has_lost_one(uint32_t round)
     return 0;
 }
 
+/* Is one that is new one more of those that step in this round, and not a step
+ * on?  The first round shows who they are; a later one has several where the
+ * one before had, and one of these has begun it. */
+static int
+is_one_more(uint32_t round)
+{
+    int of_several =
+        round > 1 && round == known.regular && known.before > 1;
+    return (round == 1 || of_several) && !has_lost_one(round);
+}
+
 int
 ia_optimizers_step(PyObject *optimizer, uint32_t round)
 {
     uint32_t i = ia_ptrmap_get(&known.index, (uintptr_t)optimizer);
-    int is_new = i == IA_PTRMAP_NONE;
-    int took_place = round == 1 && has_lost_one(round);
-    if (is_new && (i = add(optimizer)) == IA_PTRMAP_NONE)
-        return 1;
-    else if (is_gone(i)) {
-        begin(i, optimizer);
-        is_new = 1;
-    }
+    int is_new = i == IA_PTRMAP_NONE || is_gone(i);
     /* One that was thrown away may come back; of one step alone nothing
      * follows. */
     int again = !is_new && known.items[i].gap > 0 && is_thrown_away(i);
-    int begins = is_new || again ? round != 1 || took_place
+    int begins = is_new || again ? !is_one_more(round)
                                  : known.items[i].round == round;
+    if (i == IA_PTRMAP_NONE && (i = add(optimizer)) == IA_PTRMAP_NONE)
+        return 1;
+    if (is_gone(i))
+        begin(i, optimizer);
     known.round = round + (uint32_t)begins;
+    if (begins)
+        known.before = known.members;
+    known.members = begins ? 1 : known.members + 1;
+    if (begins && !is_new && !again)
+        known.regular = known.round;
     if (!is_new)
         known.items[i].gap = known.round - known.items[i].round;
     known.items[i].round = known.round;

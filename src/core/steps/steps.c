@@ -310,8 +310,10 @@ boundary(uint32_t moves, int looks)
     int check = run.tick % run.options.every == 0;
     run.busy = 1;
     measure_tick(start);
-    if (check)
+    if (check) {
+        ia_garbage_tick();
         ia_stepping_refresh();
+    }
     if (moves || ia_stepping_clock() == IA_BY_TICK) {
         ia_graphs_end_step();
         if (check)
