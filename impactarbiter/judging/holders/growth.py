@@ -118,8 +118,8 @@ class Growth(Changing):
         seen what it alone gained."""
         size, count = self.pace.bytes * share, self.pace.storages * share
         pace = replace(self.pace, bytes=size, storages=count)
-        rates = Gains(resumed=True)
-        return replace(self, rates=rates, pace=pace, sizes=())
+        rates, most = Gains(resumed=True), round(self.most * share)
+        return replace(self, rates=rates, pace=pace, sizes=(), most=most)
 
     def restart(self) -> None:
         """Rates are counted anew."""
