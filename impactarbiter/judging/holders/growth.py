@@ -49,7 +49,6 @@ class Growth(Changing):
     pace: Pace = Pace()  # of garbage: by the walk that saw the most
     # Of a tensor without a graph: some positions, and its bytes at them.
     sizes: Sequence[tuple[int, int]] = ()
-    most: int = 0  # storages of its lines that it was seen with
 
     def see_size(self, now: Observation) -> None:
         """Remembers how large a tensor without a graph is."""
@@ -77,16 +76,8 @@ class Growth(Changing):
         self.gained_at, self.gained = gained_at, now.at
         self.had_less = before.at.now
         self.gains += 1
-        self.most = max(self.most, now.storages)
         if (now.items or now.is_plain) and now.at.ends_step:
             self.rates.add(now, pause)
-
-    def see_inside(self, now: Observation) -> None:
-        """Takes in what lines have of one that grows with as many items, or by
-        others that are like it: between two walks nothing else says so."""
-        if now.storages > self.most:
-            self.most = now.storages
-            self.went_on(now.at.now)
 
     def went_on(self, until: int, gains: int = 0) -> None:
         """It gained by what no two looks show."""
@@ -118,8 +109,8 @@ class Growth(Changing):
         seen what it alone gained."""
         size, count = self.pace.bytes * share, self.pace.storages * share
         pace = replace(self.pace, bytes=size, storages=count)
-        rates, most = Gains(resumed=True), round(self.most * share)
-        return replace(self, rates=rates, pace=pace, sizes=(), most=most)
+        rates = Gains(resumed=True)
+        return replace(self, rates=rates, pace=pace, sizes=())
 
     def restart(self) -> None:
         """Rates are counted anew."""

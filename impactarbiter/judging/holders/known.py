@@ -355,7 +355,7 @@ class KnownHolders(dict[str, HolderHistory]):
                 Turnover(now),
                 fellows=fellows,
                 bound=held.bound,
-                growth=Growth(look.gained(fellows), most=now.storages),
+                growth=Growth(look.gained(fellows)),
                 departures=Departures(now.items or 0),
                 reach=Reach(now.probed, found=now.at.now),
                 runs=heap.collections(),

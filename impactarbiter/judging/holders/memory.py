@@ -275,8 +275,6 @@ class HolderHistory(Changing):
                 self.sightings.resume()
             self.growth.add(now, before, made, paused)
             self.grew_inside |= now.grew_inside(before)
-        elif self.grows_inside or now.with_alike:
-            self.growth.see_inside(now)
         if self.turnover.observe(now):
             self.counts_from(now)
         left = self.departures
