@@ -238,22 +238,19 @@ def test_the_next_run_is_waited_for_where_one_was_asked_for(
     no_collector: None, enabled: bool
 ) -> None:
     """In another file, as far as the source here says."""
-    told: list[Finding] = []
     collect = vars(gc)["collect"]
-    with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
-        for step in range(1, 61):
-            node: Node | None = Node()
-            assert node is not None
-            node.data = torch.ones(1 << 20)
-            arbiter.step()
-            if step in (19, 38, 57):
-                node = None
-                if enabled:
-                    gc.enable()
-                collect(1)
-                gc.disable()
+
+    def after(step: int, used: deque[Node]) -> None:
+        if step in (19, 38, 57):
+            used.clear()
+            if enabled:
+                gc.enable()
+            collect(1)
+            gc.disable()
+
+    report, told = with_cycles_in_use(60, after)
     assert {f.severity for f in told} <= {"info"}
-    assert arbiter.report().steps == 60
+    assert report.steps == 60
 
 
 def test_garbage_is_told_at_once_where_the_collector_was_turned_off(
@@ -272,22 +269,34 @@ def test_garbage_is_told_at_once_where_the_collector_was_turned_off(
     assert [f.verdict for f in told] == ["cycle"]
 
 
+def with_cycles_in_use(
+    steps: int, after: Callable[[int, deque[Node]], None]
+) -> tuple[Report, list[Finding]]:
+    """Each step makes one cycle, which is in use until the next does, or what
+    comes ``after`` it takes it out: the report, and what was told before."""
+    told: list[Finding] = []
+    used: deque[Node] = deque(maxlen=1)
+    with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
+        for step in range(1, steps + 1):
+            used.append(Node())
+            used[0].data = torch.ones(1 << 20)
+            arbiter.step()
+            after(step, used)
+        return arbiter.report(), told
+
+
 def test_what_runs_through_the_youngest_leave_goes_with_an_older_one(
     no_collector: None,
 ) -> None:
     """Each cycle is in use when the first run comes after it was made."""
-    told: list[Finding] = []
-    with impactarbiter.watch(step="manual", on_finding=told.append) as arbiter:
-        for step in range(1, 101):
-            node: Node | None = Node()
-            assert node is not None
-            node.data = torch.ones(1 << 20)
-            arbiter.step()
-            gc.collect(0)
-            if step % 10 == 0:
-                node = None
-                gc.collect(1)
-        report = arbiter.report()
+
+    def after(step: int, used: deque[Node]) -> None:
+        gc.collect(0)
+        if step % 10 == 0:
+            used.clear()
+            gc.collect(1)
+
+    report, told = with_cycles_in_use(100, after)
     assert {f.severity for f in (*report.findings, *told)} <= {"info"}
     assert report.peak_bytes > 8 << 22  # some were garbage at a time
 

@@ -52,7 +52,7 @@ class Departures(Changing):
             self.of_one &= alike * (had - items) <= had
             if self.lets_go_since is None:
                 self.lets_go_since = before.at.now
-                self.had_at_first = before.items or 0
+                self.had_at_first = had
                 self.before_first = before
         if items > self.peak:
             self.peak, self.peak_at = items, now.at.now

@@ -59,10 +59,8 @@ class Reach(Changing):
             return False
         if last.reaches_further(self.probed):
             return self._leads_back(first, last)
-        if last.has_no_length and any(last.probed.values()):
+        if not by_graph or (last.has_no_length and any(last.probed.values())):
             return False  # more nodes may be those of more graphs
-        if not by_graph:
-            return False
         # One item's graph may have been in use beside at the first.
         items = last.items or 1
         own = last.nodes / items if items > 1 else 0
