@@ -136,7 +136,8 @@ class _Holder(TypedDict):
     forever: int
     visit: int
     branches: int
-    others: tuple[int, int, int, int]
+    others: tuple[int, int, int]
+    sort: tuple[int, int, int, int, bool]
     shared: int
     with_alike: int
     together: int

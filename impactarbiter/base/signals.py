@@ -37,8 +37,18 @@ _LIBRARIES = sys.stdlib_module_names | {
 _PAUSES = frozenset(
     opmap[name] for name in ("RESUME", "JUMP_BACKWARD") if name in opmap
 )
+#: What is raised at these may be a function's of C, or come once it is over.
+_CALLS = frozenset(
+    opmap[name]
+    for name in ("PRECALL", "CALL", "CALL_KW", "CALL_FUNCTION_EX")
+    if name in opmap
+)
 #: But for these.
 _SHORTAGES = (MemoryError, RecursionError)
+#: Functions of C raise these without a word.
+_AT_AN_END = (StopIteration, StopAsyncIteration)
+#: Of any exception, whatever its class has by that name.
+_ARGS = BaseException.args.__get__  # type: ignore[attr-defined]
 #: A code's flag: its variables are in slots, as a function's are
 #: (``inspect.CO_OPTIMIZED``).
 _OF_FUNCTION = 0x1
@@ -57,7 +67,7 @@ def is_programs(error: BaseException) -> bool:
         return _is_from_handler(entries)
     return (
         _is_from_handler(entries)
-        or _came_at_a_pause(entries[-1])
+        or _came_from_aside(entries[-1], error)
         or not (
             _is_of_libraries(type(error).__module__)
             or any(map(_is_of_program, entries))
@@ -102,9 +112,16 @@ def _was_given(called: FrameType, frame: FrameType) -> bool:
     )
 
 
-def _came_at_a_pause(last: TracebackType) -> bool:
+def _came_from_aside(last: TracebackType, error: BaseException) -> bool:
+    """Whether it came at an instruction that raises nothing by itself; or at
+    a call, and without arguments: another thread can give a class alone, and
+    functions of C that raise one of Python's own say what is wrong."""
     code, at = last.tb_frame.f_code.co_code, last.tb_lasti
-    return 0 <= at < len(code) and code[at] in _PAUSES
+    op = code[at] if 0 <= at < len(code) else None
+    bare = type(error).__module__ == "builtins" and not _ARGS(error)
+    return op in _PAUSES or (
+        op in _CALLS and bare and not isinstance(error, _AT_AN_END)
+    )
 
 
 def _is_of_program(at: TracebackType) -> bool:

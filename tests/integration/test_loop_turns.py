@@ -253,6 +253,31 @@ def test_what_is_prepared_is_no_leak(tmp_path: Path) -> None:
     assert not report["taken_back"]
 
 
+#: All at a module's top level, whose variables last.
+BUCKETS = """
+    import torch
+
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    buckets = [[] for _ in range(12)]
+    for step in range(200):
+        for turn in range(2):
+            bucket = buckets[(5 * step + turn) % 12]
+            bucket.append(torch.ones(64))
+        model(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_what_a_loop_of_a_module_sets_is_no_second_holder(
+    tmp_path: Path,
+) -> None:
+    _line, report = warm.watched(tmp_path, textwrap.dedent(BUCKETS))
+    (finding,) = report["findings"]
+    assert finding["holder"]["expression"].startswith("__main__.buckets[")
+    assert finding["holder"]["alike"] == 12
+
+
 def test_reports_make_no_turns() -> None:
     """The arrays that they take their figures from are none of the loop's."""
     with impactarbiter.watch() as arbiter:

@@ -3,6 +3,7 @@ others let go; and how fast they grow is how fast they do now."""
 
 from __future__ import annotations
 
+import random
 import re
 from collections import deque
 from collections.abc import Callable, Collection
@@ -375,3 +376,60 @@ def test_a_few_that_are_full_are_no_leak_yet() -> None:
 def test_many_that_are_full_are_one() -> None:
     (leak,) = sampled(40, QUOTA + 4).findings
     assert leak.verdict == "leak"
+
+
+@pytest.mark.parametrize("inside", [1, 2])
+def test_a_variable_that_a_loop_sets_is_no_second_holder(inside: int) -> None:
+    """That loop is over when a step ends: the variable has a list still."""
+    rows: list[list[torch.Tensor]] = [[] for _ in range(12)]
+    draw = random.Random(0)
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(300):
+            for _ in range(inside):
+                row = rows[draw.randrange(12)]
+                row.append(make(BYTES // 4))
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = leaks(report)
+    assert finding.holder is not None
+    assert re.search(r"\.rows\[\d+\]$", finding.holder.expression)
+    assert finding.holder.alike == 12
+    true = pytest.approx(inside * BYTES, rel=0.1)
+    assert finding.bytes_per_step == true
+
+
+@pytest.mark.parametrize("lists", [12, 100])
+def test_of_what_comes_to_one_or_another_each_step_counts(lists: int) -> None:
+    """No list alone has something of each; more than 24 are told by one."""
+    rows: list[list[torch.Tensor]] = [[] for _ in range(lists)]
+    live: list[Finding] = []
+    draw = random.Random(0)
+    with impactarbiter.watch(
+        step="manual", on_finding=live.append
+    ) as arbiter:
+        for _ in range(400):
+            for _ in range(8):
+                rows[draw.randrange(lists)].append(make(BYTES // 4))
+            arbiter.step()
+        (finding,) = leaks(arbiter.report())
+    assert finding.generations > 390
+    (told,) = live
+    assert told.verdict == "leak" and told.last_step < 200
+
+
+def test_lists_that_have_stopped_do_not_go_on_with_a_window() -> None:
+    """One line makes what fills the lists, and then what a window takes."""
+    rows: list[list[torch.Tensor]] = [[] for _ in range(12)]
+    window: deque[torch.Tensor] = deque(maxlen=3000)
+    draw = random.Random(0)
+    with impactarbiter.watch(step="manual") as arbiter:
+        for step in range(420):
+            for _ in range(8):
+                row = rows[draw.randrange(12)] if step < 120 else window
+                row.append(make(BYTES // 4))
+            arbiter.step()
+            if step in (119, 219, 319):
+                arbiter.report()
+        report = arbiter.report()
+    assert not leaks(report)
+    assert len(report.taken_back) == 1

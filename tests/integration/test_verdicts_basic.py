@@ -250,11 +250,9 @@ def test_losses_with_their_graph() -> None:
             losses.append(loss)
             arbiter.step()
     finding = only(arbiter.report())
-    # The newest one is the loop variable's, too: the path ends in the one
-    # before.
     is_leak(
         finding,
-        f"test_losses_with_their_graph().losses[{STEPS - 2}]",
+        f"test_losses_with_their_graph().losses[{STEPS - 1}]",
         "test_losses_with_their_graph().losses",
         "list",
         line_of(sys._getframe().f_code, "# kept"),
@@ -285,7 +283,7 @@ def test_losses_whose_buffers_are_freed() -> None:
     finding = only(arbiter.report())
     assert finding.verdict == "leak"
     name = "test_losses_whose_buffers_are_freed()"
-    assert str(finding.path) == f"{name}.losses[{STEPS - 2}]"
+    assert str(finding.path) == f"{name}.losses[{STEPS - 1}]"
     assert finding.graph is not None
     assert 2 * (STEPS - 4) <= finding.graph.nodes <= 3 * STEPS
     assert finding.retained_bytes < 10 * STEPS

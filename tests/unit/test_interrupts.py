@@ -989,6 +989,31 @@ def test_what_another_thread_raises_is_known_by_its_place() -> None:
             assert not is_programs(error)
 
 
+@pytest.mark.parametrize("kind", [ValueError, TimeoutError, Exception])
+def test_what_another_thread_raises_at_a_call_is_known_by_its_silence(
+    kind: type[Exception],
+) -> None:
+    """A walk is one call of C, which ends with what came meanwhile."""
+    here = threading.get_ident()
+
+    def of_c() -> None:
+        raise_in(here, kind)()
+
+    def says() -> None:
+        int("none")
+
+    def ends() -> None:
+        next(iter(()))
+
+    for work, programs in ((of_c, True), (says, False), (ends, False)):
+        try:
+            work()
+        except Exception as error:
+            assert is_programs(error) == programs
+        else:
+            raise AssertionError
+
+
 # -- memory that fails for ever -----------------------------------------------
 
 

@@ -19,6 +19,7 @@ from impactarbiter.core.wire import (
     Counts,
     Held,
     SiteNow,
+    Sort,
     Statement,
     Status,
     Suspect,
@@ -1249,40 +1250,29 @@ def test_what_a_run_has_left_the_next_walk_shows(
     assert not waits(0, 60)
 
 
-def filled(first: int, last: int, path: Path) -> Held:
-    group = SimpleNamespace(first=first, last=last)
-    held = SimpleNamespace(
-        root="frame",
-        path=path,
-        depth=1,
-        groups=[group],
-        eldest=first,
-        others=0,
-    )
-    return cast(Held, held)
-
-
 @pytest.mark.parametrize(
-    ("times", "items", "come"),
+    ("members", "in_turn", "items", "come"),
     [
-        ([(1, 3), (4, 6), (7, 9)], 12, True),
-        ([(7, 9), (1, 3), (4, 6)], 12, True),
-        ([(1, 3), (4, 6)], 12, False),  # too few
-        ([(1, 3), (3, 6), (7, 9)], 12, False),  # at one time
-        ([(1, 3), (4, 6), (7, 9)], 8, False),  # one has less since
+        (3, True, 12, True),
+        (2, True, 12, False),  # too few
+        (3, False, 12, False),  # at one time
+        (3, True, 8, False),  # one has less since
     ],
 )
 @pytest.mark.parametrize("item", [False, True])
 def test_what_comes_in_turn(
-    times: list[tuple[int, int]], items: int, come: bool, item: bool
+    members: int, in_turn: bool, items: int, come: bool, item: bool
 ) -> None:
     """In a call each; in a list of all of them it is the list that grows."""
     known = history(seen(20, 12, 12))
     kind = "index" if item else "attribute"
     path = Path("run()", (Edge(kind, "queue", "deque", ".queue"),))
-    known.fellows = [filled(*one, path) for one in times]
-    known.held = known.fellows[0]
-    known.alike = len(times)
+    known.held = fellow(
+        root="frame",
+        path=path,
+        depth=1,
+        sort=Sort(members, 9, 1, 9, in_turn),
+    )
     known.last = seen(30, items, items)
     assert leaving.come_in_turn(known, 3) == (come and not item)
 

@@ -195,6 +195,18 @@ class Group:
     bytes: int
 
 
+class Sort(NamedTuple):
+    """What so many holders have together to which one line's leads by the same
+    types from one root: ``generations`` of births, from the ``first`` to the
+    ``last``; ``in_turn``: each was filled in a time of its own."""
+
+    members: int
+    generations: int
+    first: int
+    last: int
+    in_turn: bool
+
+
 @dataclass(frozen=True)
 class Held:
     """A holder and what hangs on it, as one walk saw it.
@@ -215,7 +227,6 @@ class Held:
     ``alone``: the share of its items that nothing else has; 0 where it was
     not measured.  ``others`` of its sort, too many to be told singly, hold so
     many ``others_storages`` of ``others_bytes``; ``bytes`` counts them too.
-    ``in_turn``: each of them and of it was filled in a time of its own.
     ``shared``: cutting it alone frees nothing, other references hold the same;
     the figures are of all of them.  ``with_alike``: where it differs from
     others by an index alone, one of them has the cost of cutting all of them,
@@ -258,7 +269,7 @@ class Held:
     others: int
     others_storages: int
     others_bytes: int
-    in_turn: bool
+    sort: Sort
     shared: bool
     with_alike: bool
     together: int
@@ -269,6 +280,20 @@ class Held:
     turn: bool
     near: bool
     died: bool
+
+    @property
+    def generations(self) -> int:
+        """Of births, of what hangs on it and on those that it stands for."""
+        if self.others or self.sort.members == 1:
+            return self.sort.generations
+        return max(group.generations for group in self.groups)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """When the first and the last of that were made."""
+        if self.others:
+            return self.sort.first, self.sort.last
+        return self.eldest, max(group.last for group in self.groups)
 
     @property
     def eldest(self) -> int:
@@ -328,7 +353,7 @@ def _from_its_context(path: Path, depth: int) -> tuple[Path, int]:
 def held_of(raw: _Holder) -> Held:
     """One holder."""
     holder, cost, example = raw["object"], raw["cost"], raw["example"]
-    others, others_storages, others_bytes, in_turn = raw["others"]
+    others, others_storages, others_bytes = raw["others"]
     readers, reads = reads_of(raw["needed"])
     path, depth = _from_its_context(
         path_of(raw["path"], raw["ways"]), raw["holder_depth"]
@@ -366,7 +391,7 @@ def held_of(raw: _Holder) -> Held:
         others=others,
         others_storages=others_storages,
         others_bytes=others_bytes,
-        in_turn=bool(in_turn),
+        sort=Sort(*raw["sort"]),
         shared=bool(raw["shared"]),
         with_alike=bool(raw["with_alike"]),
         together=raw["together"],

@@ -47,6 +47,9 @@ class Growth(Changing):
     # The last walk that did not see it in use, where later ones did.
     before: Observation | None = None
     pace: Pace = Pace()  # of garbage: by the walk that saw the most
+    # When it was seen to gain last, or its lines said so: how often it had,
+    # what these had alive, and how much of that no other was seen to have.
+    unseen: tuple[int, int, int] | None = None
     # Of a tensor without a graph: some positions, and its bytes at them.
     sizes: Sequence[tuple[int, int]] = ()
 
@@ -78,6 +81,16 @@ class Growth(Changing):
         self.gains += 1
         if (now.items or now.is_plain) and now.at.ends_step:
             self.rates.add(now, pause)
+
+    def goes_on_unseen(self, alive: int, unseen: int) -> bool:
+        """Whether most of what its lines have gained since it did is in no
+        other holder that is visited, so that it may be what has it; of those
+        that are ``alive`` so many are ``unseen``."""
+        gains, had, then = self.unseen or (-1, 0, 0)
+        goes_on = gains != self.gains or 2 * (unseen - then) >= alive - had
+        if goes_on:
+            self.unseen = (self.gains, alive, unseen)
+        return goes_on
 
     def went_on(self, until: int, gains: int = 0) -> None:
         """It gained by what no two looks show."""

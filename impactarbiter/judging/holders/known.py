@@ -18,7 +18,7 @@ from .fates import Fates, apart
 from .growth import Growth, Pace
 from .leaving import leads_back
 from .look import Look
-from .memory import HolderHistory, in_use
+from .memory import HolderHistory, in_use, storages_at_tick
 from .observation import Moment, observed
 from .reach import Reach
 from .siblings import Siblings, stands_for
@@ -119,6 +119,20 @@ class KnownHolders(dict[str, HolderHistory]):
             and broken is not None
             and other.last.at.now > broken.now
         )
+
+    def unseen(self, history: HolderHistory) -> tuple[int, int]:
+        """Storages of its lines that were alive when the last tick ended, and
+        as many of them as no other holder was seen to have: what came to one
+        of several that are alike, only a walk shows."""
+        alive = storages_at_tick(_now(history.sites))
+        elsewhere = sum(
+            other.storages_of(history.sites)
+            for other in self.values()
+            if other is not history
+            and other.broken_at is None
+            and other.alike == 1
+        )
+        return alive, alive - elsewhere
 
     def take_in(self, look: Look, *, only_known: bool = False) -> None:
         """Remembers what a walk has found, or ``only_known`` holders of it;

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from ...core.wire import AGE_TO_TELL, Group, Held, SiteNow
 from .memory import HolderHistory
@@ -87,20 +86,12 @@ def come_in_turn(history: HolderHistory, enough: int) -> bool:
     threads that nobody reads from any more, each filled after the one before,
     and all have what a walk saw in them then.  That each has a bound says
     nothing of how many there are."""
-    if history.alike < enough or history.last.items != history.walked.items:
-        return False
     held = history.held
-    if held.root != "frame":
+    if held.root != "frame" or history.last.items != history.walked.items:
         return False
     if any(edge.is_item for edge in held.path.edges[: held.depth]):
         return False  # how many stand there, that container shows
-    if held.others:
-        return held.in_turn
-    times = sorted(
-        (one.eldest, max(group.last for group in one.groups))
-        for one in history.fellows
-    )
-    return all(before[1] < after[0] for before, after in pairwise(times))
+    return held.sort.members >= enough and held.sort.in_turn
 
 
 def _gets_slower(sizes: Sequence[tuple[int, int]]) -> bool:

@@ -51,9 +51,7 @@ class Look:
         path = held.path
         suspect = self.suspects.get(held.site)
         phase = self.phases[suspect.phase] if suspect else ""
-        first = self.step(min(g.first for g in held.groups))
-        last = self.step(max(g.last for g in held.groups))
-        generations = max(g.generations for g in held.groups)
+        first, last = map(self.step, held.span)
         return Finding(
             verdict="growing",
             allocated_at=site_of(held.site),
@@ -71,7 +69,7 @@ class Look:
             retained_bytes=held.bytes,
             retained_tensors=held.storages,
             # What came after the last step is of no step of its own.
-            generations=min(generations, last - first + 1),
+            generations=min(held.generations, last - first + 1),
             first_step=first,
             last_step=last,
             graph=held.graph,

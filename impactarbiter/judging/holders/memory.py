@@ -26,7 +26,13 @@ from .observation import (
 )
 from .reach import Reach
 from .scaled import scaled
-from .siblings import Siblings, died_at_once, stands_for, told_as_one
+from .siblings import (
+    Siblings,
+    count_of,
+    died_at_once,
+    stands_for,
+    told_as_one,
+)
 from .sightings import Sightings
 from .turnover import Turnover
 
@@ -351,7 +357,7 @@ class HolderHistory(Changing):
         if self.comes_and_goes:
             self.sightings.forget_watches()
         self.last = self._compared_with(fellows, now)
-        if _count(fellows) > self.alike:
+        if count_of(fellows) > self.alike:
             made = None  # there are more: the youngest may not be told
         self.held = held
         self.fellows = fellows
@@ -380,7 +386,7 @@ class HolderHistory(Changing):
             return self.last
         # What is first, or eldest, in others is nothing that left.
         last = replace(self.last, first=0, eldest=0)
-        if more > 0 or (more < 0 and _count(fellows) < self.alike):
+        if more > 0 or (more < 0 and count_of(fellows) < self.alike):
             return last
         # Nor are there fewer items where some of them stand for all.
         return replace(last, items=now.items)
@@ -397,7 +403,7 @@ class HolderHistory(Changing):
         self.held, _finding = stands_for(siblings)
         self.siblings = siblings
         self.fellows = [held for held, _finding in siblings]
-        self.alike = _count(self.fellows)
+        self.alike = count_of(self.fellows)
         verdict = self.finding.verdict if self.finding else "growing"
         told = told_as_one(siblings, walked, size, count, verdict)
         self.finding, self.graph = told, told.graph
@@ -559,11 +565,6 @@ def _at(places: Mapping[int, int], held: Held) -> Held:
     if held.owners[0] not in places:
         return held
     return replace(held, owners=(places[held.owners[0]], *held.owners[1:]))
-
-
-def _count(fellows: Iterable[Held]) -> int:
-    """With those that they stand for."""
-    return sum(1 + held.others for held in fellows)
 
 
 def _are_others(ones: Iterable[Held], theirs: Iterable[Held]) -> bool:

@@ -6,7 +6,7 @@ one statement and are one holder with one finding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from ...base.records import replace
@@ -36,6 +36,8 @@ def told_as_one(
     until they were ``walked`` to."""
     _held, finding = stands_for(siblings)
     charged = charged_once([held for held, _finding in siblings])
+    first = min(f.first_step for _held, f in siblings)
+    last = max(f.last_step for _held, f in siblings)
     return replace(
         finding,
         bytes_per_step=size,
@@ -43,10 +45,25 @@ def told_as_one(
         verdict=verdict,
         retained_bytes=walked.bytes,
         retained_tensors=sum(held.storages for held in charged),
-        generations=max(f.generations for _held, f in siblings),
-        first_step=min(f.first_step for _held, f in siblings),
-        last_step=max(f.last_step for _held, f in siblings),
+        generations=min(_generations(siblings), last - first + 1),
+        first_step=first,
+        last_step=last,
         graph=_graph_of_all(charged),
+    )
+
+
+def count_of(fellows: Iterable[Held]) -> int:
+    """With those that they stand for."""
+    return sum(1 + held.others for held in fellows)
+
+
+def _generations(siblings: Siblings) -> int:
+    """Of births, as many as are known to have left something there: those of
+    a sort that is told as a whole, or of the one with the most."""
+    held = [one for one, _finding in siblings]
+    whole = [h.sort for h in held if h.sort.members <= count_of(held)]
+    return max(
+        [one.generations for one in held] + [one.generations for one in whole]
     )
 
 

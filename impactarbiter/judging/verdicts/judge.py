@@ -109,10 +109,14 @@ class Judge:
         if history.gains_by_births:
             history.growth.was_made(curves.made_by(history.sites))
         lines = [suspects[site] for site in history.sites if site in suspects]
-        if lines and (
-            len(history.fellows) > 1
-            or history.walked.with_alike
-            or history.grows_inside
+        if (
+            lines
+            and (
+                len(history.fellows) > 1
+                or history.walked.with_alike
+                or history.grows_inside
+            )
+            and history.growth.goes_on_unseen(*self.known.unseen(history))
         ):
             # Those that began since the walk nobody visits, nor what is in
             # the items of one.

@@ -17,6 +17,7 @@
 #include "../steps/unseen.h"
 #include "../heap/unrooted.h"
 #include "../holders/alike.h"
+#include "../holders/cutting.h"
 #include "../holders/doubles.h"
 #include "../holders/shared.h"
 #include "diagnosis.h"
@@ -255,7 +256,8 @@ find(ia_diagnosis *d)
 {
     if (ia_groups_find(&d->w, &d->wanted, &d->groups) < 0 ||
         ia_holders_find(&d->w, &d->groups, &d->wanted, IA_MAX_HOLDERS,
-                        &d->holders) < 0)
+                        &d->holders) < 0 ||
+        ia_holders_cut(&d->w, &d->groups, &d->holders) < 0)
         return ia_no_memory();
     d->costs = calloc(d->holders.count + 1, sizeof *d->costs);
     d->shared = calloc(d->holders.count + 1, sizeof *d->shared);

@@ -5,7 +5,7 @@
 #include "../heap/crossings.h"
 #include "../heap/walk.h"
 #include "../heap/weigh.h"
-#include "../holders/cutting.h"
+#include "../holders/holders.h"
 #include "../holders/parting.h"
 #include "needed.h"
 

@@ -3,9 +3,9 @@
 #include "../base/compat.h"
 #include "loops.h"
 
-#include "instructions.h"
-
 #include <opcode.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* -- jumps ----------------------------------------------------------------- */
 
@@ -129,15 +129,11 @@ ia_loops_through(ia_frame *f)
 
 /* -- variables that are set anew ------------------------------------------- */
 
-/* Variables of one code that are told apart; what is beyond is no matter of a
- * loop's. */
-#define MOST_VARIABLES 256
-
 /* What is known at an instruction of a turn: which variables are made of one's
  * value before, and the same of the statement so far. */
 typedef struct {
     int is_global; /* names of co_names, else slots */
-    uint8_t made_of[MOST_VARIABLES];
+    uint8_t made_of[IA_MOST_VARIABLES];
     int reads;   /* the statement: one of these */
     int targets; /* what is unpacked, and not stored yet */
     int stored;  /* it has stored: the next one begins with what stores none */
@@ -251,7 +247,7 @@ follow(flow *f, const ia_instruction *i, int surely)
 {
     int at[2] = {0}, count = stored(f, i, at), taken = targets_of(i->op);
     for (int n = 0; n < count; n++)
-        if (at[n] < MOST_VARIABLES && (f->reads || surely))
+        if (at[n] < IA_MOST_VARIABLES && (f->reads || surely))
             f->made_of[at[n]] = (uint8_t)f->reads;
     f->targets -= f->targets < taken ? f->targets : taken;
     if (unpacked(i))
@@ -266,7 +262,7 @@ follow(flow *f, const ia_instruction *i, int surely)
 #endif
     count = loaded(f, i, at);
     for (int n = 0; n < count; n++)
-        f->reads |= at[n] < MOST_VARIABLES && f->made_of[at[n]];
+        f->reads |= at[n] < IA_MOST_VARIABLES && f->made_of[at[n]];
 }
 
 static int
@@ -299,6 +295,54 @@ sets_anew(const ia_instructions *all, const loop *l, int variable,
     return 0;
 }
 
+/* For each code unit whether it is inside a loop; malloc'ed, NULL when memory is
+ * short. */
+static unsigned char *
+list_inside(const ia_instructions *all)
+{
+    unsigned char *inside = calloc((size_t)all->size / 2 + 1, 1);
+    ia_instruction i = {0};
+    while (inside != NULL && ia_instructions_at(all, i.next, &i) &&
+           !is_handler(i.op)) {
+        Py_ssize_t begin = i.next - 2 * (Py_ssize_t)i.arg;
+        if (goes_back(i.op) && begin >= 0)
+            memset(inside + begin / 2, 1, (size_t)(i.next - begin) / 2);
+    }
+    return inside;
+}
+
+int
+ia_loops_set(const ia_instructions *all, int globals,
+             unsigned char marks[IA_MOST_VARIABLES])
+{
+    unsigned char *inside = list_inside(all);
+    unsigned char read[IA_MOST_VARIABLES] = {0}; /* by the statement so far */
+    flow f = {.is_global = globals};
+    ia_instruction i = {0};
+    int at[2] = {0};
+    if (inside == NULL)
+        return -1;
+    while (ia_instructions_at(all, i.next, &i)) {
+        int had_stored = f.stored;
+        begin_statement(&f, &i);
+        if ((had_stored && !f.stored) || i.op == FOR_ITER)
+            memset(read, 0, sizeof read); /* an iterator gives what it gives */
+        int count = stored(&f, &i, at);
+        for (int n = 0; n < count; n++)
+            if (inside[i.at / 2] && at[n] < IA_MOST_VARIABLES && !read[at[n]])
+                marks[at[n]] = 1;
+        follow(&f, &i, 0);
+        if (count > 0 && !f.stored)
+            memset(read, 0, sizeof read); /* the load is the next one's */
+        count = loaded(&f, &i, at);
+        for (int n = 0; n < count; n++)
+            if (at[n] < IA_MOST_VARIABLES)
+                read[at[n]] = 1;
+    }
+    free(inside);
+    return 0;
+}
+
 /* A slot, or with slot -1 the place of a name, which is interned; -1 where
  * there is none that is told apart. */
 static int
@@ -308,7 +352,7 @@ variable_of(const PyCodeObject *code, int slot, const PyObject *name)
     for (i = slot; slot < 0 && ++i < count;)
         if (PyTuple_GET_ITEM(code->co_names, i) == name)
             break;
-    return i < MOST_VARIABLES && (slot >= 0 || i < count) ? (int)i : -1;
+    return i < IA_MOST_VARIABLES && (slot >= 0 || i < count) ? (int)i : -1;
 }
 
 int

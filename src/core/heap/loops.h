@@ -10,7 +10,16 @@
 #define IA_LOOPS_H
 
 #include "../ledger/frames.h"
+#include "instructions.h"
 
+/* Variables of one code that are told apart. */
+#define IA_MOST_VARIABLES 256
+
+/* Marks those that some loop sets, be it over by now, to what that statement
+ * does not make of the value before: slots, or names of a module's code.  0, or
+ * -1 when memory is short. */
+int ia_loops_set(const ia_instructions *, int globals,
+                 unsigned char marks[IA_MOST_VARIABLES]);
 /* Is the frame at an instruction inside a loop? */
 int ia_loops_around(ia_frame *);
 /* How many for loops are around it, each with its iterator on the stack. */

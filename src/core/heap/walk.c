@@ -202,7 +202,7 @@ ia_walk_free(ia_walk *w)
 {
     ia_bitmap_free(w->seen);
     ia_ptrmap_free(&w->cut_of);
-    ia_passing_free(&w->passing);
+    w->passing = (ia_passing){0};
     ia_classes_free(&w->classes);
     for (ia_turn turn = 0; turn < IA_TURNS; turn++)
         free(w->put_off[turn].items);

@@ -11,6 +11,7 @@
 #include "../base/read.h"
 #include "../ledger/ledger.h"
 #include "alike.h"
+#include "cutting.h"
 #include "parting.h"
 #include "places.h"
 

@@ -2,7 +2,7 @@
 #ifndef IA_ALIKE_H
 #define IA_ALIKE_H
 
-#include "cutting.h"
+#include "holders.h"
 
 /* `by_class[3]` and `by_class[4]`, `heads[0].losses` and `heads[1].losses`:
  * where some of them have storages or graph nodes in common, which none frees

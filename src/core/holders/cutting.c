@@ -1,4 +1,4 @@
-/* Holders with all that hangs on them, and how to cut them off. */
+/* Which references are cut to measure what a holder keeps. */
 
 #include "../base/compat.h"
 #include "../base/array.h"
@@ -6,158 +6,6 @@
 #include "parting.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-void
-ia_holders_free(ia_holders *k)
-{
-    free(k->items);
-    free(k->others);
-    free(k->cuts);
-    *k = (ia_holders){0};
-}
-
-static int
-by_size(const void *a, const void *b)
-{
-    const ia_holder *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    return (x->count < y->count) - (x->count > y->count);
-}
-
-static void
-add_group(ia_holder *k, const ia_groups *groups, uint32_t i,
-          const ia_wanted *wanted)
-{
-    const ia_group *g = &groups->items[i];
-    const ia_group *primary = &groups->items[k->primary];
-    if (k->ngroups++ == 0 || g->depth < primary->depth ||
-        (g->depth == primary->depth && g->bytes > primary->bytes))
-        k->primary = i;
-    if (k->ngroups == 1 || g->first_generation < k->began)
-        k->began = g->first_generation;
-    if (g->last_generation > k->ended)
-        k->ended = g->last_generation;
-    k->took = k->ended - k->began + 1;
-    k->grows |= g->generations > 1 || ia_is_any_age(wanted, g->site);
-    k->count += g->count;
-    k->branches += g->branches;
-    k->bytes += g->bytes;
-    if (g->parts > k->parts)
-        k->parts = g->parts;
-}
-
-/* -- holders of one sort ---------------------------------------------------- */
-
-/* Calls of one function, as of many threads, are one by its name. */
-static uint64_t
-start_of(const ia_walk *w, uint32_t entry)
-{
-    const ia_root *root = &w->roots->items[w->queue[entry].root];
-    uint64_t h = 0;
-    if (root->kind != IA_ROOT_FRAME)
-        return w->queue[entry].ref;
-    for (const char *c = root->name; *c != 0; c++)
-        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001B3);
-    return h;
-}
-
-uint64_t
-ia_way_of(const ia_walk *w, uint32_t entry)
-{
-    uint64_t h = 0;
-    uint32_t i = entry;
-    for (; w->queue[i].parent != IA_NO_ENTRY; i = w->queue[i].parent) {
-        uintptr_t ref = w->queue[i].ref;
-        uintptr_t type = IA_TAG(ref) == IA_TAG_OBJECT
-                             ? (uintptr_t)Py_TYPE((PyObject *)ref)
-                             : IA_TAG(ref);
-        h = (h ^ type) * UINT64_C(0x9E3779B97F4A7C15);
-        h ^= h >> 29;
-    }
-    return (h ^ start_of(w, i)) * UINT64_C(0x9E3779B97F4A7C15);
-}
-
-/* `layers[0].seen`, `layers[1].seen`: storages of the same line. */
-static uint64_t
-sort_of(const ia_walk *w, const ia_groups *groups, const ia_holder *k)
-{
-    uint64_t site = groups->items[k->primary].site;
-    return ia_way_of(w, k->entry) ^ site * UINT64_C(0xD6E8FEB86659FD93);
-}
-
-static int
-add_other(ia_holders *out, uint32_t told, const ia_holder *other)
-{
-    ia_holder *k = &out->items[told];
-    if (IA_ROOM(out->others, out->others_capacity, out->nothers + 1) < 0)
-        return -1;
-    out->others[out->nothers++] = (ia_other){told, other->entry};
-    k->others++;
-    k->others_count += other->count;
-    k->others_bytes += other->bytes;
-    k->began = other->began < k->began ? other->began : k->began;
-    k->ended = other->ended > k->ended ? other->ended : k->ended;
-    k->took += other->took;
-    return 0;
-}
-
-/* Too many to be told singly: the largest of each sort stands for all. */
-static int
-join_sorts(const ia_walk *w, const ia_groups *groups, ia_holders *out)
-{
-    ia_ptrmap first = {0};
-    uint32_t kept = 0;
-    int result = -1;
-    for (uint32_t i = 0; i < out->count; i++) {
-        ia_holder k = out->items[i];
-        k.sort = sort_of(w, groups, &k) | 1;
-        uint32_t at = ia_ptrmap_get(&first, (uintptr_t)k.sort);
-        if (at != IA_PTRMAP_NONE) {
-            if (add_other(out, at, &k) < 0)
-                goto done;
-            continue;
-        }
-        if (ia_ptrmap_set(&first, (uintptr_t)k.sort, kept) < 0)
-            goto done;
-        out->items[kept++] = k;
-    }
-    out->count = kept;
-    result = 0;
-done:
-    ia_ptrmap_free(&first);
-    return result;
-}
-
-static int
-list_holders(const ia_walk *w, const ia_groups *groups,
-             const ia_wanted *wanted, uint32_t most, ia_holders *out)
-{
-    out->items = calloc(groups->count + 1, sizeof *out->items);
-    if (out->items == NULL)
-        return -1;
-    ia_holder *k = NULL;
-    for (uint32_t i = 0; i < groups->count; i++) {
-        if (k == NULL || k->entry != groups->items[i].holder) {
-            k = &out->items[out->count++];
-            k->entry = groups->items[i].holder;
-            k->first = k->primary = i;
-        }
-        add_group(k, groups, i, wanted);
-    }
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < out->count; i++)
-        if (out->items[i].grows)
-            out->items[kept++] = out->items[i];
-    out->count = kept;
-    qsort(out->items, out->count, sizeof *out->items, by_size);
-    if (out->count > most && join_sorts(w, groups, out) < 0)
-        return -1;
-    for (; out->count > most; out->count--)
-        out->left_out += 1 + out->items[out->count - 1].others;
-    return 0;
-}
 
 int
 ia_cut_add(ia_cut **cuts, uint32_t *capacity, uint32_t *count, ia_cut cut)
@@ -450,16 +298,10 @@ cut_edges(const ia_walk *w, const ia_groups *groups, ia_holders *k,
 }
 
 int
-ia_holders_find(const ia_walk *w, const ia_groups *groups,
-                const ia_wanted *wanted, uint32_t most, ia_holders *out)
+ia_holders_cut(const ia_walk *w, const ia_groups *groups, ia_holders *out)
 {
     ia_ptrmap by_edge = {0};
     int result = -1;
-    *out = (ia_holders){0};
-    if (most > IA_MAX_CUT_GROUPS)
-        most = IA_MAX_CUT_GROUPS;
-    if (list_holders(w, groups, wanted, most, out) < 0)
-        return -1;
     for (uint32_t i = 0; i < out->count; i++)
         if (cut_holder(w, out, i, out->items[i].entry, &by_edge) < 0)
             goto done;

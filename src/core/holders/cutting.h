@@ -1,56 +1,14 @@
-/* Holders with all that hangs on them, largest first, and their cuts. */
+/* Which references are cut to measure what a holder keeps. */
 #ifndef IA_CUTTING_H
 #define IA_CUTTING_H
 
-#include "groups.h"
-#include "retained.h"
+#include "holders.h"
 
-typedef struct {
-    uint32_t entry;   /* the object */
-    uint32_t first;   /* its groups stand side by side */
-    uint32_t ngroups;
-    uint32_t primary; /* group whose storages are nearest to the holder */
-    uint32_t count;
-    uint32_t branches; /* items of it that lead to the storages */
-    uint32_t parts;    /* most that storages of one line part in */
-    uint64_t bytes;
-    int grows;        /* some site of its does, here */
-    /* Others of its sort that were too many to be told singly: how many, and
-     * what lies in them.  They are cut together with it. */
-    uint32_t others, others_count;
-    uint64_t others_bytes;
-    /* When the first and the last of what it and they have were born, and how
-     * long each took from its first to its last, all together. */
-    uint32_t began, ended, took;
-    uint64_t sort;    /* same way from the same root, same line */
-} ia_holder;
-
-/* One of the others. */
-typedef struct {
-    uint32_t told;  /* index of the one that is told */
-    uint32_t entry; /* the object */
-} ia_other;
-
-typedef struct {
-    ia_holder *items; /* owned */
-    uint32_t count;
-    uint32_t left_out;
-    ia_other *others; /* owned */
-    uint32_t nothers, others_capacity;
-    ia_cut *cuts; /* owned; group = index of the holder */
-    uint32_t ncuts, cuts_capacity;
-} ia_holders;
-
-/* A holder where no site grows is left out: a loop variable holds the newest
- * tensor of a site whose others are kept elsewhere. */
-int ia_holders_find(const ia_walk *, const ia_groups *,
-                    const ia_wanted *wanted, uint32_t most, ia_holders *);
-void ia_holders_free(ia_holders *);
+/* Fills in the holders' cuts; 0, or -1 when memory is short. */
+int ia_holders_cut(const ia_walk *, const ia_groups *, ia_holders *);
 
 /* Appends one cut to a growing array; 0, or -1 when memory is short. */
 int ia_cut_add(ia_cut **cuts, uint32_t *capacity, uint32_t *count, ia_cut);
-/* Of the types on the way from a root, and of that root. */
-uint64_t ia_way_of(const ia_walk *, uint32_t entry);
 /* Is it a tensor or an array? */
 int ia_is_value(uintptr_t ref);
 

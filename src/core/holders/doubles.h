@@ -2,7 +2,7 @@
 #ifndef IA_DOUBLES_H
 #define IA_DOUBLES_H
 
-#include "cutting.h"
+#include "holders.h"
 
 /* A hook that is registered again and again has a list of its own each time,
  * and each of these takes in what the first does: the walk met all of it in one

@@ -58,12 +58,15 @@ is_better_example(const ia_walk *w, const ia_group *g, const ia_reached *r,
 
 static void
 add_member(const ia_walk *w, const ia_parting *s, const uint32_t *branch,
-           ia_group *g, const ia_member *m, const ia_member *last)
+           ia_groups *out, const ia_member *m, const ia_member *last)
 {
     const ia_reached *r = &w->storages->items[m->storage];
+    ia_group *g = &out->items[out->count - 1];
     int first = g->count == 0 || last == NULL;
-    if (first || m->generation != last->generation)
+    if (first || m->generation != last->generation) {
+        out->births[out->nbirths++] = m->generation;
         g->generations++;
+    }
     if (first || m->part != last->part)
         g->parts++;
     if (g->count > 0 && g->purpose != r->purpose)
@@ -243,7 +246,9 @@ make_groups(const ia_walk *w, const ia_parting *s, ia_member *members, uint32_t 
     qsort(members, n, sizeof *members, by_group);
     uint32_t *branch = find_branches(w, s, members, n);
     out->items = calloc(n ? n : 1, sizeof *out->items);
-    if (out->items == NULL || met.entries == NULL || branch == NULL) {
+    out->births = calloc(n ? n : 1, sizeof *out->births);
+    if (out->items == NULL || out->births == NULL || met.entries == NULL ||
+        branch == NULL) {
         items_free(&met);
         free(branch);
         return -1;
@@ -255,9 +260,10 @@ make_groups(const ia_walk *w, const ia_parting *s, ia_member *members, uint32_t 
             g = &out->items[out->count++];
             g->holder = members[i].holder;
             g->site = members[i].site;
+            g->births = out->nbirths;
         }
         count_ways(w, &members[i], g, &met);
-        add_member(w, s, branch, g, &members[i], i ? &members[i - 1] : NULL);
+        add_member(w, s, branch, out, &members[i], i ? &members[i - 1] : NULL);
     }
     items_free(&met);
     free(branch);
@@ -395,6 +401,7 @@ void
 ia_groups_free(ia_groups *groups)
 {
     free(groups->items);
+    free(groups->births);
     free(groups->path);
     *groups = (ia_groups){0};
 }

@@ -17,6 +17,7 @@ typedef struct {
     uint32_t depth;   /* edges down to the nearest of all */
     uint32_t count;
     uint32_t generations;
+    uint32_t births; /* the first of those, in the list of all groups' */
     uint32_t parts; /* of what they part by: see IA_WANTED_EACH */
     uint32_t first_generation; /* by the clock that was asked for */
     uint32_t last_generation;
@@ -29,6 +30,8 @@ typedef struct {
 typedef struct {
     ia_group *items; /* owned; ordered by holder */
     uint32_t count;
+    uint32_t *births; /* owned; the different ones of each, in order */
+    uint32_t nbirths;
     uint32_t *path; /* owned; entries that a target hangs on, in order */
     uint32_t npath;
 } ia_groups;

@@ -183,9 +183,10 @@ stretch_of(const ia_walk *w, const ia_parting *s, uint32_t entry)
 
 enum { EACH_FOR_ITSELF, ALL_OF_THEM, NONE_OF_THEM };
 
-/* Has none of the branches begun in the last third of the time? */
+/* Has none of the branches begun in the last part of the time, one of so many?
+ */
 static int
-is_complete(const ia_stretch *branch, uint32_t n)
+is_complete(const ia_stretch *branch, uint32_t n, uint32_t parts)
 {
     uint32_t first = UINT32_MAX, last_begun = 0, last = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -196,7 +197,7 @@ is_complete(const ia_stretch *branch, uint32_t n)
         if (branch[i].newest > last)
             last = branch[i].newest;
     }
-    return 3 * (uint64_t)(last - last_begun) > last - first;
+    return parts * (uint64_t)(last - last_begun) > last - first;
 }
 
 /* Fewer that follow one another do so by chance: what a window of the newest
@@ -232,7 +233,7 @@ are_owners(const ia_parting *s, uint32_t n)
         in_turns |= i > 0 && branch[i].oldest < branch[i - 1].newest;
     }
     return n >= 2 && in_turns && s->dated && total > (uint64_t)n * n &&
-           is_complete(branch, n);
+           is_complete(branch, n, 3);
 }
 
 /* Parts of the later half of the time that lie in a branch, if it has them at
@@ -291,11 +292,13 @@ level_of(const ia_parting *s, uint32_t n, uint32_t score)
     }
     if (nested < 2 || containers < 2 || !is_of_the_same_lines(branch, n))
         return EACH_FOR_ITSELF;
-    int beside = !s->dated || !is_a_row(branch, n);
+    int row = s->dated && is_a_row(branch, n);
     int grow = total > containers * score ||
                (s->dated && older_ones_grow(branch, n));
-    return (grow && beside) ||
-                   (score < total && is_complete(branch, n))
+    /* The third of a row may be as long as each before it, and the next one
+     * about to come. */
+    return (grow && !row) ||
+                   (score < total && is_complete(branch, n, row ? 2 : 3))
                ? ALL_OF_THEM
                : NONE_OF_THEM;
 }

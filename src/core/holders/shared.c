@@ -7,6 +7,7 @@
 
 #include "../base/ptrmap.h"
 #include "shared.h"
+#include "cutting.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef IA_SHARED_H
 #define IA_SHARED_H
 
-#include "cutting.h"
+#include "holders.h"
 
 /* For each holder whose cuts alone free nothing, as something else holds the
  * same: measures it with all tensors of its lines cut from what they lead to,
