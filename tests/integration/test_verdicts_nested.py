@@ -538,6 +538,45 @@ def test_a_task_s_variable_goes_by_its_own_name() -> None:
     assert finding.bytes_per_step == pytest.approx(64, rel=0.1)
 
 
+current: ContextVar[Span | None] = ContextVar("current", default=None)
+
+
+class Span:
+    """Whose end forgets to give back what was there before."""
+
+    def __enter__(self) -> Span:
+        self.parent = current.get()
+        self.token = current.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_what_a_thread_stores_outlives_the_call_that_uses_it() -> None:
+    """Steps end inside of calls whose variable has the newest; the one before
+    is its parent, and what its token remembers."""
+
+    def handle(arbiter: impactarbiter.Arbiter) -> None:
+        with Span() as span:
+            span.made = torch.ones(64)  # type: ignore[attr-defined]
+            arbiter.step()
+
+    def main() -> Report:
+        with impactarbiter.watch(step="manual") as arbiter:
+            for _ in range(60):
+                handle(arbiter)
+            return arbiter.report()
+
+    finding = only(copy_context().run(main))
+    assert finding.verdict == "leak"
+    assert finding.holder is not None
+    assert finding.holder.expression == "<context>[<ContextVar 'current'>]"
+    assert finding.grown_at is not None
+    assert finding.grown_at.function == "Span.__enter__"
+    assert finding.retained_bytes == pytest.approx(60 * 256, rel=0.1)
+
+
 @pytest.mark.parametrize("aside", [False, True])
 def test_what_makes_a_context_s_variable_grow(aside: bool) -> None:
     """Where steps end in a context of their own, the thread's is not there to

@@ -69,6 +69,15 @@ def test_what_rose_in_stages_that_are_over_has_stopped() -> None:
     assert rate(live) == 0
 
 
+def test_one_moment_with_a_little_less_is_no_growth_since() -> None:
+    """Layers that are unfrozen one after another, a pool that fills, and what
+    is averaged from two thirds of the time on."""
+    live = [min(n // 75 * 75, 375) + 200 * (n > 597) for n in range(STEPS)]
+    live[730] -= 5
+    live = [size + n % 3 for n, size in enumerate(live)]
+    assert rate(live) == 0
+
+
 def test_of_moments_that_are_never_alike_the_least_are_by_chance() -> None:
     """A search that is as large again each time: where a window's least rise,
     the next to them do not."""

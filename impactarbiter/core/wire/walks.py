@@ -344,9 +344,9 @@ def _from_its_context(path: Path, depth: int) -> tuple[Path, int]:
     """A context's variable goes by its own name: which of the objects that
     have a task leads to its context, changes from turn to turn."""
     edges = path.edges
-    for at in reversed(range(depth - 1)):
-        if edges[at].kind == "context":
-            return Path("<context>", edges[at + 1 :]), depth - at - 1
+    for at in reversed(range(1, depth)):
+        if edges[at].kind == "context" and edges[at].text.startswith("["):
+            return Path("<context>", edges[at:]), depth - at
     return path, depth
 
 

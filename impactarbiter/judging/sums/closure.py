@@ -139,7 +139,7 @@ def _steady(
         return 0.0
     if sum(rises[-half:]) < GOES_ON * sum(rises[:half]):
         return 0.0
-    if _has_stopped(step, size, minima[-1]):
+    if _has_stopped(step, size, minima[-1] - rise / 2):
         return 0.0
     return max(rise * WINDOWS / (last - first), 0.0)
 
@@ -151,9 +151,10 @@ def _two_least(sizes: Column) -> tuple[int, int]:
     return int(sizes[0]), int(sizes[after])
 
 
-def _has_stopped(step: Column, size: Column, least: int) -> bool:
-    """Whether for a third of the time there was no less than the ``least`` of
-    the last window: a holder that has not grown for so long has stopped."""
+def _has_stopped(step: Column, size: Column, least: float) -> bool:
+    """Whether for a third of the time there was no less than that: about the
+    least of the last window, but for what comes and goes.  A holder that has
+    not grown for so long has stopped."""
     first, last = int(step[0]), int(step[-1])
     less = step[size < least]
     grew = int(less.max()) if len(less) else last

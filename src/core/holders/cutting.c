@@ -297,6 +297,75 @@ cut_edges(const ia_walk *w, const ia_groups *groups, ia_holders *k,
     return 0;
 }
 
+/* -- what leads from a holder to the same by a way round --------------------- */
+
+/* `self.parent` is `self.token.old_value`, too: who gives up the one without
+ * the other keeps all that it leads to. */
+typedef struct {
+    ia_holders *k;
+    uint32_t group, holder;
+    ia_ptrmap lost; /* what the holder loses */
+    PyObject *item; /* another of what it refers to */
+    int failed;
+} detours;
+
+static int
+cut_detour(PyObject *op, void *arg)
+{
+    detours *d = arg;
+    if (op != NULL &&
+        ia_ptrmap_get(&d->lost, (uintptr_t)op) != IA_PTRMAP_NONE &&
+        add_cut(d->k, (ia_cut){(uintptr_t)d->item, (uintptr_t)op, d->group,
+                               d->holder}) < 0)
+        d->failed = 1;
+    return d->failed;
+}
+
+static int
+look_for_detours(PyObject *op, void *arg)
+{
+    detours *d = arg;
+    if (op == NULL || !ia_is_gc(op) || Py_TYPE(op)->tp_traverse == NULL ||
+        !ia_can_traverse(op) ||
+        ia_ptrmap_get(&d->lost, (uintptr_t)op) != IA_PTRMAP_NONE)
+        return 0;
+    d->item = op;
+    return Py_TYPE(op)->tp_traverse(op, cut_detour, d);
+}
+
+/* Those of one holder, whose cuts stand side by side.  0 or -1. */
+static int
+cut_detours_of(const ia_walk *w, ia_holders *k, uint32_t from, uint32_t to)
+{
+    detours d = {k, k->cuts[from].group, k->cuts[from].entry, {0}, NULL, 0};
+    uintptr_t ref = w->queue[d.holder].ref;
+    PyObject *op = (PyObject *)ref;
+    if (IA_TAG(ref) != IA_TAG_OBJECT || Py_TYPE(op)->tp_traverse == NULL ||
+        !ia_can_traverse(op))
+        return 0;
+    for (uint32_t i = from; i < to && !d.failed; i++)
+        if (IA_TAG(k->cuts[i].child) == IA_TAG_OBJECT)
+            d.failed = ia_ptrmap_set(&d.lost, k->cuts[i].child, 1) < 0;
+    if (!d.failed && d.lost.used > 0)
+        Py_TYPE(op)->tp_traverse(op, look_for_detours, &d);
+    ia_ptrmap_free(&d.lost);
+    return d.failed ? -1 : 0;
+}
+
+static int
+cut_detours(const ia_walk *w, ia_holders *k, uint32_t from)
+{
+    uint32_t end = k->ncuts, next;
+    for (uint32_t i = from; i < end; i = next) {
+        for (next = i + 1;
+             next < end && k->cuts[next].entry == k->cuts[i].entry; next++)
+            ;
+        if (cut_detours_of(w, k, i, next) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int
 ia_holders_cut(const ia_walk *w, const ia_groups *groups, ia_holders *out)
 {
@@ -313,7 +382,10 @@ ia_holders_cut(const ia_walk *w, const ia_groups *groups, ia_holders *out)
     }
     if (cut_named_items(w, groups, out) < 0)
         goto done;
-    result = cut_edges(w, groups, out, &by_edge);
+    uint32_t first = out->ncuts;
+    if (cut_edges(w, groups, out, &by_edge) < 0)
+        goto done;
+    result = cut_detours(w, out, first);
 done:
     ia_ptrmap_free(&by_edge);
     return result;
