@@ -147,6 +147,8 @@ def unexplained(report: Report) -> list[str]:
     if told > 0:
         text += f"; findings explain {format_bytes(told)}"
     elif whole is None:
+        if not (report.growing_lines or report.recorded_by):
+            text += ", at no line steadily"
         text += "; no finding explains it"
     if whole is None:
         return _with_lines(text, report)

@@ -287,6 +287,11 @@ NOTHING = dict.fromkeys(
         ),
         (
             None,
+            (),
+            "grew 1.6 KiB a step, at no line steadily; no finding explains it",
+        ),
+        (
+            None,
             LINES[:1],
             "grew 1.6 KiB a step; no finding explains it: fed_wrap.py:51"
             " (1.6 KiB)",
