@@ -278,6 +278,56 @@ def test_what_a_loop_of_a_module_sets_is_no_second_holder(
     assert finding["holder"]["alike"] == 12
 
 
+#: A thread takes one of three, and goes on when the main one has ended.
+BACKLOG = """
+    import queue
+    import threading
+    import torch
+
+    class Writer:
+        def __init__(self):
+            self.inbox = queue.Queue()
+            self.slots = threading.Semaphore(0)
+            self.done = threading.Semaphore(0)
+            threading.Thread(target=self.work, daemon=True).start()
+
+        def submit(self, step, values):
+            self.inbox.put((step, values))
+            if step % 3 == 0:
+                self.slots.release()
+                self.done.acquire()
+
+        def work(self):
+            while True:
+                self.slots.acquire()
+                self.inbox.get()
+                self.done.release()
+
+    def main():
+        model = torch.nn.Linear(8, 8)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        writer = Writer()
+        for step in range(1, 301):
+            values = model(torch.ones(64, 8))
+            values.sum().backward()
+            optimizer.step()
+            writer.submit(step, values.detach())
+
+    main()
+"""
+
+
+def test_what_a_call_had_until_the_end_goes_by_its_name(
+    tmp_path: Path,
+) -> None:
+    """Though it has returned, and a thread's call leads there still."""
+    _line, report = warm.watched(tmp_path, textwrap.dedent(BACKLOG))
+    (finding,) = report["findings"]
+    assert finding["rule"] == "outgrows"
+    expression = finding["holder"]["expression"]
+    assert expression == "main().writer.inbox.queue"
+
+
 def test_reports_make_no_turns() -> None:
     """The arrays that they take their figures from are none of the loop's."""
     with impactarbiter.watch() as arbiter:

@@ -250,8 +250,9 @@ class KnownHolders(dict[str, HolderHistory]):
         The call whose variable it was may have returned since; what holds it
         now, a traceback, a library's memo or garbage, was not what made it
         grow.  A name that comes and goes with a call is worth less than
-        another, any name more than that of garbage, and one of the user's that
-        led there until now more than one that leads through a library.
+        another, any name more than that of garbage, one that led there until
+        now more than what is left when a call has returned, and one of the
+        user's that leads there more than one through a library.
         """
         known_as = [self._names.get((i, held.type)) for i in _identities(held)]
         signature = next(filter(None, known_as), "")
@@ -491,10 +492,11 @@ def _is_better(
     which a walk has found it ``at`` this moment."""
     if history.comes_and_goes:
         return False
-    if now.path.library and not known.path.library:
-        broken = history.broken_at
-        if broken is None or broken.now == at.now:
-            return True
+    broken = history.broken_at
+    if broken is not None and broken.now == at.now:
+        return True  # it led there until now
+    if now.path.library and not known.path.library and broken is None:
+        return True
     return history.confirmed_at is not None
 
 
