@@ -553,9 +553,10 @@ class Span:
         pass
 
 
-def test_what_a_thread_stores_outlives_the_call_that_uses_it() -> None:
+def test_what_one_call_hands_on_to_the_next_lasts() -> None:
     """Steps end inside of calls whose variable has the newest; the one before
     is its parent, and what its token remembers."""
+    live: list[Finding] = []
 
     def handle(arbiter: impactarbiter.Arbiter) -> None:
         with Span() as span:
@@ -563,18 +564,20 @@ def test_what_a_thread_stores_outlives_the_call_that_uses_it() -> None:
             arbiter.step()
 
     def main() -> Report:
-        with impactarbiter.watch(step="manual") as arbiter:
-            for _ in range(60):
+        with impactarbiter.watch(
+            step="manual", on_finding=live.append
+        ) as arbiter:
+            for _ in range(400):
                 handle(arbiter)
             return arbiter.report()
 
     finding = only(copy_context().run(main))
+    assert [one.verdict for one in live] == ["leak"]
     assert finding.verdict == "leak"
     assert finding.holder is not None
     assert finding.holder.expression == "<context>[<ContextVar 'current'>]"
-    assert finding.grown_at is not None
-    assert finding.grown_at.function == "Span.__enter__"
-    assert finding.retained_bytes == pytest.approx(60 * 256, rel=0.1)
+    assert finding.bytes_per_step == pytest.approx(256, rel=0.1)
+    assert finding.retained_bytes == pytest.approx(400 * 256, rel=0.1)
 
 
 @pytest.mark.parametrize("aside", [False, True])

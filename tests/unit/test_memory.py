@@ -79,7 +79,10 @@ nowhere = {"path": Path("main()", ()), "depth": 0}
 def history(first: Observation) -> HolderHistory:
     return HolderHistory(
         "signature",
-        cast(Held, SimpleNamespace(turn=True, root="frame", **nowhere)),
+        cast(
+            Held,
+            SimpleNamespace(turn=True, root="frame", length=20, **nowhere),
+        ),
         since=0,
         first=first,
         last=first,

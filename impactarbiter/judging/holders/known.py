@@ -295,7 +295,9 @@ class KnownHolders(dict[str, HolderHistory]):
                 before = self._cycle_of(lines, present)
         else:
             named = [(i, h.type) for h in fellows for i in _identities(h)]
-            before = next(filter(None, map(self._names.get, named)), signature)
+            known_as = filter(None, map(self._names.get, named))
+            handed_on = self._handed_on(fellows, present)
+            before = next(known_as, handed_on or signature)
             self._names.update(dict.fromkeys(named, signature))
         if before == signature or before in present or signature in self:
             return
@@ -306,6 +308,25 @@ class KnownHolders(dict[str, HolderHistory]):
             return
         self[signature] = self.pop(before)
         history.signature = signature
+
+    def _handed_on(
+        self, fellows: Sequence[Held], present: Collection[str]
+    ) -> str:
+        """The turn's variable that had handed on what these have by now, where
+        no call has it any more; an empty name where there is none."""
+        lines = {group.site for held in fellows for group in held.groups}
+        return next(
+            (
+                signature
+                for signature, history in self.items()
+                if history.turnover.carries_over
+                and signature not in present
+                and history.held.type == fellows[0].type
+                and history.is_suspect(lines)
+                and min(held.eldest for held in fellows) <= history.eldest
+            ),
+            "",
+        )
 
     def _rename(self, moved: Iterable[tuple[Held, int]]) -> None:
         """Containers that lie elsewhere now go by the names that they had:

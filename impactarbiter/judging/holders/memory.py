@@ -357,6 +357,7 @@ class HolderHistory(Changing):
         if self.comes_and_goes:
             self.sightings.forget_watches()
         self.last = self._compared_with(fellows, now)
+        self.turnover.carries_over |= self._was_handed_on(held)
         if count_of(fellows) > self.alike:
             made = None  # there are more: the youngest may not be told
         self.held = held
@@ -376,6 +377,16 @@ class HolderHistory(Changing):
             self.counts_from(now)
         self.growth.walked_again(self.walked, now, in_use=in_use)
         self.turnover.walked_again(now)
+
+    def _was_handed_on(self, held: Held) -> bool:
+        """Whether a turn's variable has another value by now, and that has the
+        first that was there."""
+        return (
+            held.turn
+            and held.length is None
+            and held.owners[0] != self.held.owners[0]
+            and held.eldest <= self.eldest
+        )
 
     def _compared_with(
         self, fellows: Sequence[Held], now: Observation

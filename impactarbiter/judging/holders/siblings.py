@@ -61,10 +61,13 @@ def _generations(siblings: Siblings) -> int:
     """Of births, as many as are known to have left something there: those of
     a sort that is told as a whole, or of the one with the most."""
     held = [one for one, _finding in siblings]
-    whole = [h.sort for h in held if h.sort.members <= count_of(held)]
-    return max(
-        [one.generations for one in held] + [one.generations for one in whole]
-    )
+    whole = [
+        one.sort.generations
+        for one in held
+        if one.sort.members
+        <= count_of(other for other in held if other.sort == one.sort)
+    ]
+    return max([one.generations for one in held] + whole)
 
 
 def _graph_of_all(charged: Sequence[Held]) -> GraphCost | None:

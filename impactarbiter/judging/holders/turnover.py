@@ -25,7 +25,8 @@ class Turnover(Changing):
     # It is as long as it was, and most of what came since the walk before went
     # to items that had nothing yet.
     fills: bool = False
-    # A turn's variable, made anew, had what its lines have not made since.
+    # A turn's variable, made anew, had what its lines have not made since, or
+    # what it had had.
     carries_over: bool = False
     # Of garbage: more than is left of what the walk saw is gone.
     freed_in_time: bool = False

@@ -225,8 +225,9 @@ build_holder(ia_diagnosis *d, uint32_t i)
             ia_purpose_name(primary->purpose), "visit", visit, "branches",
             k->branches, "others", k->others, k->others_count,
             (unsigned long long)k->others_bytes, "sort", k->sort_members,
-            k->sort_generations, k->sort_began, k->sort_ended, k->in_turn, "shared", d->shared[i],
-            "with_alike", d->costs[i].with_alike, "needed", needed, "older",
+            k->sort_generations, k->sort_began, k->sort_ended, k->in_turn,
+            "shared", d->shared[i], "with_alike", d->costs[i].with_alike,
+            "needed", needed, "older",
             d->older[i], "doubles", d->doubles[i], "turn",
             ia_turns_own(&d->w, k->entry), "together", d->together[i], "near",
             d->roots.near || k->entry < d->storages.near_entries);

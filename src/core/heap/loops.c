@@ -65,21 +65,17 @@ is_handler(int op)
 #endif
 }
 
-typedef struct {
-    Py_ssize_t begin, end; /* of its first instruction, and of the jump back */
-} loop;
-
 /* The next loop around `at`, by where it jumps back; 0 where there is none.
  * *from is where the search goes on. */
 static int
 next_loop(const ia_instructions *all, Py_ssize_t at, Py_ssize_t *from,
-          loop *found)
+          ia_loop *found)
 {
     ia_instruction i;
     for (; ia_instructions_at(all, *from, &i); *from = i.next) {
         if (is_handler(i.op))
             return 0;
-        *found = (loop){i.next - 2 * (Py_ssize_t)i.arg, i.at};
+        *found = (ia_loop){i.next - 2 * (Py_ssize_t)i.arg, i.at};
         if (goes_back(i.op) && found->begin <= at && at <= found->end) {
             *from = i.next;
             return 1;
@@ -92,7 +88,7 @@ int
 ia_loops_around(ia_frame *f)
 {
     ia_instructions all;
-    loop found;
+    ia_loop found;
     Py_ssize_t from = 0;
     if (ia_instructions_open(&all, ia_frame_code(f)) < 0)
         return 0;
@@ -109,7 +105,7 @@ ia_loops_through(ia_frame *f)
 {
     ia_instructions all;
     ia_instruction i;
-    loop found;
+    ia_loop found;
     Py_ssize_t begins[MOST_AROUND], from = 0;
     int n = 0;
     if (ia_instructions_open(&all, ia_frame_code(f)) < 0)
@@ -129,11 +125,15 @@ ia_loops_through(ia_frame *f)
 
 /* -- variables that are set anew ------------------------------------------- */
 
+/* Variables of one code that are told apart; what is beyond is no matter of a
+ * loop's. */
+#define MOST_VARIABLES 256
+
 /* What is known at an instruction of a turn: which variables are made of one's
  * value before, and the same of the statement so far. */
 typedef struct {
     int is_global; /* names of co_names, else slots */
-    uint8_t made_of[IA_MOST_VARIABLES];
+    uint8_t made_of[MOST_VARIABLES];
     int reads;   /* the statement: one of these */
     int targets; /* what is unpacked, and not stored yet */
     int stored;  /* it has stored: the next one begins with what stores none */
@@ -247,7 +247,7 @@ follow(flow *f, const ia_instruction *i, int surely)
 {
     int at[2] = {0}, count = stored(f, i, at), taken = targets_of(i->op);
     for (int n = 0; n < count; n++)
-        if (at[n] < IA_MOST_VARIABLES && (f->reads || surely))
+        if (at[n] < MOST_VARIABLES && (f->reads || surely))
             f->made_of[at[n]] = (uint8_t)f->reads;
     f->targets -= f->targets < taken ? f->targets : taken;
     if (unpacked(i))
@@ -262,7 +262,7 @@ follow(flow *f, const ia_instruction *i, int surely)
 #endif
     count = loaded(f, i, at);
     for (int n = 0; n < count; n++)
-        f->reads |= at[n] < IA_MOST_VARIABLES && f->made_of[at[n]];
+        f->reads |= at[n] < MOST_VARIABLES && f->made_of[at[n]];
 }
 
 static int
@@ -276,7 +276,7 @@ is_stored(const flow *f, const ia_instruction *i, int variable)
 /* Does each turn of the loop set it, to what is not made of the value before?
  * No jump leads past the store, nor to it with another value. */
 static int
-sets_anew(const ia_instructions *all, const loop *l, int variable,
+sets_anew(const ia_instructions *all, const ia_loop *l, int variable,
           int is_global)
 {
     flow f = {.is_global = is_global};
@@ -295,51 +295,81 @@ sets_anew(const ia_instructions *all, const loop *l, int variable,
     return 0;
 }
 
-/* For each code unit whether it is inside a loop; malloc'ed, NULL when memory is
- * short. */
-static unsigned char *
-list_inside(const ia_instructions *all)
+int
+ia_loops_outermost(const ia_instructions *all, Py_ssize_t at, ia_loop *out)
 {
-    unsigned char *inside = calloc((size_t)all->size / 2 + 1, 1);
-    ia_instruction i = {0};
-    while (inside != NULL && ia_instructions_at(all, i.next, &i) &&
-           !is_handler(i.op)) {
-        Py_ssize_t begin = i.next - 2 * (Py_ssize_t)i.arg;
-        if (goes_back(i.op) && begin >= 0)
-            memset(inside + begin / 2, 1, (size_t)(i.next - begin) / 2);
-    }
-    return inside;
+    ia_loop found;
+    Py_ssize_t from = 0;
+    int is_in_loop = 0;
+    while (next_loop(all, at, &from, &found))
+        if (!is_in_loop++ || found.begin < out->begin ||
+            (found.begin == out->begin && found.end > out->end))
+            *out = found;
+    return is_in_loop > 0;
 }
 
 int
-ia_loops_set(const ia_instructions *all, int globals,
-             unsigned char marks[IA_MOST_VARIABLES])
+ia_loops_before(const ia_instructions *all, Py_ssize_t at, ia_loop *out)
 {
-    unsigned char *inside = list_inside(all);
-    unsigned char read[IA_MOST_VARIABLES] = {0}; /* by the statement so far */
+    ia_instruction i = {0};
+    int found = 0;
+    while (ia_instructions_at(all, i.next, &i) && !is_handler(i.op) &&
+           (at < 0 || i.at < at))
+        if (goes_back(i.op)) {
+            *out = (ia_loop){i.next - 2 * (Py_ssize_t)i.arg, i.at};
+            found = 1;
+        }
+    return found;
+}
+
+/* `read`: for each variable whether the statement so far has. */
+static void
+mark_set(const ia_instructions *all, const ia_loop *l, int globals,
+         unsigned char *marks, unsigned char *read, int count)
+{
     flow f = {.is_global = globals};
     ia_instruction i = {0};
-    int at[2] = {0};
-    if (inside == NULL)
-        return -1;
+    int at[2] = {0}, targets = 0; /* of a for loop, to be stored yet */
     while (ia_instructions_at(all, i.next, &i)) {
-        int had_stored = f.stored;
+        int had_stored = f.stored, of_loop = targets > 0;
+        int again = l != NULL && l->begin <= i.at && i.at <= l->end;
         begin_statement(&f, &i);
-        if ((had_stored && !f.stored) || i.op == FOR_ITER)
-            memset(read, 0, sizeof read); /* an iterator gives what it gives */
-        int count = stored(&f, &i, at);
-        for (int n = 0; n < count; n++)
-            if (inside[i.at / 2] && at[n] < IA_MOST_VARIABLES && !read[at[n]])
+        if (had_stored && !f.stored)
+            memset(read, 0, (size_t)count);
+        int stores = stored(&f, &i, at);
+        for (int n = 0; n < stores; n++)
+            if (at[n] < count &&
+                (n < targets || (again && !read[at[n]])))
                 marks[at[n]] = 1;
-        follow(&f, &i, 0);
-        if (count > 0 && !f.stored)
-            memset(read, 0, sizeof read); /* the load is the next one's */
-        count = loaded(&f, &i, at);
-        for (int n = 0; n < count; n++)
-            if (at[n] < IA_MOST_VARIABLES)
+        /* What a comprehension goes through ends no statement. */
+        if (i.op == FOR_ITER)
+            targets = 1;
+        else if (of_loop && unpacked(&i))
+            targets += unpacked(&i) - 1;
+        else
+            targets -= targets_of(i.op) && targets_of(i.op) < targets
+                           ? targets_of(i.op)
+                           : targets;
+        if (!of_loop)
+            follow(&f, &i, 0);
+        if (stores > 0 && !of_loop && !f.stored)
+            memset(read, 0, (size_t)count); /* the load is the next one's */
+        int loads = loaded(&f, &i, at);
+        for (int n = 0; n < loads; n++)
+            if (at[n] < count)
                 read[at[n]] = 1;
     }
-    free(inside);
+}
+
+int
+ia_loops_set(const ia_instructions *all, const ia_loop *l, int globals,
+             unsigned char *marks, int count)
+{
+    unsigned char *read = calloc((size_t)count + 1, 1);
+    if (read == NULL)
+        return -1;
+    mark_set(all, l, globals, marks, read, count);
+    free(read);
     return 0;
 }
 
@@ -352,7 +382,7 @@ variable_of(const PyCodeObject *code, int slot, const PyObject *name)
     for (i = slot; slot < 0 && ++i < count;)
         if (PyTuple_GET_ITEM(code->co_names, i) == name)
             break;
-    return i < IA_MOST_VARIABLES && (slot >= 0 || i < count) ? (int)i : -1;
+    return i < MOST_VARIABLES && (slot >= 0 || i < count) ? (int)i : -1;
 }
 
 int
@@ -361,7 +391,7 @@ ia_loops_renew(ia_frame *f, int slot, PyObject *name)
     PyCodeObject *code = ia_frame_code(f);
     int variable = variable_of(code, slot, name);
     ia_instructions all;
-    loop found;
+    ia_loop found;
     Py_ssize_t from = 0;
     int renews = 0;
     if (variable < 0 || ia_instructions_open(&all, code) < 0)

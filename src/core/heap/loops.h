@@ -12,14 +12,21 @@
 #include "../ledger/frames.h"
 #include "instructions.h"
 
-/* Variables of one code that are told apart. */
-#define IA_MOST_VARIABLES 256
+typedef struct {
+    Py_ssize_t begin, end; /* of its first instruction, and of the jump back */
+} ia_loop;
 
-/* Marks those that some loop sets, be it over by now, to what that statement
- * does not make of the value before: slots, or names of a module's code.  0, or
- * -1 when memory is short. */
-int ia_loops_set(const ia_instructions *, int globals,
-                 unsigned char marks[IA_MOST_VARIABLES]);
+/* The outermost loop around an instruction; 0 where there is none. */
+int ia_loops_outermost(const ia_instructions *, Py_ssize_t at, ia_loop *);
+/* The loop that ended last before an instruction, or of all, at -1; 0 where
+ * there is none. */
+int ia_loops_before(const ia_instructions *, Py_ssize_t at, ia_loop *);
+/* Marks those of `count` variables that pass: the targets of for loops, and
+ * what that loop, if one is given, sets to what the statement does not make of
+ * the value before.  Slots, or names of a module's code.  0, or -1 when memory
+ * is short. */
+int ia_loops_set(const ia_instructions *, const ia_loop *, int globals,
+                 unsigned char *marks, int count);
 /* Is the frame at an instruction inside a loop? */
 int ia_loops_around(ia_frame *);
 /* How many for loops are around it, each with its iterator on the stack. */

@@ -3,9 +3,13 @@
 #include "../base/compat.h"
 #include "passing.h"
 
-#include "../base/ptrmap.h"
+#include "../base/array.h"
+#include "loops.h"
+
+#include <stdlib.h>
 
 static ia_ptrmap noted; /* code -> 1 */
+static ia_ptrmap looped; /* code -> where a walk saw it last in a loop */
 
 void
 ia_passing_note(const PyCodeObject *code)
@@ -24,43 +28,88 @@ void
 ia_passing_forget_all(void)
 {
     ia_ptrmap_free(&noted);
+    ia_ptrmap_free(&looped);
 }
 
-int
-ia_passing_read(ia_passing *p, PyCodeObject *code)
+/* The loop whose variables pass: it runs, or it did when a walk saw the code in
+ * one, or it is the one that ended last.  What a walk has called by other names
+ * while a loop ran goes by these when it is over. */
+static int
+find_loop(const ia_instructions *all, PyCodeObject *code, Py_ssize_t at,
+          ia_loop *found)
 {
+    uint32_t then = ia_ptrmap_get(&looped, (uintptr_t)code);
+    if (at >= 0 && ia_loops_outermost(all, at, found)) {
+        /* Without memory the last one counts when it is over. */
+        ia_ptrmap_set(&looped, (uintptr_t)code, (uint32_t)at);
+        return 1;
+    }
+    return (then != IA_PTRMAP_NONE && ia_loops_outermost(all, then, found)) ||
+           ia_loops_before(all, at, found);
+}
+
+/* 0, or -1 when memory is short. */
+static int
+read_code(ia_passing *p, PyCodeObject *code, Py_ssize_t at)
+{
+    /* What is no function's has its variables in a mapping, by name. */
+    int globals = (code->co_flags & CO_OPTIMIZED) == 0;
+    int count = globals ? (int)PyTuple_GET_SIZE(code->co_names)
+                        : code->co_nlocalsplus;
     ia_instructions all;
-    if (p->code == code)
-        return 0;
-    *p = (ia_passing){.named = code->co_nlocalsplus};
-    if (ia_instructions_open(&all, code) < 0)
+    ia_loop l;
+    *p = (ia_passing){code, at, code->co_nlocalsplus, count, NULL};
+    p->marks = calloc((size_t)count + 1, 1);
+    if (p->marks == NULL || ia_instructions_open(&all, code) < 0) {
+        free(p->marks);
         return -1;
-    int result = ia_loops_set(&all, 0, p->slots);
-    if (result == 0)
-        result = ia_loops_set(&all, 1, p->names);
+    }
+    const ia_loop *again = find_loop(&all, code, at, &l) ? &l : NULL;
+    int result = ia_loops_set(&all, again, globals, p->marks, count);
     ia_instructions_close(&all);
-    if (result == 0)
-        p->code = code;
+    if (result < 0)
+        free(p->marks);
     return result;
+}
+
+const ia_passing *
+ia_passing_of(ia_passing_codes *codes, PyCodeObject *code, Py_ssize_t at)
+{
+    uintptr_t key = (uintptr_t)code ^ ((uintptr_t)at + 2) << 3;
+    uint32_t known = ia_ptrmap_get(&codes->known, key);
+    if (known != IA_PTRMAP_NONE && codes->items[known].code == code &&
+        codes->items[known].at == at)
+        return &codes->items[known];
+    if (IA_ROOM(codes->items, codes->capacity, codes->count + 1) < 0 ||
+        read_code(&codes->items[codes->count], code, at) < 0)
+        return NULL;
+    /* Without memory it is read again when it is asked for again. */
+    ia_ptrmap_set(&codes->known, key, codes->count);
+    return &codes->items[codes->count++];
+}
+
+void
+ia_passing_free(ia_passing_codes *codes)
+{
+    for (uint32_t i = 0; i < codes->count; i++)
+        free(codes->items[i].marks);
+    free(codes->items);
+    ia_ptrmap_free(&codes->known);
+    *codes = (ia_passing_codes){0};
 }
 
 int
 ia_passing_slot(const ia_passing *p, int slot)
 {
-    return p->code != NULL &&
-           (slot >= p->named ||
-            (slot < IA_MOST_VARIABLES && p->slots[slot]));
+    return slot >= p->named || (slot < p->count && p->marks[slot]);
 }
 
 int
 ia_passing_name(const ia_passing *p, PyObject *name)
 {
-    if (p->code == NULL)
-        return 0;
     PyObject *names = p->code->co_names;
-    for (Py_ssize_t i = 0;
-         i < PyTuple_GET_SIZE(names) && i < IA_MOST_VARIABLES; i++)
-        if (p->names[i] && PyTuple_GET_ITEM(names, i) == name)
+    for (int i = 0; i < p->count; i++)
+        if (p->marks[i] && PyTuple_GET_ITEM(names, i) == name)
             return 1; /* names of variables are interned */
     return 0;
 }

@@ -26,7 +26,7 @@ typedef struct {
     char name[IA_ROOT_NAME];
     int user; /* the user's own code, or a library's */
     int turn; /* a call that a loop makes */
-    int late; /* so, or one that comes and goes otherwise: named last */
+    int late; /* so, or one that was seen to come and go: named last */
     int threads; /* the module that lists the threads */
     int forever; /* a cycle that the collector can't free: C++ is part of it */
 } ia_root;

@@ -222,31 +222,25 @@ add_all_frames(ia_roots *roots, int user)
 /* -- threads and C-level holders ----------------------------------------- */
 
 static int
-add_object(ia_roots *roots, ia_root_kind kind, PyObject *op, int late,
-           const char *name)
+add_object(ia_roots *roots, ia_root_kind kind, PyObject *op, const char *name)
 {
     if (op == NULL || op == Py_None)
         return 0;
-    ia_root *root = ia_roots_add(roots, kind, (uintptr_t)op, 0, name);
-    if (root == NULL)
-        return -1;
-    root->late = late;
-    return 0;
+    return ia_roots_add(roots, kind, (uintptr_t)op, 0, name) ? 0 : -1;
 }
 
 static int
 add_thread(ia_roots *roots, PyThreadState *t)
 {
     _PyErr_StackItem *e = t->exc_info;
-    int bad = add_object(roots, IA_ROOT_THREAD, t->dict, 0,
-                         "<thread-local>") |
-              add_object(roots, IA_ROOT_THREAD, t->context, 0, "<context>") |
-              add_object(roots, IA_ROOT_THREAD, t->c_profileobj, 0,
+    int bad = add_object(roots, IA_ROOT_THREAD, t->dict, "<thread-local>") |
+              add_object(roots, IA_ROOT_THREAD, t->context, "<context>") |
+              add_object(roots, IA_ROOT_THREAD, t->c_profileobj,
                          "<profile function>") |
-              add_object(roots, IA_ROOT_THREAD, t->c_traceobj, 0,
+              add_object(roots, IA_ROOT_THREAD, t->c_traceobj,
                          "<trace function>");
     for (; e != NULL; e = e->previous_item)
-        bad |= add_object(roots, IA_ROOT_THREAD, e->exc_value, 1,
+        bad |= add_object(roots, IA_ROOT_THREAD, e->exc_value,
                           "<exception being handled>");
     return bad ? -1 : 0;
 }
@@ -260,8 +254,7 @@ add_holders(ia_roots *roots)
         if (add_thread(roots, t) < 0)
             return -1;
     return add_object(roots, IA_ROOT_INTERPRETER,
-                      PyInterpreterState_GetDict(interp), 0,
-                      "<interpreter>");
+                      PyInterpreterState_GetDict(interp), "<interpreter>");
 }
 
 int
@@ -323,10 +316,9 @@ hide_coroutines(ia_walk *w)
 }
 
 /* In which order they are asked; OWN is the user's but for calls that come and
- * go, which what a thread stores for itself outlives.  What a thread was given
- * is the thread's rather than that of a library's call on it, of which each
- * thread has one of its own. */
-typedef enum { OWN, STORED, PASSING, THREADS, CALLS, LIBRARIES } rank;
+ * go.  What a thread was given is the thread's rather than that of a library's
+ * call on it, of which each thread has one of its own. */
+typedef enum { OWN, PASSING, THREADS, CALLS, LIBRARIES } rank;
 
 static rank
 rank_of(const ia_root *root)
@@ -335,8 +327,6 @@ rank_of(const ia_root *root)
         return root->late ? PASSING : OWN;
     if (root->threads)
         return THREADS;
-    if (root->kind == IA_ROOT_THREAD && !root->late)
-        return STORED;
     return root->kind == IA_ROOT_MODULE || root->kind == IA_ROOT_STATE ||
                    root->kind == IA_ROOT_INTERPRETER
                ? LIBRARIES

@@ -202,7 +202,7 @@ ia_walk_free(ia_walk *w)
 {
     ia_bitmap_free(w->seen);
     ia_ptrmap_free(&w->cut_of);
-    w->passing = (ia_passing){0};
+    ia_passing_free(&w->passing);
     ia_classes_free(&w->classes);
     for (ia_turn turn = 0; turn < IA_TURNS; turn++)
         free(w->put_off[turn].items);
@@ -283,11 +283,13 @@ expand_frame(ia_walk *w, ia_frame *frame)
 {
     int slots = ia_frame_slots(frame);
     int late = w->puts_off && is_late(w);
-    int known = w->puts_off &&
-                ia_passing_read(&w->passing, ia_frame_code(frame)) == 0;
+    const ia_passing *known =
+        w->puts_off ? ia_passing_of(&w->passing, ia_frame_code(frame),
+                                    ia_frame_instr(frame))
+                    : NULL;
     for (int i = 0; i < slots; i++) {
         PyObject *op = ia_frame_slot(frame, i);
-        int passes = late || (known && ia_passing_slot(&w->passing, i));
+        int passes = late || (known != NULL && ia_passing_slot(known, i));
         if (op == NULL || !passes ||
             !put_off(w, (uintptr_t)op | IA_TAG_OBJECT))
             visit(op, w);
@@ -301,11 +303,13 @@ expand_frame(ia_walk *w, ia_frame *frame)
 static PyCodeObject *main_code;
 static uintptr_t main_names;
 
-/* The code whose loops at the top level fill this namespace, or NULL. */
+/* The code whose loops at the top level fill this namespace, or NULL; *at is
+ * where it runs, or -1. */
 static PyCodeObject *
-code_of_namespace(const ia_walk *w, uintptr_t dict)
+code_of_namespace(const ia_walk *w, uintptr_t dict, Py_ssize_t *at)
 {
     const ia_roots *roots = w->roots;
+    *at = -1;
     for (uint32_t i = 0; i < roots->count; i++) {
         const ia_root *root = &roots->items[i];
         if (root->kind != IA_ROOT_FRAME)
@@ -317,6 +321,7 @@ code_of_namespace(const ia_walk *w, uintptr_t dict)
             main_code = (PyCodeObject *)Py_NewRef(ia_frame_code(frame));
             main_names = dict;
         }
+        *at = ia_frame_instr(frame);
         return ia_frame_code(frame);
     }
     return main_names == dict ? main_code : NULL;
@@ -333,14 +338,17 @@ expand_namespace(ia_walk *w, PyObject *dict)
         w->roots->items[entry->root].kind != IA_ROOT_MODULE ||
         !PyDict_CheckExact(dict))
         return 0;
-    PyCodeObject *code = code_of_namespace(w, (uintptr_t)dict);
-    if (code == NULL || ia_passing_read(&w->passing, code) < 0)
+    Py_ssize_t at;
+    PyCodeObject *code = code_of_namespace(w, (uintptr_t)dict, &at);
+    const ia_passing *known =
+        code == NULL ? NULL : ia_passing_of(&w->passing, code, at);
+    if (known == NULL)
         return 0;
     PyObject *name, *value;
     Py_ssize_t pos = 0;
     while (PyDict_Next(dict, &pos, &name, &value)) {
         visit(name, w);
-        if (!ia_passing_name(&w->passing, name) ||
+        if (!ia_passing_name(known, name) ||
             !put_off(w, (uintptr_t)value | IA_TAG_OBJECT))
             visit(value, w);
     }

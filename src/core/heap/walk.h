@@ -85,7 +85,7 @@ struct ia_walk {
     ia_entry *queue;  /* owned */
     uint32_t count, capacity, head;
     uint32_t parent; /* entry that is being expanded */
-    ia_passing passing;  /* of the last frame or module */
+    ia_passing_codes passing; /* of frames and modules */
     ia_put_offs put_off[IA_TURNS];
     int puts_off; /* somebody comes back for what is put off */
     ia_classes classes; /* those of libraries, where these come later */

@@ -333,7 +333,7 @@ look_for_detours(PyObject *op, void *arg)
     return Py_TYPE(op)->tp_traverse(op, cut_detour, d);
 }
 
-/* Those of one holder, whose cuts stand side by side.  0 or -1. */
+/* Those of one holder, by its cuts that stand side by side.  0 or -1. */
 static int
 cut_detours_of(const ia_walk *w, ia_holders *k, uint32_t from, uint32_t to)
 {

@@ -183,8 +183,8 @@ stretch_of(const ia_walk *w, const ia_parting *s, uint32_t entry)
 
 enum { EACH_FOR_ITSELF, ALL_OF_THEM, NONE_OF_THEM };
 
-/* Has none of the branches begun in the last part of the time, one of so many?
- */
+/* Has none of the branches begun in the last third of the time, where `parts` is
+ * 3, or in its later half, where it is 2? */
 static int
 is_complete(const ia_stretch *branch, uint32_t n, uint32_t parts)
 {
