@@ -398,6 +398,21 @@ def test_a_variable_that_a_loop_sets_is_no_second_holder(inside: int) -> None:
     assert finding.bytes_per_step == true
 
 
+def test_a_variable_of_a_loop_that_was_over_before_is_a_name() -> None:
+    registry: dict[str, dict[str, list[torch.Tensor]]] = {}
+    for name in ("train", "val"):
+        log: list[torch.Tensor] = []
+        registry[name] = {"sink": log}
+    with impactarbiter.watch(step="manual") as arbiter:
+        for _ in range(100):
+            log.append(make(BYTES // 4))
+            arbiter.step()
+        report = arbiter.report()
+    (finding,) = leaks(report)
+    assert finding.holder is not None
+    assert finding.holder.expression.endswith("().log")
+
+
 @pytest.mark.parametrize("lists", [12, 100])
 def test_of_what_comes_to_one_or_another_each_step_counts(lists: int) -> None:
     """No list alone has something of each; more than 24 are told by one."""

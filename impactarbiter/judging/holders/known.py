@@ -514,9 +514,9 @@ def _is_better(
     if history.comes_and_goes:
         return False
     broken = history.broken_at
-    if broken is not None and broken.now == at.now:
-        return True  # it led there until now
-    if now.path.library and not known.path.library and broken is None:
+    until_now = broken is not None and broken.now == at.now
+    leads_there = broken is None and now.path.library
+    if not known.path.library and (until_now or leads_there):
         return True
     return history.confirmed_at is not None
 
