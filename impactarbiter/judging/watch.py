@@ -104,6 +104,7 @@ def _turns(history: HolderHistory, status: Status) -> int:
     if history.graph_grows:
         return TURNS
     gains = history.growth.gains  # of a value, which is of one step
-    gap = history.age / max(history.generations, gains, 1)
+    own = max(group.generations for group in history.held.groups)
+    gap = history.age / max(own, gains, 1)
     most = max(MOST_TURNS, status.by_turns * int(status.now * MOST_OF_LOOPS))
     return min(max(TURNS, round(GAPS * gap) + 1), most)

@@ -817,7 +817,8 @@ def test_a_watch_of_what_grows_no_more_ends_all_the_same(
 ):
     """Its pace was one item in 40 steps, and slows with each that passes."""
     known = history(seen(40, 1, 1))
-    known.held, known.generations = fellow(visit=7), 1
+    one = SimpleNamespace(generations=1)
+    known.held = fellow(visit=7, groups=(one,))
     monkeypatch.setattr(heap, "watch_statement", lambda path, by_graph: True)
     watch = StatementWatch()
     status = cast(Status, SimpleNamespace(now=40, by_turns=False))
