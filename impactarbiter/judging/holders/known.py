@@ -8,6 +8,7 @@ each holder's past is stays in its history (memory.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 from ...base.records import replace
 from ...core import heap
@@ -292,12 +293,14 @@ class KnownHolders(dict[str, HolderHistory]):
         if fellows[0].root == "cycle":
             before = ""
             if all(held.forever for held in fellows):
-                before = self._cycle_of(lines, present)
+                before = self._absent(lines, present, _is_cycle_for_ever)
         else:
             named = [(i, h.type) for h in fellows for i in _identities(h)]
-            known_as = filter(None, map(self._names.get, named))
-            handed_on = self._handed_on(fellows, present)
-            before = next(known_as, handed_on or signature)
+            before = next(filter(None, map(self._names.get, named)), "")
+            before = before or self._absent(
+                lines, present, partial(_had_handed_on, fellows)
+            )
+            before = before or signature
             self._names.update(dict.fromkeys(named, signature))
         if before == signature or before in present or signature in self:
             return
@@ -309,21 +312,21 @@ class KnownHolders(dict[str, HolderHistory]):
         self[signature] = self.pop(before)
         history.signature = signature
 
-    def _handed_on(
-        self, fellows: Sequence[Held], present: Collection[str]
+    def _absent(
+        self,
+        lines: Collection[int],
+        present: Collection[str],
+        like: Callable[[HolderHistory], bool],
     ) -> str:
-        """The turn's variable that had handed on what these have by now, where
-        no call has it any more; an empty name where there is none."""
-        lines = {group.site for held in fellows for group in held.groups}
+        """The one of these lines that is like that and was there until now, by
+        the name that it had; an empty name where there is none."""
         return next(
             (
                 signature
                 for signature, history in self.items()
-                if history.turnover.carries_over
-                and signature not in present
-                and history.held.type == fellows[0].type
+                if signature not in present
                 and history.is_suspect(lines)
-                and min(held.eldest for held in fellows) <= history.eldest
+                and like(history)
             ),
             "",
         )
@@ -337,25 +340,6 @@ class KnownHolders(dict[str, HolderHistory]):
             if name is not None:
                 names[address, held.type] = name
         self._names.update(names)
-
-    def _cycle_of(
-        self, lines: Collection[int], present: Collection[str]
-    ) -> str:
-        """The cycles of these lines that no collector frees, and that were
-        there until now, by the name of another object; an empty name where
-        there were none."""
-        return next(
-            (
-                signature
-                for signature, history in self.items()
-                if history.held.root == "cycle"
-                and history.held.forever
-                and history.broken_at is None
-                and signature not in present
-                and history.is_suspect(lines)
-            ),
-            "",
-        )
 
     def _remember(
         self,
@@ -504,6 +488,22 @@ class KnownHolders(dict[str, HolderHistory]):
             self.update(holders)
 
         return bring_back
+
+
+def _is_cycle_for_ever(history: HolderHistory) -> bool:
+    """Whether it is cycles that no collector frees, and that are there."""
+    held = history.held
+    return held.root == "cycle" and held.forever and history.broken_at is None
+
+
+def _had_handed_on(fellows: Sequence[Held], history: HolderHistory) -> bool:
+    """Whether it is a turn's variable that handed on what these have by now,
+    and no call has it any more."""
+    return (
+        history.turnover.carries_over
+        and history.held.type == fellows[0].type
+        and min(held.eldest for held in fellows) <= history.eldest
+    )
 
 
 def _is_better(

@@ -214,7 +214,7 @@ build_holder(ia_diagnosis *d, uint32_t i)
     if (visit != NULL)
         return Py_BuildValue(
             "{s:K,s:n,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:i,s:K,s:I,s:s,s:N,s:I,"
-            "s:(IIK),s:(IIIIi),s:i,s:i,s:N,s:I,s:I,s:i,s:I,s:i}",
+            "s:(IIK),s:(IIIIN),s:i,s:i,s:N,s:I,s:I,s:i,s:I,s:i}",
             "site",
             number_of_site(primary->site), "holder_depth", depth, "path",
             path, "ways", ways, "object", object, "groups", groups, "cost", cost,
@@ -225,10 +225,10 @@ build_holder(ia_diagnosis *d, uint32_t i)
             ia_purpose_name(primary->purpose), "visit", visit, "branches",
             k->branches, "others", k->others, k->others_count,
             (unsigned long long)k->others_bytes, "sort", k->sort_members,
-            k->sort_generations, k->sort_began, k->sort_ended, k->in_turn,
-            "shared", d->shared[i], "with_alike", d->costs[i].with_alike,
-            "needed", needed, "older",
-            d->older[i], "doubles", d->doubles[i], "turn",
+            k->sort_generations, k->sort_began, k->sort_ended,
+            PyBool_FromLong(k->in_turn), "shared", d->shared[i], "with_alike",
+            d->costs[i].with_alike, "needed", needed, "older", d->older[i],
+            "doubles", d->doubles[i], "turn",
             ia_turns_own(&d->w, k->entry), "together", d->together[i], "near",
             d->roots.near || k->entry < d->storages.near_entries);
     Py_XDECREF(path);

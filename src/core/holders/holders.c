@@ -109,6 +109,8 @@ births_of(const ia_groups *groups, ia_holder *const *some, uint32_t n,
           uint32_t *scratch)
 {
     uint32_t count = 0, different = 0;
+    if (n == 1 && some[0]->ngroups == 1)
+        return groups->items[some[0]->first].generations;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < some[i]->ngroups; j++) {
             const ia_group *g = &groups->items[some[i]->first + j];
@@ -116,8 +118,6 @@ births_of(const ia_groups *groups, ia_holder *const *some, uint32_t n,
                    g->generations * sizeof *scratch);
             count += g->generations;
         }
-    if (n == 1 && some[0]->ngroups == 1)
-        return count;
     qsort(scratch, count, sizeof *scratch, by_birth);
     for (uint32_t i = 0; i < count; i++)
         different += i == 0 || scratch[i] != scratch[i - 1];
